@@ -129,3 +129,8 @@ class Unit(NamedTuple):
     split: str
     number: int
     parts: tuple[Part, ...]
+
+    @property
+    def name(self) -> str:
+        """What its receipt and its messages call it."""
+        return f"{self.split}-{self.number:05d}"

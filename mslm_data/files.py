@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ def make_folder(path: Path) -> None:
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
 
 
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
@@ -26,10 +28,9 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         path: Replaced if it exists; readable by its owner alone.
         pieces: Its bytes in order.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
     try:
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
         with os.fdopen(handle, "wb") as file:
             for piece in pieces:
                 file.write(piece)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mslm_data import files
-from mslm_data.files import canonical_json, make_folder, sha256_of, write_whole
+from mslm_data.files import canonical_json, clear_temporaries, make_folder, sha256_of, write_whole
 
 
 class Crash(BaseException):
@@ -58,6 +58,7 @@ def test_write_whole__leaves_the_old_file_where_it_crashes(
     assert (path.read_bytes() if path.exists() else None) == old
 
     write_whole(path, [b"new"])
+    clear_temporaries(tmp_path)
 
     assert path.read_bytes() == b"new"
     assert names(tmp_path) == ["file"]
@@ -144,11 +145,13 @@ def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:
 def test_write_whole__follows_no_link_put_in_its_way(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"mine")
-    (tmp_path / f".file.{os.getpid()}.tmp").symlink_to(target)
+    (tmp_path / "file").symlink_to(target)
 
     write_whole(tmp_path / "file", [b"new"])
 
     assert target.read_bytes() == b"mine"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
     assert names(tmp_path) == ["file", "target"]
 
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from filelock import FileLock, Timeout
 
+from mslm_data.build.claim import claimed
 from mslm_data.build.finish import finish
 from mslm_data.build.plan import Plan, make_plan
 from mslm_data.build.repeats import repeated_ids
-from mslm_data.build.unit import Work, read_receipt, receipt_name
+from mslm_data.build.unit import Work, read_receipt, receipt_name, receipts_folder
 from mslm_data.document import Unit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import ENGINES, Preload
 from mslm_data.errors import BuildError
-from mslm_data.files import canonical_json, make_folder, write_whole
+from mslm_data.files import canonical_json, clear_temporaries, make_folder, write_whole
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard import manifest as manifests
 from mslm_data.shard.manifest import Manifest, read_manifest
@@ -77,19 +76,26 @@ def build(
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
     """
     plan = make_plan(pipeline, inputs, tokenizer)
-    if (out / manifests.NAME).is_file():
+    if _is_built(out):
         return _built_already(out, plan)
     _refuse_foreign(out)
-    make_folder(out / ".build")
-    with _claimed(out, alone=part is None):
+    with claimed(out, part):
+        if _is_built(out):  # by another process, since
+            return _built_already(out, plan)
+        _prepare(out, plan, alone=part is None)
         if plan.large:
             plan = make_plan(plan.pipeline, inputs, tokenizer, staging=out / ".build" / "staging")
         _keep_plan(out, plan)
         units = plan.units if part is None else plan.units[part[0] - 1 :: part[1]]
         work = Work(
-            pipeline=plan.pipeline, labels=plan.labels, tokenizer=tokenizer, folder=str(out), totals=plan.totals()
+            pipeline=plan.pipeline,
+            labels=plan.labels,
+            tokenizer=tokenizer,
+            folder=str(out),
+            totals=plan.totals(),
+            stamps=plan.stamps,
         )
-        missing = [unit for unit in units if read_receipt(out, unit) is None]
+        missing = [unit for unit in units if read_receipt(out, unit, every_byte=True) is None]
         sizes = dict(zip(plan.units, plan.sizes, strict=True))
         report = _Reporter(out, {unit: sizes[unit] for unit in units}, missing, progress)
         if workers is None:
@@ -149,19 +155,19 @@ class _Reporter:
         )
 
 
-@contextmanager
-def _claimed(out: Path, *, alone: bool) -> Iterator[None]:
-    """Hold the folder for one build; parts of one build share it, as they never write the same file differently."""
-    if not alone:
-        yield
-        return
-    try:
-        with FileLock(out / ".build" / "lock", timeout=0, mode=0o600):
-            yield
-    except Timeout:
-        raise BuildError(
-            f"{out}: another build is at work in this folder; wait for it or choose another --out"
-        ) from None
+def _is_built(out: Path) -> bool:
+    return (out / manifests.NAME).is_file()
+
+
+def _prepare(out: Path, plan: Plan, *, alone: bool) -> None:
+    """Make the folders that work units write into, and clear what killed processes left in them."""
+    make_folder(receipts_folder(out))
+    for split in plan.sources:
+        make_folder(out / split)
+        if alone:
+            clear_temporaries(out / split)
+    if alone:
+        clear_temporaries(receipts_folder(out))
 
 
 def _refuse_foreign(out: Path) -> None:

@@ -109,7 +109,7 @@ def _write(out: Path, manifest: Manifest, tokenizer: Tokenizer, receipts: dict[s
     for folder in (out, *(out / split for split in manifest.splits)):
         clear_temporaries(folder)
     write_manifest(out, manifest)
-    shutil.rmtree(out / ".build")
+    shutil.rmtree(out / ".build", ignore_errors=True)
 
 
 def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mslm_data import __version__
 from mslm_data.annotate import ANNOTATORS, Annotator
@@ -16,7 +17,7 @@ from mslm_data.build.staging import stage, worth_staging
 from mslm_data.columns import MAX_LABELS
 from mslm_data.document import Document, Part, Unit
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.errors import PipelineError
+from mslm_data.errors import PipelineError, SourceError
 from mslm_data.files import canonical_json, sha256_of
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
@@ -30,6 +31,14 @@ _LISTED = 64
 """Input files that a manifest names one by one; of more it holds one digest over all."""
 
 
+class Stamp(NamedTuple):
+    """What a file looked like: changed bytes change it, but for an attacker."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What will be built.
@@ -41,6 +50,7 @@ class Plan:
         sizes: About how many bytes of input each is.
         labels: The label of each index.
         sources: Split -> name, bytes and sha256 of its input files.
+        stamps: Input -> what its files looked like before anything of them was read.
         record: Everything that decides bytes, as plain values: what `digest` is of, and what two builds compare.
     """
 
@@ -50,6 +60,7 @@ class Plan:
     sizes: tuple[int, ...]
     labels: tuple[str, ...]
     sources: Mapping[str, tuple[Mapping[str, Any], ...]]
+    stamps: Mapping[str, tuple[Stamp, ...]]
     record: Mapping[str, Any]
 
     @property
@@ -87,6 +98,7 @@ def make_plan(pipeline: Pipeline, inputs: Sequence[Path], tokenizer: Tokenizer, 
             )
     unit_bytes = pipeline.shard.unit_bytes
     paths_of_all = [path for paths in found.values() for path in paths]
+    stamps = {str(path): tuple(map(_stamp, source.files(path))) for path in paths_of_all}
     large = worth_staging(source, paths_of_all, unit_bytes=unit_bytes)
     staged = stage(staging, large) if staging else {}
     units: list[Unit] = []
@@ -126,8 +138,32 @@ def make_plan(pipeline: Pipeline, inputs: Sequence[Path], tokenizer: Tokenizer, 
         sizes=tuple(sizes),
         labels=tuple(labels),
         sources=fingerprints,
+        stamps=stamps,
         record=record,
     )
+
+
+def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], unit: Unit) -> None:
+    """See that a unit's inputs are still what the build was planned for.
+
+    Raises:
+        SourceError: One is not.
+    """
+    for stamp in chain.from_iterable(stamps.get(part.path, ()) for part in unit.parts):
+        try:
+            same = _stamp(Path(stamp.path)) == stamp
+        except OSError:
+            same = False
+        if not same:
+            raise SourceError(
+                f"{Path(stamp.path).name}: expected a file that stays as it is, got another than the build was planned "
+                "for; restore it and run the same command again, or build into another --out"
+            )
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return Stamp(str(path), status.st_size, status.st_mtime_ns)
 
 
 def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> tuple[Pipeline, Source, Mapping[str, list[Path]]]:

@@ -13,14 +13,17 @@ from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, Running
 from mslm_data.annotate.relabel import relabel
 from mslm_data.annotate.resolve import flatten
 from mslm_data.build.plan import source_of
+from mslm_data.build.trail import Trail
 from mslm_data.document import Document, NotChosen, Part, SetAside, Unit
-from mslm_data.errors import BuildError
+from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Annotate, Pipeline
 from mslm_data.source.choice import of_split
 
 _DOCUMENTS_AT_ONCE = 4096
 _CHARACTERS_AT_ONCE = 8 << 20
 _REMEMBERED = 1 << 12
+OURS = (MslmDataError, MemoryError, OSError)
+"""Exceptions that no document is to blame for."""
 _REPEATED = "expected an id that no document before it has"
 
 
@@ -37,23 +40,23 @@ class Reading:
         set_aside: Documents that cannot be used.
     """
 
-    def __init__(self, pipeline: Pipeline, labels: Sequence[str], *, repeated: frozenset[str]) -> None:
+    def __init__(self, pipeline: Pipeline, labels: Sequence[str], *, repeated: frozenset[str], trail: Trail) -> None:
         """Say how; `repeated` are ids that documents of units before have."""
-        self._pipeline, self._labels, self._repeated = pipeline, labels, repeated
+        self._pipeline, self._labels, self._repeated, self._trail = pipeline, labels, repeated, trail
         self._annotator = started(pipeline.annotate)
         self.weak = self._annotator.weak
-        self.read = self.given = 0
+        self.read = self.given = self._begun = 0
         self.not_chosen, self.left_out, self.adjusted = Counter[str](), Counter[str](), Counter[str]()
         self.set_aside: list[SetAside] = []
 
     def batches(self, unit: Unit) -> Iterator[list[Document]]:
-        """Give the unit's documents in lists that are worth one call and fit in memory."""
+        """Give the unit's documents in lists that are worth one call and fit in memory; one by one on a trail."""
         batch: list[Document] = []
         characters = 0
         for document in self._usable(unit):
             batch.append(document)
             characters += len(document.text)
-            if len(batch) >= _DOCUMENTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            if self._trail.careful or len(batch) >= _DOCUMENTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
                 yield self._annotated(batch)
                 batch, characters = [], 0
         if batch:
@@ -79,7 +82,7 @@ class Reading:
         """Give documents their mentions: found, renamed, chosen by label, flat."""
         annotate = self._pipeline.annotate
         made = []
-        for document, found in zip(documents, self._annotator.annotate(documents), strict=True):
+        for document, found in self._found(documents):
             wanted, unwanted = relabel(found.spans, rename=annotate.rename, labels=self._labels)
             flat, overlapping = flatten(wanted)
             for reasons in (found.left_out, unwanted, overlapping):
@@ -88,6 +91,40 @@ class Reading:
             self.given += len(found.spans) + sum(found.left_out.values())
             made.append(replace(document, spans=tuple(flat)))
         return made
+
+    def _found(self, documents: Sequence[Document]) -> Iterator[tuple[Document, Annotated]]:
+        """Annotate documents at once or, where one of them makes that fail, one by one."""
+        number = self._begun
+        self._begun += len(documents)
+        if self._trail.careful:
+            self._trail.at(number)
+        if number in self._trail.fatal:
+            self.refuse(documents[0], "a process that died of it each time")
+            return
+        try:
+            found = self._annotator.annotate(documents)
+        except OURS:
+            raise
+        except Exception:  # noqa: BLE001 - it is met again below, and counted
+            yield from self._found_alone(documents)
+        else:
+            yield from zip(documents, found, strict=True)
+
+    def _found_alone(self, documents: Sequence[Document]) -> Iterator[tuple[Document, Annotated]]:
+        for document in documents:
+            try:
+                found = self._annotator.annotate([document])[0]
+            except OURS:
+                raise
+            except Exception as error:  # noqa: BLE001 - a model may raise anything, and its message may hold text
+                self.refuse(document, f"{type(error).__name__} from the annotator")
+            else:
+                yield document, found
+
+    def refuse(self, document: Document, got: str) -> None:
+        """Set a document aside that a model cannot take."""
+        reason = f"expected text that the models of the pipeline can take, got {got}"
+        self.set_aside.append(SetAside(document.id, document.place, reason))
 
 
 def _repeats(document: Document, part: Part, seen: dict[str, str]) -> bool:

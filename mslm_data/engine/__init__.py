@@ -5,14 +5,33 @@ An engine runs each unit at least once; receipts make it exactly once.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mslm_data.document import Unit
+from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.registry import Registry
 
 PRELOAD = "MSLM_DATA_PRELOAD"
 """Environment variable that holds `Preload.told` while a module is imported ahead of the workers."""
+
+
+class Work(Protocol):
+    """What is done to each unit; picklable, and never carries text."""
+
+    def __call__(self, unit: Unit) -> str:
+        """Write a unit's shard and receipt, and return the receipt's name."""
+        ...
+
+    def died(self, unit: Unit) -> None:
+        """Note that a process ended while it was at a unit, which is to be tried again.
+
+        Raises:
+            BuildError: It ended there too often.
+        """
+        ...
 
 
 class Preload(NamedTuple):
@@ -31,24 +50,45 @@ class Engine(Protocol):
     """Runs work units, in any order and anywhere that sees the inputs and the folder."""
 
     def __call__(
-        self,
-        work: Callable[[Unit], str],
-        units: Sequence[Unit],
-        *,
-        workers: int,
-        done: Callable[[str], None],
-        preload: Preload,
+        self, work: Work, units: Sequence[Unit], *, workers: int, done: Callable[[str], None], preload: Preload
     ) -> None:
         """Run `work` on every unit.
 
+        A unit whose process ends is told to `work.died`, and run again elsewhere.
+
         Args:
-            work: Picklable; writes a unit's shard and receipt and returns the receipt's name. Never carries text.
+            work: See `Work`.
             units: What to do.
             workers: How many at a time.
             preload: What workers want in memory before they begin, once a machine if it can be.
             done: Called here, as units finish, with what `work` returned.
+
+        Raises:
+            MslmDataError: What `attempt` returned for a unit, or `work.died` raised; the others are not waited for.
         """
         ...
 
 
-ENGINES = Registry("engine", {"local": "mslm_data.engine.local:run"})
+def attempt(work: Work, unit: Unit) -> str | MslmDataError:
+    """Do a unit in another process, and return what may travel back: an exception's message can hold a note's text.
+
+    Returns:
+        The receipt's name, or an error: ours as it is, of any other its class and place.
+    """
+    try:
+        return work(unit)
+    except MslmDataError as error:
+        return error
+    except MemoryError:
+        return BuildError(f"{unit.name}: out of memory; fewer --workers need less, and the same command goes on")
+    except OSError as error:
+        where = error.filename or unit.name
+        return BuildError(f"{where}: {error.strerror or type(error).__name__}; the same command goes on")
+    except Exception as error:  # noqa: BLE001 - whatever it is, its message stays here
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        what = f"{type(error).__name__} in {place}, which should not happen"
+        return BuildError(f"{unit.name}: {what}; --workers 1 with --debug shows more")
+
+
+ENGINES = Registry("engine", {"local": "mslm_data.engine.local:run", "ray": "mslm_data.engine.ray:run"})

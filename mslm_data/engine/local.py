@@ -1,49 +1,114 @@
-"""The embedded engine: this process, or a pool of processes on this machine."""
+"""The embedded engine: this process, or processes on this machine that are replaced when they die."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_all_start_methods, get_context
+from contextlib import suppress
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.forkserver import ensure_running
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 from mslm_data.document import Unit
-from mslm_data.engine import PRELOAD, Preload
+from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.errors import BuildError
 
 
-def run(
-    work: Callable[[Unit], str],
-    units: Sequence[Unit],
-    *,
-    workers: int,
-    done: Callable[[str], None],
-    preload: Preload,
-) -> None:
-    """Run units here (one worker) or in a pool of processes; see `Engine`.
-
-    Raises:
-        BuildError: A worker process died. What was finished is kept.
-    """
-    if workers <= 1 or len(units) <= 1:
+def run(work: Work, units: Sequence[Unit], *, workers: int, done: Callable[[str], None], preload: Preload) -> None:
+    """Run units here (one worker) or in a crew of processes; see `Engine`."""
+    if workers <= 1:
         for unit in units:
             done(work(unit))
         return
-    with ProcessPoolExecutor(min(workers, len(units)), mp_context=_context(preload)) as pool:
-        futures = [pool.submit(work, unit) for unit in units]
+    crew = _Crew(work, units, _context(preload))
+    try:
+        crew.work_off(min(workers, len(units)), done)
+    finally:
+        crew.dismiss()
+
+
+class _Crew:
+    """Processes, each at one unit at most; a broken pipe is a dead process."""
+
+    def __init__(self, work: Work, units: Sequence[Unit], context: BaseContext) -> None:
+        self._work, self._waiting, self._context = work, deque(units), context
+        self._hands: dict[Connection, BaseProcess] = {}
+        self._at: dict[Connection, Unit] = {}
+
+    def work_off(self, workers: int, done: Callable[[str], None]) -> None:
+        """Do all units with some processes."""
+        while self._waiting or self._at:
+            while self._waiting and len(self._at) < workers:
+                self._give(self._waiting.popleft())
+            for pipe in wait(list(self._at)):
+                self._take(pipe, done)  # type: ignore[arg-type]
+
+    def _give(self, unit: Unit) -> None:
+        """Hand a unit to an idle process, or to a new one."""
+        pipe = next((pipe for pipe in self._hands if pipe not in self._at), None) or self._hire()
+        self._at[pipe] = unit
+        with suppress(OSError):  # it is dead, which its pipe says too
+            pipe.send(unit)
+
+    def _take(self, pipe: Connection, done: Callable[[str], None]) -> None:
+        """Take what a process has made, or its unit back if it is dead."""
+        unit = self._at.pop(pipe)
         try:
-            for future in as_completed(futures):
-                done(future.result())
-        except BrokenProcessPool:
+            outcome = pipe.recv()
+        except (EOFError, OSError):
+            pipe.close()
+            self._hands.pop(pipe).join()
+            self._work.died(unit)
+            self._waiting.append(unit)
+            return
+        if isinstance(outcome, Exception):
+            raise outcome
+        done(outcome)
+
+    def _hire(self) -> Connection:
+        ours, theirs = self._context.Pipe()
+        process: Any = self._context.Process(target=_hand, args=(self._work, theirs), daemon=True)  # type: ignore[attr-defined]
+        try:
+            process.start()
+        except (EOFError, OSError) as error:
             raise BuildError(
-                "build: a worker process died (out of memory?); what is finished is kept, and the same command goes on"
+                f"build: expected to start a process, got {type(error).__name__} (out of memory?)"
             ) from None
-        finally:
-            for future in futures:
-                future.cancel()
+        theirs.close()  # so that its death breaks the pipe
+        self._hands[ours] = process
+        return ours
+
+    def dismiss(self) -> None:
+        """End all processes; what one was at is done again some day."""
+        for process in self._hands.values():
+            process.terminate()
+        for pipe, process in self._hands.items():
+            process.join()
+            pipe.close()
+
+
+def _hand(work: Work, pipe: Connection) -> None:
+    """Do units until there are no more, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the process that leads
+    os.umask(0o077)
+    threading.Thread(target=_end_with_leader, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(attempt(work, pipe.recv()))
+
+
+def _end_with_leader() -> None:
+    """Leave when the process that leads is gone, and with it the lock on the folder."""
+    leader = parent_process()
+    if leader:
+        wait([leader.sentinel])
+        os._exit(1)
 
 
 def _context(preload: Preload) -> BaseContext:

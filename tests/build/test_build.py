@@ -251,7 +251,7 @@ def test_build__refuses_a_folder_of_something_else(
 ) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=None if finished else (1, 2))
-    (out / ".build" / "lock").touch() if not finished else None
+    (out / ".build" / "locks" / "build").touch() if not finished else None
     before = made.tree(out)
     inputs = _input(tmp_path) if "inputs" in other else NCBI
     tokenizer = made.TOKENIZERS[other.get("tokenizer", "word_piece")]()
@@ -280,7 +280,7 @@ def test_build__refuses_a_folder_that_another_build_has(tmp_path: Path) -> None:
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
 
     with (
-        FileLock(out / ".build" / "lock"),
+        FileLock(out / ".build" / "locks" / "build"),
         pytest.raises(BuildError, match="another build is at work in this folder; wait for it or choose another"),
     ):
         made.built(out, pipeline=SMALL)

@@ -47,7 +47,7 @@ def repeated_ids(out: Path, plan: Plan) -> dict[Unit, frozenset[str]]:
 
 def _shard(out: Path, unit: Unit) -> Shard:
     receipt = finished(out, unit)
-    return Shard(out / unit.split / receipt.shard.file, receipt.shard, TokenIds(size=1))
+    return Shard(out / unit.split / receipt.shard.file, receipt.shard, TokenIds(size=1), labels=None)
 
 
 def _refuse_other_file(before: Unit, unit: Unit, doc_id: str) -> None:

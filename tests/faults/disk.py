@@ -1,0 +1,41 @@
+"""The calls by which a build changes a disk, counted, and something done in the place of one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+CALLS = ("open", "fsync", "replace", "mkdir", "unlink", "rmdir")
+"""Functions of `os`; `open` counts where it makes a file."""
+
+
+class Count:
+    """How many calls there were."""
+
+    calls = 0
+
+
+@contextmanager
+def watched(at: int, instead: Callable[[str], Any], *, only: tuple[str, ...] = CALLS) -> Iterator[Count]:
+    """Do something before the call number `at`, from 1; 0 only counts."""
+    count, real = Count(), {name: getattr(os, name) for name in CALLS}
+
+    def watch(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if name in only and not (name == "open" and not args[1] & os.O_CREAT):
+                count.calls += 1
+                if count.calls == at:
+                    instead(name)
+            return real[name](*args, **options)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, watch(name))
+    try:
+        yield count
+    finally:
+        for name, function in real.items():
+            setattr(os, name, function)

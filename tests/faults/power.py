@@ -1,0 +1,156 @@
+"""A model of a disk that loses power: what was synced is there, and of everything else any part may be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Event(NamedTuple):
+    """A call that succeeded.
+
+    Attributes:
+        what: `make`, `folder`, `move`, `remove`, `sync` of a file, or `sync folder`.
+        path: Of what, below the root.
+        to: Where it was moved; for `sync` the bytes that the file had.
+    """
+
+    what: str
+    path: str
+    to: Any = None
+
+
+class Disk:
+    """Records the calls below a root, and plays them again as far as a disk would remember them.
+
+    Attributes:
+        events: In order.
+    """
+
+    def __init__(self, root: Path, *, forget: str = "") -> None:
+        """Record what happens below `root`; `forget` syncs of each `file` or `folder`, to see that they matter."""
+        self.events: list[Event] = []
+        self._root, self._forget = root, forget
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Record."""
+        names = ("open", "fsync", "replace", "mkdir", "unlink", "rmdir")
+        real: dict[str, Any] = {name: getattr(os, name) for name in names}
+        opened: dict[int, str] = {}
+
+        def call(name: str) -> Callable[..., Any]:
+            def watch(*args: Any, **options: Any) -> Any:
+                handle = args[0]
+                if name == "fsync":
+                    path = opened.get(handle)
+                    real[name](handle)
+                    if path is not None:
+                        self._synced(path)
+                    return None
+                result = real[name](*args, **options)
+                path = self._below(args[0]) if options.get("dir_fd") is None else None
+                if path is None:
+                    return result
+                if name == "open":
+                    opened[result] = path
+                    if args[1] & os.O_CREAT:
+                        self.events.append(Event("make", path))
+                elif name == "replace":
+                    self.events.append(Event("move", path, self._below(args[1])))
+                else:
+                    self.events.append(Event("folder" if name == "mkdir" else "remove", path))
+                return result
+
+            return watch
+
+        for name in names:
+            setattr(os, name, call(name))
+        try:
+            yield
+        finally:
+            for name, function in real.items():
+                setattr(os, name, function)
+
+    def _below(self, path: Any) -> str | None:
+        try:
+            return str(Path(os.fspath(path)).relative_to(self._root.parent))
+        except (TypeError, ValueError):
+            return None
+
+    def _synced(self, path: str) -> None:
+        place = self._root.parent / path
+        if place.is_dir():
+            if self._forget != "folder":
+                self.events.append(Event("sync folder", path))
+        elif self._forget != "file":
+            self.events.append(Event("sync", path, place.read_bytes()))
+
+    def replay(self, moment: int, image: Path, *, keeps: Callable[[], bool]) -> None:
+        """Write what the disk holds if power is lost after some events.
+
+        Args:
+            moment: How many events happened.
+            image: Becomes the root.
+            keeps: Asked of each change of a folder, and each file's bytes, that was never synced.
+        """
+        contents: dict[int, bytes] = {}
+        live: dict[str, int] = {}
+        folders: set[str] = {"."}
+        pending: list[tuple[str, Event, int]] = []
+        durable: dict[str, int] = {}
+        durable_folders: set[str] = {"."}
+        for number, event in enumerate(self.events[:moment]):
+            parent = str(Path(event.path).parent)
+            if event.what == "make":
+                live[event.path] = number
+                pending.append((parent, event, number))
+            elif event.what == "move":
+                live[event.to] = live.pop(event.path)
+                pending.append((parent, event, live[event.to]))
+            elif event.what == "remove":
+                live.pop(event.path, None)
+                folders.discard(event.path)
+                pending.append((parent, event, number))
+            elif event.what == "folder":
+                folders.add(event.path)
+                pending.append((parent, event, number))
+            elif event.what == "sync":
+                contents[live[event.path]] = event.to
+            else:
+                for _, synced, inode in [entry for entry in pending if entry[0] == event.path]:
+                    _apply(synced, inode, durable, durable_folders)
+                pending = [entry for entry in pending if entry[0] != event.path]
+        for _, event, inode in pending:
+            if keeps():
+                _apply(event, inode, durable, durable_folders)
+        self._write(image, durable, durable_folders, contents)
+
+    def _write(self, image: Path, names: dict[str, int], folders: set[str], contents: dict[int, bytes]) -> None:
+        top = self._root.name
+        for folder in sorted(folders):
+            if folder == top or folder.startswith(f"{top}/"):
+                parents = Path(folder).parents
+                if all(str(parent) in folders for parent in parents if str(parent) != "."):
+                    (image / Path(folder).relative_to(top)).mkdir(parents=True, exist_ok=True)
+        for name, inode in names.items():
+            place = image / Path(name).relative_to(top)
+            if place.parent.is_dir():
+                place.write_bytes(contents.get(inode, b""))
+
+
+def _apply(event: Event, inode: int, names: dict[str, int], folders: set[str]) -> None:
+    """Make one change of a folder durable."""
+    if event.what == "make":
+        names[event.path] = inode
+    elif event.what == "folder":
+        folders.add(event.path)
+    elif event.what == "remove":
+        names.pop(event.path, None)
+        folders.discard(event.path)
+    else:
+        names.pop(event.path, None)
+        names[event.to] = inode

@@ -1,0 +1,165 @@
+"""A disk that fails, fills up or loses power: one error, no lie, and the same bytes in the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import MslmDataError, ShardError
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.cli.running import run
+from tests.faults.corpora import CORPORA
+from tests.faults.disk import watched
+from tests.faults.power import Disk
+
+WORDS = CORPORA["words"]
+CODES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
+
+
+def failing(code: int) -> Callable[[str], None]:
+    def fail(_: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    WORDS.build(made.SAMPLE / "ncbi-disease", out)
+    return out
+
+
+def test_build__on_a_disk_that_fails_at_any_call_goes_on_later(whole: Path, tmp_path: Path) -> None:
+    inputs, expected = WORDS.write(tmp_path), made.tree(whole)
+    with watched(0, failing(0)) as count:
+        WORDS.build(inputs, tmp_path / "counted")
+
+    failed = 0
+    for at in range(1, count.calls + 1, 3):
+        out, code = tmp_path / "out", CODES[at % len(CODES)]
+        with watched(at, failing(code)):
+            try:
+                WORDS.build(inputs, out)
+            except (OSError, MslmDataError):
+                failed += 1
+                with pytest.raises(ShardError):
+                    load(out)
+            else:
+                assert (out / "manifest.json").is_file(), at  # what failed was clearing up
+        WORDS.build(inputs, out)
+        assert made.tree(out) == expected, at
+        shutil.rmtree(out)
+    assert failed > 20
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Refuse to write files beyond a size, as a disk refuses that has no room left."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("size", [0, 100, 3000, 8000])
+def test_build__with_torn_writes_goes_on_later(size: int, whole: Path, tmp_path: Path) -> None:
+    inputs, out = WORDS.write(tmp_path), tmp_path / "out"
+
+    with small_files(size), pytest.raises((OSError, MslmDataError)):
+        WORDS.build(inputs, out)
+
+    assert not list(out.rglob("*.tmp"))
+    with pytest.raises(ShardError):
+        load(out)
+    WORDS.build(inputs, out)
+    assert made.tree(out) == made.tree(whole)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 128 KiB, where this process may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("no permission to mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(whole: Path, small_disk: Path) -> None:
+    out = small_disk / "out"
+    words = ("build", "--source", "blurb/ncbi-disease", "--sample", "--out", out, "--set", "shard.unit_bytes=3000")
+
+    full = run(*words)
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    more = run(*words)
+
+    assert (full.code, more.code) == (1, 0)
+    assert "No space left on device" in full.err
+    assert "Traceback" not in full.err
+    assert verify(out)[1] == []
+
+
+# Power loss ----------------------------------------------------------------------------------------------------------
+
+
+def images(record: Disk, folder: Path, moments: Iterable[int]) -> Iterator[Path]:
+    """Give what a disk may hold after a loss of power: what was synced, and of the rest none, all, or some."""
+    chance = random.Random(0)
+    for moment in moments:
+        for kept in (0.0, 1.0, 0.5):
+            image = folder / "image"
+            record.replay(moment, image, keeps=lambda kept=kept: chance.random() < kept)
+            yield image
+            shutil.rmtree(image, ignore_errors=True)
+
+
+def lies(image: Path, expected: dict[str, bytes]) -> bool:
+    """Say whether a folder calls itself built and lacks something."""
+    return (image / "manifest.json").exists() and not made.tree(image).items() >= expected.items()
+
+
+def test_build__never_lies_after_a_loss_of_power(whole: Path, tmp_path: Path) -> None:
+    expected, record = made.tree(whole), Disk(tmp_path / "out")
+    with record.watching():
+        WORDS.build(WORDS.write(tmp_path), tmp_path / "out")
+    assert len(record.events) > 100
+
+    checked = 0
+    for image in images(record, tmp_path, range(len(record.events) + 1)):
+        assert not lies(image, expected)
+        checked += 1
+        if checked % 20 == 0:
+            WORDS.build(WORDS.write(tmp_path), image)
+            assert made.tree(image) == expected
+    assert checked > 300
+
+
+@pytest.mark.parametrize("forgotten", ["file", "folder"])
+def test_images__show_what_a_forgotten_sync_would_do(forgotten: str, whole: Path, tmp_path: Path) -> None:
+    """The check above can fail: without one kind of sync there are images that lie."""
+    expected, record = made.tree(whole), Disk(tmp_path / "out", forget=forgotten)
+    with record.watching():
+        WORDS.build(WORDS.write(tmp_path), tmp_path / "out")
+
+    assert any(lies(image, expected) for image in images(record, tmp_path, [len(record.events)] * 20))

@@ -1,0 +1,68 @@
+"""A build that is killed at any call that changes the disk goes on, and ends with the same bytes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import ShardError
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.faults.children import Children
+from tests.faults.corpora import CORPORA
+
+STEPS = 6
+"""The calls are shared out over so many tests, which run side by side."""
+PARTS = [("words", step) for step in range(STEPS)] + [(name, step) for name in ("notes", "lines") for step in (0, 2, 4)]
+"""All calls of one corpus, and each second one of the others: more than two hundred."""
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator[Children]:
+    with Children() as started:
+        yield started
+
+
+@pytest.mark.parametrize(("corpus", "step"), PARTS)
+def test_build__killed_at_any_call_ends_with_the_same_bytes(
+    corpus: str, step: int, children: Children, tmp_path: Path
+) -> None:
+    inputs = CORPORA[corpus].write(tmp_path / "in")
+    status, calls = children.build(corpus, inputs, tmp_path / "whole", kill_at=0)
+    expected = made.tree(tmp_path / "whole")
+    assert (status, verify(tmp_path / "whole")[1]) == (0, [])
+    assert calls > 60
+
+    for at in range(1 + step, calls + 1, STEPS):
+        out = tmp_path / "out"
+        status, _ = children.build(corpus, inputs, out, kill_at=at)
+        assert status == -signal.SIGKILL, at
+        if (out / "manifest.json").exists():
+            assert made.tree(out).items() >= expected.items(), at
+        else:
+            with pytest.raises(ShardError):
+                load(out)
+        CORPORA[corpus].build(inputs, out)
+        assert made.tree(out) == expected, at
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_build__killed_again_and_again_ends_with_the_same_bytes(
+    corpus: str, children: Children, tmp_path: Path
+) -> None:
+    inputs, out, chance = CORPORA[corpus].write(tmp_path / "in"), tmp_path / "out", random.Random(corpus)
+    CORPORA[corpus].build(inputs, tmp_path / "whole")
+
+    kills = 0
+    while children.build(corpus, inputs, out, kill_at=chance.randint(12, 60))[0]:
+        kills += 1
+
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+    assert kills > 1

@@ -1,0 +1,274 @@
+"""Processes that die, hang or raise at a unit: the build goes on, and says nothing of the text."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data import build as builds
+from mslm_data.build import reading
+from mslm_data.build.trail import Trail
+from mslm_data.document import Unit
+from mslm_data.errors import BuildError, ShardError
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.cli.running import run
+from tests.faults import works
+from tests.faults.corpora import CORPORA
+
+LINES = CORPORA["lines"]
+SET_ASIDE = "expected text that the models of the pipeline can take, got"
+
+
+@pytest.fixture(autouse=True)
+def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builds, "Work", works.FaultyWork)
+    monkeypatch.setattr(reading, "_STARTED", {})  # what was annotated before is not forgotten otherwise
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("whole")
+    LINES.build(LINES.write(folder), folder / "out")
+    return made.tree(folder / "out")
+
+
+def aside(out: Path) -> dict[str, str]:
+    lines = (out / "set_aside.jsonl").read_text(encoding="utf-8").splitlines()
+    return {line["id"]: line["reason"] for line in map(json.loads, lines)}
+
+
+def words_of(inputs: Path, number: int) -> list[str]:
+    text: str = json.loads(inputs.read_text(encoding="utf-8").splitlines()[number])["text"]
+    return [word for word in text.split() if len(word) > 6]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("document", ["0", "21", "59"])
+def test_build__goes_on_when_a_worker_dies_once(
+    document: str, workers: int, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="die", document=document, times=1)
+
+    LINES.build(inputs, out, workers=workers)
+
+    assert works.deaths(out) == 1
+    assert made.tree(out) == whole
+
+
+def test_build__sets_a_document_aside_whose_worker_dies_each_time(whole: dict[str, bytes], tmp_path: Path) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="die", document="21")
+
+    manifest = LINES.build(inputs, out, workers=2)
+
+    assert manifest
+    assert works.deaths(out) == 3
+    assert aside(out)["21"] == f"{SET_ASIDE} a process that died of it each time"
+    train = manifest.splits["train"]
+    assert (train.read, train.set_aside) == (60, whole["set_aside.jsonl"].count(b"\n") + 1)
+    assert verify(out)[1] == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_build__sets_a_document_aside_that_a_model_cannot_take(workers: int, tmp_path: Path) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="raise", document="21")
+
+    LINES.build(inputs, out, workers=workers)
+
+    assert aside(out)["21"] == f"{SET_ASIDE} ValueError from the annotator"
+    assert not any(word in (out / "set_aside.jsonl").read_text() for word in words_of(inputs, 21))
+    assert verify(out)[1] == []
+
+
+@pytest.mark.parametrize(("do", "message"), [("memory", "out of memory"), ("disk", "the same command goes on")])
+def test_build__stops_where_no_document_is_to_blame(
+    do: str, message: str, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do=do, document="21", times=1)
+
+    with pytest.raises(BuildError, match=message) as error:
+        LINES.build(inputs, out, workers=2)
+
+    assert not any(word in str(error.value) for word in words_of(inputs, 21))
+    LINES.build(inputs, out, workers=2)
+    assert made.tree(out) == whole
+
+
+def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="die", document="21")
+    trails = out / ".build" / "trails"
+    trails.mkdir(parents=True)
+    for number in range(4):
+        (trails / f"train-{number:05d}.json").write_text('{"unknown": 19}')
+
+    with pytest.raises(BuildError, match=r"train-00001: a worker process died 20 times.*the same command goes on"):
+        LINES.build(inputs, out, workers=2)
+
+
+def test_trail__gives_up_before_the_first_document(tmp_path: Path) -> None:
+    unit = Unit("train", 0, ())
+    Trail(tmp_path, unit).died()
+    for _ in range(2):
+        with Trail(tmp_path, unit):
+            Trail(tmp_path, unit).died()
+
+    with Trail(tmp_path, unit), pytest.raises(BuildError, match=r"died 4 times before its first document \(out of"):
+        Trail(tmp_path, unit).died()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+def test_build__goes_on_when_a_worker_that_hangs_is_ended(whole: dict[str, bytes], tmp_path: Path) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    works.tell(out, do="hang", document="21", times=1)
+
+    def end_it() -> None:
+        wait_for(lambda: works.deaths(out))
+        os.kill(int((tmp_path / "out.fault.pid").read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=end_it)
+    killer.start()
+    LINES.build(inputs, out, workers=2)
+    killer.join()
+
+    assert made.tree(out) == whole
+
+
+# Whole programs ------------------------------------------------------------------------------------------------------
+
+
+def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
+    """Return the command that builds notes."""
+    vocab = made.SAMPLE / "vocab.txt"
+    pipeline = inputs.parent / "notes.toml"
+    pipeline.write_text(
+        'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n[segment]\nuse = "clinical"\n'
+        f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
+        'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
+    )
+    return ["build", "--source", pipeline, "--input", inputs, "--out", out, "--tokenizer", vocab, *more]
+
+
+def program(*words: Any) -> subprocess.Popen[bytes]:
+    """Start a command in a process of its own."""
+    command = [sys.executable, "-m", "mslm_data", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes below a process."""
+    try:
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:
+        return set()
+    return children.union(*map(descendants, children))
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    folder = tmp_path_factory.mktemp("notes")
+    inputs = CORPORA["notes"].write(folder / "in")
+    assert run(*words_for(inputs, folder / "out", "--workers", "1")).code == 0
+    return inputs, made.tree(folder / "out")
+
+
+def wait_for(what: Any, *, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", range(4))
+def test_program__killed_while_its_workers_are_at_it(
+    number: int, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    inputs, expected = notes
+    chance = random.Random(number)
+    started = program(*words_for(inputs, tmp_path / "out", "--workers", "2"))
+    receipts = tmp_path / "out" / ".build" / "receipts"
+    wait_for(lambda: len(list(receipts.glob("*.json"))) > 2 * number or started.poll() is not None)
+    below = descendants(started.pid)
+    time.sleep(chance.random() * 0.1)
+
+    started.kill()
+    started.wait()
+
+    wait_for(lambda: not any(command_of(pid) for pid in below))
+    if started.returncode:
+        with pytest.raises(ShardError):
+            load(tmp_path / "out")
+    assert run(*words_for(inputs, tmp_path / "out")).code == 0
+    assert made.tree(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_program__interrupted_leaves_no_process_and_goes_on(
+    sent: signal.Signals, workers: str, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    inputs, expected = notes
+    started = program(*words_for(inputs, tmp_path / "out", "--workers", workers))
+    wait_for(lambda: list((tmp_path / "out").glob(".build/receipts/*.json")) or started.poll() is not None)
+    below = descendants(started.pid)
+
+    started.send_signal(sent)
+    out, err = started.communicate(timeout=30)
+
+    assert started.returncode in (130 if sent == signal.SIGINT else 143, 0)
+    if started.returncode:
+        assert b"the same command goes on" in err
+    assert b"Traceback" not in out + err
+    wait_for(lambda: not any(command_of(pid) for pid in below))
+    assert run(*words_for(inputs, tmp_path / "out")).code == 0
+    assert made.tree(tmp_path / "out") == expected
+
+
+def test_program__four_at_once_make_one_folder(notes: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+    inputs, expected = notes
+    out = tmp_path / "out"
+
+    racers = [program(*words_for(inputs, out, "--workers", "1")) for _ in range(4)]
+    results = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
+
+    assert 0 in [code for _, code in results]
+    for (_, err), code in results:
+        assert code == 0 or (code == 1 and b"another build is at work" in err), err
+    assert made.tree(out) == expected
+
+
+def test_program__parts_at_once_and_again_make_one_folder(notes: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+    inputs, expected = notes
+    out = tmp_path / "out"
+
+    parts = [
+        program(*words_for(inputs, out, "--workers", "1", "--part", part)) for part in ("1/3", "2/3", "3/3", "1/2")
+    ]
+    codes = [part.wait(60) for part in parts]
+
+    assert codes == [0, 0, 0, 0]
+    assert run(*words_for(inputs, out)).code == 0
+    assert made.tree(out) == expected

@@ -1,0 +1,65 @@
+"""Work units that go wrong on purpose; workers import them by name, so what goes wrong is said by a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mslm_data.annotate import Annotated
+from mslm_data.annotate.terms import LoadedTerms
+from mslm_data.build import unit
+from mslm_data.document import Document, Unit
+
+_annotate = LoadedTerms.annotate
+
+
+class FaultyWork(unit.Work):
+    """As it is told by the file beside the folder: `{"do": …, "document": id, "times": at most}`."""
+
+    def __call__(self, of: Unit) -> str:
+        fault = Path(f"{self.folder}.fault")
+        told = json.loads(fault.read_text()) if fault.is_file() else {}
+        if told:
+            LoadedTerms.annotate = _faulty(fault, told)  # type: ignore[method-assign]
+        try:
+            return super().__call__(of)
+        finally:
+            LoadedTerms.annotate = _annotate  # type: ignore[method-assign]
+
+
+def tell(out: Path, **fault: Any) -> None:
+    """Say what goes wrong in the build of a folder."""
+    Path(f"{out}.fault").write_text(json.dumps(fault))
+
+
+def deaths(out: Path) -> int:
+    """Return how often it went wrong."""
+    path = Path(f"{out}.fault.times")
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _faulty(fault: Path, told: dict[str, Any]) -> Any:
+    def annotate(self: LoadedTerms, documents: Sequence[Document]) -> list[Annotated]:
+        times = Path(f"{fault}.times")
+        for document in documents:
+            if document.id == told["document"] and deaths(fault.with_suffix("")) < told.get("times", 1 << 30):
+                Path(f"{fault}.pid").write_text(str(os.getpid()))
+                with times.open("ab") as file:
+                    file.write(b".")
+                _go_wrong(told["do"], document)
+        return _annotate(self, documents)
+
+    return annotate
+
+
+def _go_wrong(how: str, document: Document) -> None:
+    if how == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "hang":
+        time.sleep(600)
+    raise {"raise": ValueError, "memory": MemoryError, "disk": OSError}[how](document.text)

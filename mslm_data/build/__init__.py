@@ -6,7 +6,6 @@ ended in between goes on where it stopped, and ends with the same bytes.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +62,7 @@ def build(
         inputs: Files or folders here.
         tokenizer: What tokenises.
         out: The folder; made if need be.
-        workers: Processes; None chooses.
+        workers: Processes; None: one for small inputs, else as many as the engine has CPUs.
         engine: Which engine runs the units.
         part: `(i, n)`: do every n-th unit, beginning with unit i (from 1), and do not finish the folder.
         progress: Called as units finish.
@@ -98,9 +97,8 @@ def build(
         missing = [unit for unit in units if read_receipt(out, unit, every_byte=True) is None]
         sizes = dict(zip(plan.units, plan.sizes, strict=True))
         report = _Reporter(out, {unit: sizes[unit] for unit in units}, missing, progress)
-        if workers is None:
-            worth = sum(sizes[unit] for unit in missing) >= _WORTH_A_POOL
-            workers = min(os.cpu_count() or 1, len(missing)) if worth else 1
+        if workers is None and sum(sizes[unit] for unit in missing) < _WORTH_A_POOL:
+            workers = 1
         ENGINES.load(engine)(work, missing, workers=workers, done=report, preload=_preload(plan.pipeline))
         if part is not None:
             return None

@@ -21,6 +21,11 @@ PRELOAD = "MSLM_DATA_PRELOAD"
 class Work(Protocol):
     """What is done to each unit; picklable, and never carries text."""
 
+    @property
+    def folder(self) -> str:
+        """What is built: processes elsewhere see that they have it under the same path."""
+        ...
+
     def __call__(self, unit: Unit) -> str:
         """Write a unit's shard and receipt, and return the receipt's name."""
         ...
@@ -50,7 +55,7 @@ class Engine(Protocol):
     """Runs work units, in any order and anywhere that sees the inputs and the folder."""
 
     def __call__(
-        self, work: Work, units: Sequence[Unit], *, workers: int, done: Callable[[str], None], preload: Preload
+        self, work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
     ) -> None:
         """Run `work` on every unit.
 
@@ -59,7 +64,7 @@ class Engine(Protocol):
         Args:
             work: See `Work`.
             units: What to do.
-            workers: How many at a time.
+            workers: How many at a time; None: as many as there are CPUs.
             preload: What workers want in memory before they begin, once a machine if it can be.
             done: Called here, as units finish, with what `work` returned.
 

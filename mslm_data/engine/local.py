@@ -20,15 +20,17 @@ from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.errors import BuildError
 
 
-def run(work: Work, units: Sequence[Unit], *, workers: int, done: Callable[[str], None], preload: Preload) -> None:
+def run(
+    work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
+) -> None:
     """Run units here (one worker) or in a crew of processes; see `Engine`."""
-    if workers <= 1:
+    if workers == 1:
         for unit in units:
             done(work(unit))
         return
     crew = _Crew(work, units, _context(preload))
     try:
-        crew.work_off(min(workers, len(units)), done)
+        crew.work_off(workers or os.cpu_count() or 1, done)
     finally:
         crew.dismiss()
 

@@ -1,0 +1,221 @@
+"""`python -m benchmarks.faults --kills 200`: builds that are killed at random moments, over sources and engines.
+
+Each build is started again by the same command until it ends by itself, or has been killed a few times and is left
+alone. The folder must then be, byte for byte, the one of a build that nobody disturbed. What is killed is the program
+that leads, or one of the processes below it (a worker, the one that workers are forked from, a Ray node). Writes
+RESULTS-faults.md, with what the precautions cost a build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+from benchmarks import inputs as corpora
+from benchmarks import notes
+from benchmarks.report import commit, machine
+
+AT_ONCE = 4
+"""Kills of one folder's build at most; then it is left alone."""
+ROUNDS = 7
+
+
+class Case(NamedTuple):
+    """A source and what runs its units."""
+
+    source: str
+    engine: str
+    words: tuple[str, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Kill builds, compare what they end with, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engines", nargs="+", default=["local 1", "local 2", "local 4", "ray 2"])
+    parser.add_argument("--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-faults.md")
+    options = parser.parse_args(arguments)
+    chance = random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder:
+        scratch = Path(folder)
+        cases = _cases(scratch, options.engines)
+        tables = _undisturbed(cases, scratch)
+        counts = {case: Counter[str]() for case in cases}
+        turn = 0
+        while sum(count["leader"] + count["below"] for count in counts.values()) < options.kills:
+            case = cases[turn % len(cases)]
+            seconds, expected = tables[case.source]
+            _disturb(case, scratch / "out", chance, seconds, counts[case])
+            counts[case]["folders"] += 1
+            counts[case]["equal"] += tree(scratch / "out") == expected
+            shutil.rmtree(scratch / "out")
+            turn += 1
+            print(f"{case.source}, {case.engine}: {dict(counts[case])}", file=sys.stderr, flush=True)
+        page = _page(counts, _cost(scratch), options.seed)
+    options.out.write_text(page, encoding="utf-8")
+    print(page)
+    return 0 if all(count["folders"] == count["equal"] for count in counts.values()) else 1
+
+
+def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
+    """Write the corpora, and return each of them on each engine."""
+    found = corpora.find(scratch)
+    tagged = scratch / "blurb"
+    tagged.mkdir()
+    corpora.write(tagged / "train.tsv", corpora.read(found.train)[:4000])
+    notes.main(["--notes", "1200", "--out", str(scratch / "NOTEEVENTS.csv.gz")])
+    vocab = str(corpora.ROOT / "vocab" / "sample" / "vocab.txt")
+    concepts = str(corpora.ROOT / "vocab" / "sample" / "concepts.csv")
+    sources = {
+        "BLURB": ("--source", "blurb/bc2gm", "--input", str(tagged), "--set", "shard.unit_bytes=100000"),
+        "notes": (
+            "--source", "mimic", "--input", str(scratch / "NOTEEVENTS.csv.gz"), "--set", "shard.unit_bytes=200000",
+            "--set", f"annotate.model_pack={concepts}",
+        ),
+    }  # fmt: skip
+    cases = []
+    for source, words in sources.items():
+        for engine in engines:
+            name, workers = engine.split()
+            more = ("--tokenizer", vocab, "--engine", name, "--workers", workers)
+            cases.append(Case(source, engine, (*words, *more)))
+    return cases
+
+
+def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float, str]]:
+    """Build each source once in peace; return the seconds that took, and what came of it."""
+    tables = {}
+    for case in cases:
+        if case.source not in tables:
+            start = time.perf_counter()
+            if _started(case, scratch / "peace").wait():
+                raise SystemExit(f"{case.source}: expected an undisturbed build to succeed")
+            tables[case.source] = time.perf_counter() - start, tree(scratch / "peace")
+            shutil.rmtree(scratch / "peace")
+    return tables
+
+
+def _disturb(case: Case, out: Path, chance: random.Random, seconds: float, count: Counter[str]) -> None:
+    """Build a folder and kill what builds it a few times; at last in peace."""
+    for _ in range(chance.randint(1, AT_ONCE)):
+        started = _started(case, out)
+        time.sleep(chance.uniform(0.1, 1.5) * seconds)
+        if started.poll() is not None:
+            break
+        below = _below(started.pid)
+        if below and chance.random() < 0.5:
+            victim, what = chance.choice(sorted(below)), "below"
+        else:
+            victim, what = started.pid, "leader"
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        finally:
+            if what == "leader":
+                started.wait()
+        count[what] += 1
+        if what == "below":
+            started.wait()
+    while (code := _started(case, out).wait()) != 0:
+        count["began again"] += 1
+        if count["began again"] > 1000:
+            raise SystemExit(f"{case.source}, {case.engine}: does not finish, exit code {code}")
+
+
+def _started(case: Case, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mslm_data", "build", *case.words, "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=corpora.ROOT)
+
+
+def _below(pid: int) -> set[int]:
+    """Return the processes below a process."""
+    try:
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:
+        return set()
+    return children.union(*map(_below, children))
+
+
+def tree(folder: Path) -> str:
+    """Return a digest of all files below a folder, names and bytes."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _cost(scratch: Path) -> tuple[float, float, float]:
+    """Return how much longer a build takes with its precautions: median, least and greatest of the rounds' ratios.
+
+    Without them nothing is synced, no checksum is read again, and no input is looked at twice.
+    """
+    from mslm_data.build import build, unit
+    from mslm_data.encode.tokenizer import load
+    from mslm_data.pipeline import read
+
+    pipeline = read("blurb/bc2gm", sets=["shard.unit_bytes=1000000"])
+    tokenizer = load(str(corpora.ROOT / "vocab" / "sample" / "vocab.txt"))
+    shutil.copy(corpora.find(scratch).train, scratch / "blurb" / "train.tsv")
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        build(pipeline, [scratch / "blurb"], tokenizer, scratch / "cost", workers=1)
+        spent = time.perf_counter() - start
+        shutil.rmtree(scratch / "cost")
+        return spent
+
+    def careless() -> float:
+        with ExitStack() as stack:
+            read_receipt = unit.read_receipt
+            stack.enter_context(patch("os.fsync", lambda _: None))
+            stack.enter_context(patch("mslm_data.build.unit.refuse_changed", lambda *_: None))
+            for name in ("mslm_data.build.read_receipt", "mslm_data.build.unit.read_receipt"):
+                stack.enter_context(patch(name, lambda out, of, **_: read_receipt(out, of)))
+            return seconds()
+
+    seconds()
+    ratios = sorted(seconds() / careless() for _ in range(ROUNDS))
+    return statistics.median(ratios), ratios[0], ratios[-1]
+
+
+def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
+    rows = [
+        f"| {case.source} | {case.engine} | {count['folders']} | {count['leader']} | {count['below']} | "
+        f"{count['began again']} | {count['equal']} |"
+        for case, count in counts.items()
+    ]
+    total = sum(count["leader"] + count["below"] for count in counts.values())
+    return "\n".join([
+        "# Builds that are killed", "",
+        "Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at random moments, once "
+        f"to {AT_ONCE} times, and started again by the same command; then its bytes were compared with those of a "
+        f"build in peace. {total} kills, seed {seed}, commit {commit(corpora.ROOT)}.", "",
+        *machine(), "",
+        "| source | engine, workers | folders | kills of the program | kills of a process below it | "
+        "other failures | equal folders |", "| --- | --- | --- | --- | --- | --- | --- |", *rows, "",
+        f"What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one worker: "
+        f"{(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} rounds in turn; {(cost[1] - 1) * 100:.1f} to "
+        f"{(cost[2] - 1) * 100:.1f} %).", "",
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

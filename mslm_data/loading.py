@@ -22,9 +22,11 @@ from mslm_data.mask import Strategy, make
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.file import with_files
 from mslm_data.registry import did_you_mean
+from mslm_data.remote import local
 from mslm_data.scores import open_scores
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.order import batches_of_window, rows_at
+from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split
 
 BATCHES_AT_ONCE = 64
@@ -35,30 +37,29 @@ def load(folder: str | Path) -> Shards:
     """Open a built folder; nothing but its manifest is read yet.
 
     Args:
-        folder: Here, or at a URL that fsspec knows. That is copied first, whole, into the cache folder (see
-            `source.cache`), once as long as it looks unchanged, and mapped from there.
+        folder: Here, or at a URL that fsspec knows. Of that each shard is fetched when a row of it is first asked for,
+            checked against the manifest and kept in the cache folder (see `mslm_data.cache`).
 
     Raises:
         ShardError: No built folder, an unfinished one, or one of a newer format.
         SourceError: Nothing at the URL, or out of reach.
     """
-    if "://" in str(folder):
-        from mslm_data.source.localise import localise
-
-        folder = localise([folder])[0]
-    return Shards(Path(folder))
+    return Shards(local(str(folder)) or RemoteFolder(str(folder)))
 
 
 class Shards(Mapping[str, "Split"]):
-    """A built folder: split name -> `Split`."""
+    """A built folder: split name -> `Split`.
 
-    def __init__(self, folder: Path) -> None:
+    Attributes:
+        folder: Where it is.
+        manifest: What made it, and what is in it.
+    """
+
+    def __init__(self, folder: Path | RemoteFolder) -> None:
         """Read the manifest of `folder`; see `load`."""
         self.folder = folder
-        self.manifest: Manifest = read_manifest(folder)
-        self._splits = {
-            name: Split(folder / name, record, self.manifest) for name, record in self.manifest.splits.items()
-        }
+        self.manifest: Manifest = folder.manifest() if isinstance(folder, RemoteFolder) else read_manifest(folder)
+        self._splits = {name: Split(folder, name, self.manifest) for name in self.manifest.splits}
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -75,6 +76,17 @@ class Shards(Mapping[str, "Split"]):
         """The tag of each index of `bio`."""
         return self.manifest.tags
 
+    @property
+    def tokenizer(self) -> Path:
+        """The file of the tokenizer, here; of a remote folder it is fetched and checked first.
+
+        Raises:
+            SourceError: It is out of reach, or another than the manifest names.
+        """
+        if isinstance(self.folder, RemoteFolder):
+            return self.folder.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
+        return self.folder / "tokenizer.json"
+
     def strategy(self, name: str, **options: Any) -> Strategy:
         """Make a strategy, as `mslm_data.strategy` does, for these shards.
 
@@ -90,9 +102,7 @@ class Shards(Mapping[str, "Split"]):
 
     def _file(self, name: str) -> str:
         """Return where a lexicon or score column is, and see that it is of this tokenizer."""
-        path = Path(name)
-        if not path.is_absolute() and (self.folder / "vocab" / path).exists():
-            path = self.folder / "vocab" / path
+        path = self._artifact(name) or Path(name)
         if path.exists():
             about = open_scores(path).about if path.is_dir() else open_lexicon(path).about
             if about.get("tokenizer") != self.manifest.tokenizer["sha256"]:
@@ -101,6 +111,13 @@ class Shards(Mapping[str, "Split"]):
                     f"{self.folder} with `mslm-data vocab`"
                 )
         return str(path)
+
+    def _artifact(self, name: str) -> Path | None:
+        """Return what the folder's `vocab/` has of this name; of a remote folder a copy."""
+        if isinstance(self.folder, RemoteFolder):
+            return self.folder.artifact(name)
+        path = self.folder / "vocab" / name
+        return path if path.exists() else None
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:

@@ -25,8 +25,9 @@ class MedCat:
     Attributes:
         model_pack: A model pack, a folder or a zip, of MedCAT 2 or 1; or a concept table (.csv, in MedCAT's columns),
             which becomes a concept database when annotation starts. Loading a pack runs what is in it.
-        sha256: The pack's digest; with it, no other pack is loaded. `mslm-data vocab concepts` and the manifest
-            print it; of a zip the file's own SHA-256 will do as well.
+        sha256: The pack's digest; with it, no other pack is loaded. A pack that is more than data has to be named by
+            it: all but concept tables and what `mslm-data vocab concepts` makes. Of a zip the file's own SHA-256 will
+            do as well.
         types: Table of semantic types and their labels, below `vocab/` or a path.
         min_score: Mentions of a lower confidence are left out. 1 is a name that stands for one concept only; others
             have a similarity of contexts.
@@ -74,13 +75,13 @@ class MedCat:
 
     def start(self) -> LoadedMedCat:
         """Check the pack's digest and load it; see `Annotator`."""
-        path = self._path()
         types = semantic_types.read(self.types)
-        sha256 = medcat_pack.check(path, self.sha256)
-        folder = medcat_pack.unpack(path, sha256) if path.suffix == ".zip" else path
-        cat = medcat_load.load(
-            folder, tokenizer=self.tokenizer, meta=bool(self.keep_meta), settings=self.settings, prefer=types.of_type
-        )
+        copy = medcat_pack.checked(self._path(), self.sha256)
+        meta, settings = bool(self.keep_meta), self.settings
+        try:
+            cat = medcat_load.load(copy, tokenizer=self.tokenizer, meta=meta, settings=settings, prefer=types.of_type)
+        except AnnotateError as error:
+            raise AnnotateError(str(error).replace(str(copy), self.model_pack)) from None
         return LoadedMedCat(self, cat, types)
 
     def _path(self) -> Path:

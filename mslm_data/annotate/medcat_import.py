@@ -12,15 +12,6 @@ from typing import Any
 from mslm_data import _optional
 from mslm_data.annotate import medcat_tokenizer
 
-_ENVIRONMENT = {
-    "MEDCAT_DISABLE_VERSION_CHECK": "true",
-    "MEDCAT_USAGE_LOGS": "0",
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-}
-"""Set before the import: MedCAT 2.9 asks the Python package index for its newest version while it is imported."""
-
 
 def load(module: str = "medcat", *, wanted_by: str = "annotator 'medcat'") -> ModuleType:
     """Import a module of MedCAT, or one that it brings.
@@ -32,7 +23,6 @@ def load(module: str = "medcat", *, wanted_by: str = "annotator 'medcat'") -> Mo
     Raises:
         MissingExtraError: MedCAT is not installed.
     """
-    os.environ.update(_ENVIRONMENT)
     _optional.load("medcat", wanted_by=wanted_by)
     # At WARNING MedCAT writes the beginning of notes that fail in training, at DEBUG every mention.
     logging.getLogger("medcat").setLevel(logging.ERROR)

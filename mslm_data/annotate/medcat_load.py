@@ -21,14 +21,14 @@ def load(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, Any],
     """Return MedCAT's `CAT` of a pack or a concept table.
 
     Args:
-        path: A folder, or a concept table.
+        path: A folder, or a concept table; see `medcat_pack.checked`.
         tokenizer: `lemmas`, `words` or `pack`.
         meta: Whether the pack's meta-annotation models are wanted.
         settings: Tables of MedCAT's settings, put on top of the pack's.
         prefer: For a concept table: types that an ambiguous name goes to.
 
     Raises:
-        AnnotateError: It is no pack, of an unknown version, or needs what is not there; an unknown setting.
+        AnnotateError: It is of an unknown version, or needs what is not there; an unknown setting.
     """
     cat = medcat_import.load("medcat.cat").CAT
     if path.is_file():
@@ -39,10 +39,6 @@ def load(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, Any],
     with safely, redirect_stdout(io.StringIO()):  # the conversion of old packs prints
         if (path / "cdb.dat").is_file():
             return _load_old(path, tokenizer=tokenizer, meta=meta, settings=settings)
-        if not (path / "cdb").is_dir():
-            raise AnnotateError(
-                f"{path}: expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither"
-            )
         config = _overrides(tokenizer) | ({} if meta else {"components": {"addons": []}})
         try:
             loaded = cat.load_model_pack(str(path), config_dict=config)

@@ -1,27 +1,21 @@
-"""MedCAT model packs on disk: their digest, which is looked at before anything in them is read, and zips unpacked.
+"""MedCAT model packs on disk: their digest, which is looked at before anything in them is read, and private copies.
 
-Loading a pack is running it: most hold pickles, and the JSON form names classes that are imported and called.
+Loading a pack is running it: most hold pickles, and the JSON form can name classes that are imported and called. So a
+pack is loaded from a copy that nobody else can write, made of just the bytes whose digest was looked at.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import stat
-import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import IO
 
+from mslm_data import archive, cache
+from mslm_data.annotate.medcat_data import is_data
 from mslm_data.errors import AnnotateError
+from mslm_data.files import sha256_of
 
-_CHUNK = 1 << 20
-_MOST_BYTES = 128 << 30
-_MOST_RATIO = 200
-"""Unpacked bytes per packed byte at most; packs hold JSON and pickles, which shrink to a fifth."""
+_AT_ONCE = 1 << 20
 
 
 def digest(path: Path) -> str:
@@ -31,118 +25,121 @@ def digest(path: Path) -> str:
     that of the lines `SHA256  NAME` of all files, sorted by name: what `sha256sum` prints for them.
 
     Raises:
-        AnnotateError: There is nothing there, or it is no whole zip.
+        AnnotateError: There is nothing there, or it is no whole zip of plain files.
     """
     if not path.exists():
         raise AnnotateError(
             f"{path}: expected a MedCAT model pack (a folder or a zip) or a concept table (.csv), found nothing; "
             f"`mslm-data vocab concepts` makes a pack"
         )
-    if path.is_file() and path.suffix != ".zip":
-        return _sha256(path.open("rb"))
+    if _is_table(path):
+        return sha256_of(path)
     files = sorted(_zipped(path) if path.is_file() else _in_folder(path))
     return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in files).encode()).hexdigest()
 
 
-def check(path: Path, sha256: str) -> str:
-    """Return a pack's digest after comparing it with the one that is expected.
+def checked(path: Path, sha256: str) -> Path:
+    """Return what can be loaded in the place of a pack: a private copy of the very bytes that were looked at.
 
     Args:
-        path: The pack.
-        sha256: Its `digest`, or of a zip also that of the file itself; "" accepts any.
+        path: A folder, a zip, or a concept table. A folder beside a zip, which MedCAT itself would load instead of it,
+            is not looked at.
+        sha256: Its `digest`, or of a zip also that of the file itself. "" accepts tables, and packs that are data only,
+            such as those of `mslm-data vocab concepts`.
 
     Raises:
-        AnnotateError: It is another.
+        AnnotateError: No pack, another digest, or one that has to be named and is not; a zip that is not to be
+            trusted; a disk that is full.
     """
     found = digest(path)
-    if sha256 and sha256.lower() != found and not (path.is_file() and sha256.lower() == _sha256(path.open("rb"))):
+    if sha256 and sha256.lower() != found and not _is_zip_of(path, sha256.lower(), found):
         raise AnnotateError(
             f"{path}: expected a pack with sha256 {sha256.lower()}, got {found}; nothing of it was loaded. "
             f"If this is the pack you mean, and you trust it, name its sha256"
         )
-    return found
+    if _is_table(path) and not sha256:
+        return path
+    copy = _copied(path, found)
+    if copy.is_dir() and not ((copy / "cdb").is_dir() or (copy / "cdb.dat").is_file()):
+        raise AnnotateError(f"{path}: expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither")
+    if not sha256 and not is_data(copy):
+        raise AnnotateError(
+            f"{path}: expected the sha256 of a pack that holds more than data, got none; nothing of it was loaded, as "
+            f"loading it runs what is in it. If you trust where it is from: --set annotate.sha256={found}"
+        )
+    return copy
 
 
-def unpack(path: Path, sha256: str) -> Path:
-    """Return the folder of a zip's files, unpacked once into a private cache folder that is named by its digest.
+def _is_table(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".zip"
 
-    A folder beside the zip, which MedCAT itself would load instead of it, is not looked at.
 
-    Args:
-        path: A zip.
-        sha256: Its `digest`.
+def _is_zip_of(path: Path, sha256: str, found: str) -> bool:
+    """Return whether a zip has this SHA-256 and files of this digest: both of one copy, so of the same bytes."""
+    if path.suffix != ".zip" or not path.is_file():
+        return False
+    place = _place(path, found)
+    try:
+        with cache.alone(place), cache.staging(place) as temporary:
+            copy = temporary / "pack.zip"
+            _write(copy, _pieces(path))
+            return sha256_of(copy) == sha256 and digest(copy) == found
+    except OSError as problem:
+        raise AnnotateError(f"{path}: expected to copy it, got {problem.strerror}; is the disk full?") from None
 
-    Raises:
-        AnnotateError: Members outside the folder, links, a bomb, or other files than the digest was made of.
-    """
-    place = _cache() / sha256
-    if not place.is_dir():
-        with TemporaryDirectory(prefix=".part-", dir=place.parent) as temporary:
-            made = Path(temporary) / "pack"
+
+def _copied(path: Path, found: str) -> Path:
+    """Return a private copy of the pack's files, made once and hashed each time."""
+
+    def make(made: Path) -> None:
+        if _is_table(path):
+            _write(made, _pieces(path))
+        elif path.is_file():
+            archive.unpack(path, made, error=AnnotateError)
+        else:
             made.mkdir(mode=0o700)
-            with zipfile.ZipFile(path) as archive:
-                for info in _members(path, archive):
-                    target = made / info.filename
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(info) as packed, target.open("wb") as file:
-                        shutil.copyfileobj(packed, file, _CHUNK)
-            try:
-                made.rename(place)
-            except OSError:
-                if not place.is_dir():
-                    raise
-    if digest(place) != sha256:
+            for name, file in _files(path):
+                _write(made / name, _pieces(file))
+        if digest(made) != found:
+            raise AnnotateError(f"{path}: expected a pack that stays as it is, got other bytes the second time")
+
+    place = cache.once(_place(path, found), make, error=AnnotateError)
+    if digest(place) != found:
         raise AnnotateError(f"{place}: expected the files of {path.name}, got others; delete this folder")
     return place
 
 
-def _cache() -> Path:
-    import platformdirs
+def _place(path: Path, found: str) -> Path:
+    return cache.folder("packs", error=AnnotateError) / f"{found}{path.suffix if _is_table(path) else ''}"
 
-    named = os.environ.get("MSLM_DATA_CACHE")
-    root = Path(named).expanduser() if named else platformdirs.user_cache_path("mslm-data")
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = root / "packs"
-    folder.mkdir(exist_ok=True, mode=0o700)
-    return folder
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path
 
 
 def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix(), _sha256(path.open("rb"))
+    for name, path in _files(folder):
+        yield name, sha256_of(path)
 
 
 def _zipped(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for info in _members(path, archive):
-                yield PurePosixPath(info.filename).as_posix(), _sha256(archive.open(info))
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise AnnotateError(
-            f"{path}: expected a whole, unencrypted zip, got {type(error).__name__}; is the file complete?"
-        ) from None
+    for name, pieces in archive.members(path, error=AnnotateError):
+        if pieces is not None:
+            sha256 = hashlib.sha256()
+            for piece in pieces:
+                sha256.update(piece)
+            yield PurePosixPath(name).as_posix(), sha256.hexdigest()
 
 
-def _members(path: Path, archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
-    """Give the files of a zip, after a look at all their names and sizes."""
-    infos = [info for info in archive.infolist() if not info.is_dir()]
-    for info in infos:
-        name = PurePosixPath(info.filename)
-        odd = name.is_absolute() or ".." in name.parts or "\\" in info.filename or ":" in info.filename
-        if odd or stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise AnnotateError(f"{path}: expected plain files inside the pack, got a member that is not; not unpacked")
-    unpacked = sum(info.file_size for info in infos)
-    if unpacked > min(_MOST_BYTES, max(64 << 20, path.stat().st_size * _MOST_RATIO)):
-        raise AnnotateError(
-            f"{path}: expected at most {_MOST_RATIO} times its size when unpacked, got {unpacked} bytes"
-        )
-    yield from infos
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_AT_ONCE):
+            yield piece
 
 
-def _sha256(stream: IO[bytes]) -> str:
-    with stream:
-        sha256 = hashlib.sha256()
-        while chunk := stream.read(_CHUNK):
-            sha256.update(chunk)
-    return sha256.hexdigest()
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    with cache.private(path) as file:
+        for piece in pieces:
+            file.write(piece)

@@ -61,7 +61,7 @@ def read(name: str) -> SemanticTypes:
         labels = tuple(content["labels"])
         of_type = {str(entry["tui"]).upper(): str(entry["label"]) for entry in types}
         names = {str(entry["tui"]).upper(): str(entry.get("name", "")) for entry in types}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AnnotateError(
             f"{path}: expected labels = [...] and [[type]] entries with tui and label, got {type(error).__name__}"
         ) from None

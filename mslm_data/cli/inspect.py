@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.folder import FolderOrUrl
 from mslm_data.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yello
 
 
 @click.command("inspect", short_help="Show sequences with mentions and masks.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=FolderOrUrl(), metavar="DIR")
 @click.option("--split", default="train", show_default=True)
 @click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="How many sequences.")
 @click.option("--start", type=click.IntRange(0), default=0, show_default=True, help="The first of them.")
@@ -42,7 +43,7 @@ _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yello
 @click.option("--epoch", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--show-text", is_flag=True, help="Show patients' text, which is not shown without this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(folder: Path, split: str, rows: int, start: int, names: tuple[str, ...], **options: Any) -> None:
+def command(folder: Path | str, split: str, rows: int, start: int, names: tuple[str, ...], **options: Any) -> None:
     """Show real sequences: mentions as {mention}Label, tokens masked as terms (ELM) and as other words (BLM).
 
     On a terminal mentions are cyan, ELM masks red, BLM masks yellow; without colour, ELM is [[so]] and BLM <so>.
@@ -58,11 +59,11 @@ def command(folder: Path, split: str, rows: int, start: int, names: tuple[str, .
 
     shards = load(folder)
     if shards.manifest.protected and not options["show_text"]:
-        raise ShardError(f"{folder}: holds patients' text; pass --show-text to see it here")
+        raise ShardError(f"{shards.folder}: holds patients' text; pass --show-text to see it here")
     of_split = shards[split]
     stop = min(start + rows, len(of_split))
     examples = of_split.examples(min(start, stop), stop)
-    core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
     plans = {}
     for name in names or ("joint",):
         rates = {"elm": options["elm"], "blm": options["blm"]}

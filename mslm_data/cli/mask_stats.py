@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.folder import FolderOrUrl
 from mslm_data.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ WORDS_OF_REPORT = 20
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=FolderOrUrl(), metavar="DIR")
 @click.option("--split", default="train", show_default=True, help="The weights are those of the training split.")
 @click.option(
     "--strategy", "names", multiple=True, default=["joint"], show_default=True,
@@ -45,7 +46,7 @@ WORDS_OF_REPORT = 20
 @click.option("--rows", type=click.IntRange(1), default=8, show_default=True, help="Sentences in the report.")
 @click.option("--show-text", is_flag=True, help="Show patients' text, which is not shown without this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(folder: Path, split: str, names: tuple[str, ...], scheme: str, as_json: bool, **options: Any) -> None:
+def command(folder: Path | str, split: str, names: tuple[str, ...], scheme: str, as_json: bool, **options: Any) -> None:
     """Count the tokens that a strategy masks, exactly as training with the same seed will, and the loss weights.
 
     N_ELM and N_BLM are masked sub-word tokens; the weights are Eq. 2 (raw), 3 (clipped) and 5 of Abaho et al. 2024,
@@ -185,4 +186,4 @@ def _write(
 def _tokenizer(shards: Shards) -> Any:
     import tokenizers
 
-    return tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+    return tokenizers.Tokenizer.from_file(str(shards.tokenizer))

@@ -14,19 +14,20 @@ from typing import Any
 
 import msgspec
 
-from mslm_data.columns import tag_names
+from mslm_data.columns import MAX_LABELS, tag_names
 from mslm_data.document import split_order
 from mslm_data.errors import ShardError
 from mslm_data.examples import TokenIds
 from mslm_data.files import canonical_json, write_whole
-from mslm_data.shard.write import ShardRecord
+from mslm_data.shard.write import Count, ShardRecord
 
 FORMAT = 1
 """Version of the folder's layout that this package writes, and the newest that it reads."""
 NAME = "manifest.json"
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What a split may be called: its name is a folder's."""
-_SHARD_NAME = re.compile(r"data-\d{5}-of-\d{5}\.arrow")
+_SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +47,16 @@ class Counts:
         empty: Sequences without a token.
     """
 
-    read: int
-    not_chosen: Mapping[str, int]
-    given_mentions: int
-    left_out: Mapping[str, int]
-    adjusted: Mapping[str, int]
-    cut_mentions: int
-    cut_pieces: int
-    widened_mentions: int
-    windowed: int
-    empty: int
+    read: Count
+    not_chosen: Mapping[str, Count]
+    given_mentions: Count
+    left_out: Mapping[str, Count]
+    adjusted: Mapping[str, Count]
+    cut_mentions: Count
+    cut_pieces: Count
+    widened_mentions: Count
+    windowed: Count
+    empty: Count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +73,11 @@ class SplitRecord(Counts):
         shards: In order.
     """
 
-    written: int
-    set_aside: int
-    sequences: int
-    tokens: int
-    mentions: int
+    written: Count
+    set_aside: Count
+    sequences: Count
+    tokens: Count
+    mentions: Count
     sources: tuple[Mapping[str, Any], ...]
     shards: tuple[ShardRecord, ...]
 
@@ -129,6 +130,27 @@ class Manifest:
         return bool(self.about.get("protected", False))
 
 
+class _Source(msgspec.Struct):
+    use: str
+
+
+class _Annotate(msgspec.Struct):
+    use: str
+    weak: bool
+
+
+class _Encode(msgspec.Struct):
+    keep_text: bool
+
+
+class _Pipeline(msgspec.Struct):
+    """What readers look at of a pipeline."""
+
+    source: _Source
+    annotate: _Annotate
+    encode: _Encode
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `manifest.json`."""
     write_whole(folder / NAME, [canonical_json(asdict(manifest))])
@@ -148,30 +170,47 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: expected {NAME}, found none; the folder is no built one, or its build has not finished: "
             "the same build command goes on"
         )
+    return parse_manifest(path.read_bytes(), path)
+
+
+def parse_manifest(data: bytes, path: Path | str) -> Manifest:
+    """Check a manifest's bytes; `path` says in errors where they are from. See `read_manifest`."""
     try:
-        value = msgspec.json.decode(path.read_bytes())
+        value = msgspec.json.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and version > FORMAT:
             raise ShardError(f"{path}: expected format {FORMAT} or older, got {version}; a newer mslm-data wrote it")
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
-    except (msgspec.DecodeError, KeyError) as error:
-        raise ShardError(f"{path}: expected a manifest of mslm-data: {error}; build the folder again") from None
+        msgspec.convert(manifest.pipeline, _Pipeline)
+    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
+        said = str(error) if isinstance(error, msgspec.DecodeError | KeyError) else type(error).__name__
+        raise ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again") from None
     _check(path, manifest, ids)
     return replace(manifest, splits={name: manifest.splits[name] for name in sorted(manifest.splits, key=split_order)})
 
 
-def _check(path: Path, manifest: Manifest, ids: TokenIds) -> None:
+def _check(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
     """Refuse a manifest whose parts disagree, or whose names could lead out of the folder."""
     if list(manifest.tags) != tag_names(manifest.labels):
         raise ShardError(f"{path}: expected tags that follow from the labels; build the folder again")
-    if ids.size < 1:
+    if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
+        raise ShardError(f"{path}: expected at most {MAX_LABELS} different labels; build the folder again")
+    if not 1 <= ids.size < 1 << 31:
         raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
+    named = [id_ for id_ in (ids.mask, ids.pad, ids.unk) if id_ != -1]
+    if not all(0 <= id_ < ids.size for id_ in (*named, *ids.special)):
+        raise ShardError(f"{path}: expected special ids of the tokenizer's {ids.size}, got others; build it again")
+    if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):
+        raise ShardError(f"{path}: expected the tokenizer's sha256, got none; build the folder again")
     for name, split in manifest.splits.items():
         if not SPLIT_NAME.fullmatch(name):
             raise ShardError(f"{path}: expected a split's name of letters, digits, '.', '_' and '-'")
-        if not all(_SHARD_NAME.fullmatch(shard.file) for shard in split.shards):
-            raise ShardError(f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow")
+        names = {shard.file for shard in split.shards}
+        if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
+            raise ShardError(f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once")
+        if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
+            raise ShardError(f"{path}: {name}: expected a sha256 of each shard; build the folder again")
         if split.read != split.written + split.set_aside:
             raise ShardError(
                 f"{path}: {name}: expected read = written + set aside, "

@@ -15,17 +15,25 @@ from mslm_data.kernels.gather import gather
 from mslm_data.ragged import Ragged, offsets_of
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
+from mslm_data.shard.remote import RemoteFolder, RemoteShard
+from mslm_data.shard.write import ShardRecord
 
 
 class Split:
     """The rows of one split, over all its shards."""
 
-    def __init__(self, folder: Path, record: SplitRecord, manifest: Manifest) -> None:
-        """Remember where the shards are; each is opened when it is first asked for a row."""
-        self.record = record
+    def __init__(self, folder: Path | RemoteFolder, name: str, manifest: Manifest) -> None:
+        """Remember where the shards are; each is opened when it is first asked for a row.
+
+        Args:
+            folder: The built folder.
+            name: The split's.
+            manifest: The folder's.
+        """
+        self.record: SplitRecord = manifest.splits[name]
         self.token_ids = manifest.token_ids
-        self._shards = [Shard(folder / shard.file, shard, self.token_ids) for shard in record.shards]
-        self._first = offsets_of(np.array([shard.rows for shard in record.shards], np.int64))
+        self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
+        self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -108,6 +116,13 @@ class Split:
         shard_of = np.searchsorted(self._first, rows, side="right") - 1
         groups = [(self._shards[s], np.flatnonzero(shard_of == s), self._first[s]) for s in np.unique(shard_of)]
         return [(shard, places, rows[places] - first) for shard, places, first in groups]
+
+
+def _shard(folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest) -> Shard:
+    about = record, manifest.token_ids, len(manifest.labels)
+    if isinstance(folder, RemoteFolder):
+        return RemoteShard(folder, f"{split}/{record.file}", *about)
+    return Shard(folder / split / record.file, *about)
 
 
 Picks: TypeAlias = list[tuple[Shard, npt.NDArray[np.int64], npt.NDArray[np.int64]]]

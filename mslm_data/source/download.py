@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import BinaryIO
 
+from mslm_data.cache import private, settle, staging
 from mslm_data.errors import FetchError
-from mslm_data.source import cache
+from mslm_data.files import sha256_of
+from mslm_data.remote import shown
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes so far, and the bytes in all (0 where the server does not say)."""
@@ -46,18 +48,12 @@ class _Bar:
         """Nothing to close."""
 
 
-def shown(url: str) -> str:
-    """Return a URL for messages: without user, password and query, which may hold secrets."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-
-
 def download(url: str, path: Path, *, sha256: str = "", progress: Progress | None = None) -> Path:
     """Download a file; with a digest, one that is there already and right is kept.
 
     Args:
         url: http(s).
-        path: Its final name; folders are made, an older file is replaced.
+        path: Its final name, below a place that is held (`cache.alone`); folders are made, an older file is replaced.
         sha256: What it has to be; "" where nobody knows.
         progress: Told how far it is.
 
@@ -67,22 +63,28 @@ def download(url: str, path: Path, *, sha256: str = "", progress: Progress | Non
     wanted = f"a file with sha256 {sha256}" if sha256 else "a file"
     if not url.startswith(("http://", "https://")):
         raise FetchError(_message(url, wanted, "a URL that is not http(s)"))
-    if sha256 and path.is_file() and cache.file_digest(path) == sha256:
-        return path
     try:
-        with cache.staging(path) as temporary:
+        if sha256 and is_whole(path, sha256):
+            return path
+        with staging(path) as temporary:
             partial = temporary / path.name
-            _stream(url, partial, wanted=wanted, bar=_Bar(path.name, progress) if progress else None)
-            digest = cache.file_digest(partial) if sha256 else ""
+            with private(partial) as file:
+                _stream(url, file, wanted=wanted, bar=_Bar(path.name, progress) if progress else None)
+            digest = sha256_of(partial) if sha256 else ""
             if digest != sha256:
                 raise FetchError(_message(url, wanted, f"{partial.stat().st_size} bytes with sha256 {digest}"))
-            partial.replace(path)
+            settle(partial, path)
     except OSError as error:
         raise FetchError(f"{path}: expected to write it, got {error.strerror}; is the disk full?") from None
     return path
 
 
-def _stream(url: str, path: Path, *, wanted: str, bar: _Bar | None) -> None:
+def is_whole(path: Path, sha256: str) -> bool:
+    """Return whether a file is there and has this digest."""
+    return path.is_file() and sha256_of(path) == sha256
+
+
+def _stream(url: str, file: BinaryIO, *, wanted: str, bar: _Bar | None) -> None:
     """Bring the bytes, with a few tries; a missing file is not asked for twice."""
     import requests
     from pooch import HTTPDownloader
@@ -91,8 +93,10 @@ def _stream(url: str, path: Path, *, wanted: str, bar: _Bar | None) -> None:
     for attempt in range(1, TRIES + 1):
         if bar:
             bar.reset()
+        file.seek(0)
+        file.truncate()
         try:
-            downloader(url, str(path), None)
+            downloader(url, file, None)
         except requests.HTTPError as error:
             status = error.response.status_code if error.response is not None else 0
             got, final = f"HTTP status {status}", status < 500 and status not in (408, 429)

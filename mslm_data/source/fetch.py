@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from mslm_data import archive
+from mslm_data import cache as caches
 from mslm_data.errors import FetchError, SourceError
 from mslm_data.pipeline import Fetch
-from mslm_data.source import archive
-from mslm_data.source import cache as caches
-from mslm_data.source.download import Progress, download, shown
+from mslm_data.remote import shown
+from mslm_data.source.download import Progress, download, is_whole
 
 
 def fetch(
@@ -22,8 +23,9 @@ def fetch(
 ) -> list[Path]:
     """Return the folder of a pipeline's corpus, fetched as far as it is not there yet.
 
-    A file that is there is kept if its digest is right and fetched again if not. Two processes may fetch at once:
-    each file appears whole or not at all. A change of `entries` makes another folder, so nothing old is left in it.
+    A file that is there is kept if its digest is right and fetched again if not; each appears whole or not at all. Of
+    several processes one fetches, the others wait. A change of `entries` makes another folder, so nothing old is left
+    in it.
 
     Args:
         pipeline_name: Such as `blurb/bc2gm`; for messages and the folder's name.
@@ -42,10 +44,19 @@ def fetch(
     digest = hashlib.sha256(repr([(e.split, e.url, e.sha256, e.unpack) for e in entries]).encode()).hexdigest()
     try:
         root = caches.folder("corpora", cache=cache) / f"{pipeline_name.replace('/', '--')}-{digest[:12]}"
-        for place, entry in _places(root, entries).items():
-            download(entry.url, place, sha256=entry.sha256, progress=progress)
-            if entry.unpack:
-                archive.unpack(place, root / "files" / entry.split / archive.stem(place.name))
+        places = _places(root, entries)
+        if not all(
+            is_whole(place, entry.sha256) and _is_unpacked(root, place, entry) for place, entry in places.items()
+        ):
+            with caches.alone(root):
+                for place, entry in places.items():
+                    download(entry.url, place, sha256=entry.sha256, progress=progress)
+                    if not _is_unpacked(root, place, entry):
+                        _unpack(place, _unpacked(root, place, entry))
+    except OSError as error:
+        raise FetchError(
+            f"pipeline '{pipeline_name}': expected to write below {root}, got {error.strerror}; is the disk full?"
+        ) from None
     except FetchError as error:
         raise FetchError(f"pipeline '{pipeline_name}': {error}") from None
     except SourceError as error:
@@ -63,3 +74,17 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
             raise FetchError(f"{shown(entry.url)}: expected a file name that no other file of the split has")
         places[place] = entry
     return places
+
+
+def _unpacked(root: Path, place: Path, entry: Fetch) -> Path:
+    """Return the folder that an archive is unpacked to, among what is read."""
+    return root / "files" / entry.split / archive.stem(place.name)
+
+
+def _is_unpacked(root: Path, place: Path, entry: Fetch) -> bool:
+    return not entry.unpack or _unpacked(root, place, entry).is_dir()
+
+
+def _unpack(place: Path, folder: Path) -> None:
+    with caches.staging(folder) as temporary:
+        caches.settle(archive.unpack(place, temporary / "unpacked"), folder)

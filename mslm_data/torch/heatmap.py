@@ -40,7 +40,7 @@ def confidence_heatmap(
     """
     if shards.manifest.protected and not show_text:
         raise ShardError(f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page")
-    core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+    core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
     examples = confidence.examples
     sentences = Sentences(range(len(examples)), examples, core, shards.labels)
     shades = _shades(confidence)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import socket
 import stat
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from mslm_data.errors import FetchError
 from mslm_data.pipeline import Fetch
 from mslm_data.source import download as downloads
 from mslm_data.source import inputs
-from mslm_data.source.download import download, shown
+from mslm_data.source.download import download
 from mslm_data.source.fetch import fetch
 from tests.source.server import Site, serving
 
@@ -46,7 +48,9 @@ def entries_of(site: Site) -> list[Fetch]:
 
 
 def files_below(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    """Return the files below a folder, but for locks beside a corpus."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.match("corpora/.lock-*")]
+    return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def test_fetch__gives_a_folder_whose_files_are_found_by_split(site: Site, tmp_path: Path) -> None:
@@ -212,7 +216,59 @@ def test_fetch__makes_one_error_of_an_archive_that_reaches_outside(site: Site, t
 
     with pytest.raises(FetchError, match=r"c\.tgz: member '\.\./evil\.tsv': expected a path inside .*--input"):
         fetch("x", [entry], cache=tmp_path)
-    assert files_below(tmp_path) == [f"corpora/{next((tmp_path / 'corpora').iterdir()).name}/archives/c.tgz"]
+    assert files_below(tmp_path) == [f"corpora/{next((tmp_path / 'corpora').glob('x-*')).name}/archives/c.tgz"]
+
+
+def test_fetch__asks_the_server_once_for_many(site: Site, tmp_path: Path) -> None:
+    entries = entries_of(site)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: fetch("x", entries, cache=tmp_path), range(8)))
+
+    assert all(one == found[0] for one in found)
+    assert set(site.requests.values()) == {1}
+
+
+def test_fetch__clears_what_a_killed_process_left(site: Site, tmp_path: Path) -> None:
+    entries = entries_of(site)
+    (root,) = fetch("x", entries, cache=tmp_path)
+    (root / "train" / "train.tsv").unlink()
+    (root / "train" / ".part-0123456789abcdef-x").mkdir()
+    (root / "train" / ".part-0123456789abcdef-x" / "train.tsv").write_bytes(b"half")
+
+    fetch("x", entries, cache=tmp_path)
+
+    assert files_below(root) == ["test/test.tsv", "train/train.tsv", "validation/devel.tsv"]
+
+
+def test_fetch__keeps_private_files_whatever_the_umask(site: Site, tmp_path: Path) -> None:
+    data = tar_gz({"corpus/a.iob2": b"a\tO\n"})
+    entry = Fetch(url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True)
+    before = os.umask(0)
+    try:
+        fetch("x", [*entries_of(site), entry], cache=tmp_path / "cache")
+    finally:
+        os.umask(before)
+
+    for path in (tmp_path / "cache").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+
+
+def full(path: Path) -> None:
+    raise OSError(28, os.strerror(28))
+
+
+def test_fetch__says_that_the_disk_is_full(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tar_gz({"corpus/a.iob2": b"a\tO\n"})
+    entry = Fetch(url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True)
+
+    monkeypatch.setattr("mslm_data.archive.private", full)
+    with pytest.raises(FetchError, match=r"pipeline 'x': expected to write below .*, got No space left on device; is"):
+        fetch("x", [entry], cache=tmp_path)
+    monkeypatch.setattr(downloads, "private", full)
+    with pytest.raises(FetchError, match=r"train\.tsv: expected to write it, got No space left on device; is the disk"):
+        fetch("y", entries_of(site)[:1], cache=tmp_path)
+    assert [name for name in files_below(tmp_path) if "archives" not in name] == []
 
 
 def test_download__tells_how_far_it_is(site: Site, tmp_path: Path) -> None:
@@ -230,7 +286,3 @@ def test_download__says_that_it_cannot_write(site: Site, tmp_path: Path) -> None
 
     with pytest.raises(FetchError, match="expected to write it, got"):
         download(site.add("/a", b"a"), tmp_path / "file" / "a")
-
-
-def test_shown__hides_secrets() -> None:
-    assert shown("https://me:secret@host:81/a.tsv?sig=secret#secret") == "https://host:81/a.tsv"

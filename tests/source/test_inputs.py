@@ -157,10 +157,11 @@ def test_read_bytes__refuses_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_lines__end_with_lf_or_crlf_only() -> None:
     data = "\ufeffa\u2028b\x85c\x0bd\r\n\r\ne\rf".encode()
 
-    assert [(line.number, line.data.decode()) for line in lines(data, first=5)] == [
-        (5, "a\u2028b\x85c\x0bd"),
-        (6, ""),
-        (7, "e\rf"),
+    assert [(line.number, line.data.decode()) for line in lines(data)] == [
+        (1, "a\u2028b\x85c\x0bd"),
+        (2, ""),
+        (3, "e\rf"),
     ]
+    assert next(lines(data, first=5)) == (5, "\ufeffa\u2028b\x85c\x0bd".encode()), "a mark only at a file's start"
     assert list(lines(b"")) == []
     assert [line.data for line in lines(b"\n\n")] == [b"", b""]

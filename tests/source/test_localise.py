@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
 import pytest
 
+from mslm_data import remote
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.source import download as downloads
 from mslm_data.source.localise import localise
+from tests import faulty
+from tests.faulty import Faulty
 from tests.source.server import Site, serving
 
 
@@ -35,7 +40,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    """Return the files below a folder, but for locks."""
+    files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".lock-")]
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
 
 def make_zip(path: Path) -> Path:
@@ -101,9 +108,91 @@ def test_localise__leaves_no_half_copy(
         return real(self, path, *args, **options)
 
     monkeypatch.setattr(type(memory), "open", breaking)
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with pytest.raises(SourceError, match="memory://corpus: expected to copy it, got Input/output error"):
         localise(["memory://corpus"], cache=tmp_path)
     assert contents(tmp_path) == {}
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A corpus at `faulty://`."""
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "train.tsv").write_bytes(b"a\tO\n")
+    with faulty.registered():
+        yield tmp_path / "there"
+
+
+@pytest.mark.parametrize(
+    ("fault", "got"),
+    [
+        (faulty.refused, "NoCredentialsError"),
+        (faulty.told, "OSError"),
+        (faulty.cut, "2 bytes"),
+        (faulty.longer, "more than 4 bytes"),
+    ],
+)
+def test_localise__makes_one_error_of_what_a_file_system_raises(
+    fault: faulty.Fault, got: str, there: Path, tmp_path: Path
+) -> None:
+    Faulty.faults["train.tsv"] = [fault] * 3
+
+    with pytest.raises(SourceError, match=rf"there: expected to copy it, got {got} \(3 tries\); check") as caught:
+        localise([f"faulty://{there}"], cache=tmp_path / "cache")
+    assert faulty.SECRET not in str(caught.value)
+    assert contents(tmp_path / "cache") == {}
+
+
+def test_localise__tries_again(there: Path, tmp_path: Path) -> None:
+    Faulty.faults["train.tsv"] = [faulty.refused, faulty.cut]
+
+    (path,) = localise([f"faulty://{there}"], cache=tmp_path / "cache")
+
+    assert contents(path) == {"train.tsv": b"a\tO\n"}
+
+
+def test_localise__copies_once_for_many(there: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(lambda _: localise([f"faulty://{there}"], cache=tmp_path / "cache")[0], range(8)))
+
+    assert len(paths) == 1
+    assert Faulty.opened == {"train.tsv": 1}
+
+
+def test_localise__makes_private_copies_whatever_the_umask(there: Path, site: Site, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        inputs = [f"faulty://{there}", make_zip(tmp_path / "corpus.zip"), site.add("/a.tsv", b"a")]
+        localise(inputs, cache=tmp_path / "cache")
+    finally:
+        os.umask(before)
+
+    for path in (tmp_path / "cache").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+
+
+def test_localise__says_that_the_disk_is_full(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(remote, "private", full)
+    monkeypatch.setattr("mslm_data.archive.private", full)
+    for text in (f"faulty://{there}", str(make_zip(tmp_path / "corpus.zip"))):
+        with pytest.raises(SourceError, match="No space left on device; is the disk full"):
+            localise([text], cache=tmp_path / "cache")
+    assert contents(tmp_path / "cache") == {}
+
+
+def test_localise__says_that_it_cannot_keep_a_download(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def readonly(place: Path) -> None:
+        raise OSError(30, os.strerror(30))
+
+    monkeypatch.setattr("mslm_data.cache.alone", readonly)
+    with pytest.raises(SourceError, match=r"a\.tsv: expected to write it, got Read-only file system; is the disk full"):
+        localise([site.add("/a.tsv", b"a")], cache=tmp_path)
 
 
 def test_localise__unpacks_archives_once(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import stat
 import tarfile
 import zipfile
@@ -10,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.errors import SourceError
-from mslm_data.source.archive import Limits, is_archive, stem, unpack
+from mslm_data.archive import Limits, is_archive, members, stem, unpack
+from mslm_data.errors import AnnotateError, SourceError
 
 FILES = {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n", "more/empty.tsv": b""}
 
@@ -71,20 +73,54 @@ def test_unpack__takes_folders_and_a_leading_dot(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["b.tsv", "empty"]
 
 
-def test_unpack__keeps_what_is_there(tmp_path: Path) -> None:
-    archive = make_tar(tmp_path / "a.tar", FILES)
-    folder = unpack(archive, tmp_path / "out")
-    archive.unlink()
+def test_unpack__leaves_a_folder_that_is_there_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
 
-    assert unpack(archive, folder) == folder
+    with pytest.raises(FileExistsError):
+        unpack(make_tar(tmp_path / "a.tar", FILES), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
-def test_unpack__makes_a_private_folder(tmp_path: Path) -> None:
-    archive = make_zip(tmp_path / "a.zip", FILES)
+@pytest.mark.parametrize("name", ["a.tgz", "a.zip"])
+def test_unpack__makes_private_files_whatever_the_umask_and_the_archive_say(name: str, tmp_path: Path) -> None:
+    archive = make(tmp_path / name, FILES)
+    before = os.umask(0)
+    try:
+        folder = unpack(archive, tmp_path / "deeper" / "out")
+    finally:
+        os.umask(before)
 
-    folder = unpack(archive, tmp_path / "deeper" / "out")
-
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.parent.rglob("*")}
+    assert set(modes.values()) == {0o600, 0o700}
+    assert all(mode == (0o700 if path.is_dir() else 0o600) for path, mode in modes.items())
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+
+
+def test_unpack__raises_the_error_that_it_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AnnotateError, match="expected a path inside the archive"):
+        unpack(make_zip(tmp_path / "a.zip", {"../evil": b""}), tmp_path / "out", error=AnnotateError)
+
+
+def test_unpack__tells_a_full_disk_from_a_damaged_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("mslm_data.archive.private", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        unpack(make_zip(tmp_path / "a.zip", FILES), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: Path) -> None:
+    refused(make(tmp_path / name, {"a": b"", "a/b": b""}), "member 'a/b': expected a name that no other member has")
+
+
+def test_members__gives_names_and_bytes_in_stored_order(tmp_path: Path) -> None:
+    read = [(str(m.name), b"".join(m.pieces or ())) for m in members(make_zip(tmp_path / "a.zip", FILES))]
+
+    assert read == list(FILES.items())
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tgz", ".zip"])

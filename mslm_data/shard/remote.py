@@ -1,0 +1,164 @@
+"""Built folders at URLs: files come into the cache one by one as they are asked for, and are checked before use.
+
+The manifest is fetched whenever a folder is opened. What it names is kept under its own SHA-256, so equal shards of
+several folders are kept once, and a kept file is hashed once by each process before it is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from mslm_data import cache, remote
+from mslm_data.columns import MAX_LABELS
+from mslm_data.errors import FetchError, ShardError
+from mslm_data.examples import TokenIds
+from mslm_data.files import sha256_of
+from mslm_data.remote import RemoteError, shown
+from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
+from mslm_data.shard.read import Shard
+from mslm_data.shard.write import ShardRecord
+
+_MOST_BYTES = 1 << 30
+"""Of a file whose size the manifest does not say: itself, and the tokenizer."""
+_BELIEVED: set[tuple[Path, int, int, int]] = set()
+"""Path, inode, time and size of each cached file that this process has hashed."""
+
+
+class RemoteFolder:
+    """A built folder at a URL; small, so that it travels to workers.
+
+    Attributes:
+        url: May hold secrets, so it is not for messages: `str` is.
+        opened: SHA-256 of the manifest that `manifest` returned.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Remember where it is; nothing is read yet."""
+        self.url = url
+        self.opened = ""
+
+    def __str__(self) -> str:
+        return shown(self.url)
+
+    def __repr__(self) -> str:
+        return f"RemoteFolder({str(self)!r})"
+
+    def manifest(self) -> Manifest:
+        """Fetch the manifest and check it.
+
+        Raises:
+            FetchError: None there, or out of reach.
+            ShardError: One that cannot be believed, or of a newer format.
+        """
+        try:
+            data = remote.read(self.url, NAME, most=_MOST_BYTES)
+        except RemoteError as error:
+            raise FetchError(
+                f"{self}/{NAME}: expected the manifest of a built folder, got {error.reason}; check the URL and your "
+                "access to it"
+            ) from None
+        self.opened = hashlib.sha256(data).hexdigest()
+        return parse_manifest(data, f"{self}/{NAME}")
+
+    def file(self, name: str, *, sha256: str, size: int | None = None) -> Path:
+        """Return where a file is here, fetched if need be.
+
+        Args:
+            name: Its path below the folder.
+            sha256: What the manifest says that it is: 64 hexadecimal digits, which it has been checked for.
+            size: Its bytes; None where the manifest does not say.
+
+        Raises:
+            FetchError: Missing, out of reach, not what the manifest says, or a disk that is full.
+            ShardError: The folder there is another by now.
+        """
+        place = cache.folder("shards") / f"{sha256}{PurePosixPath(name).suffix}"
+
+        def make(made: Path) -> None:
+            remote.fetch(self.url, name, made, size=size, most=_MOST_BYTES, sha256=sha256)
+
+        try:
+            cache.once(place, make, good=lambda path: _believed(path, sha256), error=FetchError)
+        except RemoteError as error:
+            self._refuse_change()
+            wanted = f"{size} bytes" if size is not None else "a file"
+            raise FetchError(
+                f"{self}/{name}: expected {wanted} with sha256 {sha256}, got {error.reason}; try again later, or build "
+                "the folder there again"
+            ) from None
+        with suppress(OSError):  # gone again: opening it says so
+            _BELIEVED.add(_state(place))  # what was fetched was hashed on its way
+        return place
+
+    def artifact(self, name: str) -> Path | None:
+        """Return where a copy of a lexicon or score column is; None if there is none of this name in `vocab/`.
+
+        Raises:
+            FetchError: Out of reach, or a disk that is full.
+        """
+        if not name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            return None
+        try:
+            return remote.copy(self.url, cache.folder("inputs"), name=f"vocab/{name}")
+        except RemoteError as error:
+            if error.missing:
+                return None
+            raise FetchError(
+                f"{self}/vocab/{name}: expected to copy it, got {error.reason}; check your access to it"
+            ) from None
+
+    def _refuse_change(self) -> None:
+        """See that the manifest there is the one that was opened, as far as it can be had."""
+        try:
+            now = hashlib.sha256(remote.read(self.url, NAME, most=_MOST_BYTES, tries=1)).hexdigest()
+        except RemoteError as error:
+            now = "" if error.missing else self.opened
+        if now != self.opened:
+            raise ShardError(
+                f"{self}: expected the folder that was opened, got {'another' if now else 'none any more'}; it has "
+                "changed since: load it again"
+            )
+
+
+class RemoteShard(Shard):
+    """One shard of a remote folder, fetched when it is first asked for a row."""
+
+    def __init__(
+        self, folder: RemoteFolder, name: str, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS
+    ) -> None:
+        """Remember where it is.
+
+        Args:
+            folder: The built folder.
+            name: Its path there.
+            record: See `Shard`.
+            ids: See `Shard`.
+            labels: See `Shard`.
+        """
+        super().__init__(Path(name), record, ids, labels)
+        self._folder, self._name = folder, name
+
+    def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
+        return RemoteShard, (self._folder, self._name, self.record, self._ids, self._labels)
+
+    def _open(self) -> pa.RecordBatch:
+        self.path = self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes).resolve()
+        return super()._open()
+
+
+def _state(path: Path) -> tuple[Path, int, int, int]:
+    status = path.stat()
+    return path, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _believed(path: Path, sha256: str) -> bool:
+    """Return whether a cached file is what its name says; it is hashed unless this process has done so."""
+    try:
+        return _state(path) in _BELIEVED or sha256_of(path) == sha256
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,66 @@
+"""Commands that take a built folder take its URL too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from tests import made
+from tests.cli.running import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    made.built(out)
+    return out
+
+
+@pytest.fixture
+def url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "/sets/ncbi", recursive=True)
+    yield "memory://sets/ncbi"
+    memory.rm("/sets", recursive=True)
+
+
+@pytest.mark.parametrize(
+    "words", [("mask-stats", "--top-words", "3", "--json"), ("inspect", "--rows", "2"), ("verify", "--json")]
+)
+def test_commands__say_the_same_of_a_folder_and_its_url(words: tuple[str, ...], folder: Path, url: str) -> None:
+    here, there = (run(words[0], where, *words[1:]) for where in (folder, url))
+
+    assert (there.code, there.out) == (here.code, here.out)
+    assert there.code == 0
+
+
+def test_verify__names_the_url(url: str) -> None:
+    assert run("verify", url).out.startswith(f"{url}: 3 shards, ")
+
+
+def test_verify__says_what_is_wrong_there(url: str) -> None:
+    fsspec.filesystem("memory").pipe("/sets/ncbi/train/more.arrow", b"")
+
+    done = run("verify", url)
+
+    assert done.code == 1
+    assert "train/more.arrow: expected no shard that the manifest does not name" in done.out
+
+
+def test_verify__says_that_http_lists_nothing() -> None:
+    done = run("verify", "https://me:secret@host/ncbi?sig=secret")
+
+    assert done.code == 1
+    assert "https://host/ncbi: expected a folder that can be listed, which http cannot; verify a copy of it" in done.err
+
+
+@pytest.mark.parametrize("command", ["mask-stats", "inspect", "verify"])
+def test_commands__say_that_nothing_is_there(command: str, url: str) -> None:
+    done = run(command, "memory://nothing")
+
+    assert done.code == 1
+    assert "memory://nothing" in done.err

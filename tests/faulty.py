@@ -1,0 +1,95 @@
+"""A file system for tests that fails as it is told to: `faulty:///PATH` reads the file PATH of this machine, badly."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec import AbstractFileSystem
+
+Fault = Callable[[bytes], bytes]
+"""What becomes of a file's bytes; it may raise, or wait."""
+SECRET = "token=abcdef0123456789"
+
+
+class NoCredentialsError(Exception):
+    """As botocore has it: no `OSError`, and nobody knows what its message holds."""
+
+
+class Faulty(AbstractFileSystem):
+    """Files of this machine, with faults.
+
+    Attributes:
+        faults: File name -> what becomes of its bytes, at the first time that it is opened, the second and so on.
+        opened: File name -> how often.
+    """
+
+    protocol = "faulty"
+    cachable = False
+    faults: ClassVar[dict[str, list[Fault]]] = {}
+    opened: ClassVar[Counter[str]] = Counter()
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        status = Path(self._strip_protocol(path)).stat()
+        kind = "directory" if Path(path).is_dir() else "file"
+        return {"name": path, "size": status.st_size, "type": kind, "mtime": status.st_mtime_ns}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        infos = [self.info(str(below)) for below in sorted(Path(path).iterdir())]
+        return infos if detail else [info["name"] for info in infos]
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
+        name = os.path.basename(path)
+        self.opened[name] += 1
+        data = Path(path).read_bytes()
+        faults = self.faults.get(name, [])
+        return io.BytesIO((faults.pop(0) if faults else bytes)(data))
+
+
+@contextmanager
+def registered() -> Iterator[type[Faulty]]:
+    """Make `faulty://` known, without faults."""
+    fsspec.register_implementation("faulty", Faulty, clobber=True)
+    Faulty.faults, Faulty.opened = {}, Counter()
+    yield Faulty
+    Faulty.faults = {}
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flipped(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+def longer(data: bytes) -> bytes:
+    return data + b"x"
+
+
+def refused(_: bytes) -> bytes:
+    raise NoCredentialsError(f"Unable to locate credentials, tried {SECRET}")
+
+
+def reset(_: bytes) -> bytes:
+    raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def told(_: bytes) -> bytes:
+    raise OSError(5, f"the server said: {SECRET}")
+
+
+def denied(_: bytes) -> bytes:
+    raise PermissionError(13, f"Access denied for {SECRET}")
+
+
+def hanging(_: bytes) -> bytes:
+    threading.Event().wait(60)
+    return b""

@@ -1,0 +1,458 @@
+"""Built folders at URLs: what is fetched when, what the cache may serve, and what is said when the remote fails."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mslm_data import remote
+from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
+from mslm_data.lexicon import Lexicon, write_lexicon
+from mslm_data.loading import Shards, load
+from mslm_data.ragged import Ragged
+from mslm_data.shard import remote as shard_remote
+from tests import faulty, made
+from tests.faulty import Fault, Faulty
+from tests.shard import damage
+from tests.source.server import serving
+
+MANIFEST = "manifest.json"
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The cache's folder of shards, and `faulty://`."""
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
+    with faulty.registered():
+        yield tmp_path / "cache" / "shards"
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    return f"faulty://{folder}"
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Forget which files were hashed, as a process that has just begun."""
+    return lambda: monkeypatch.setattr(shard_remote, "_BELIEVED", set())
+
+
+def records(shards: Shards) -> list[Any]:
+    return [shard for split in shards.manifest.splits.values() for shard in split.shards]
+
+
+def kept(cached: Path) -> list[str]:
+    return sorted(path.name for path in cached.iterdir() if not path.name.startswith(".lock-"))
+
+
+def rows_of(shards: Shards) -> list[dict[str, Any]]:
+    return [row for split in shards.values() for row in (split[i] for i in range(len(split)))]
+
+
+def first(shards: Shards) -> Any:
+    return shards.manifest.splits["train"].shards[0]
+
+
+# What is fetched when ------------------------------------------------------------------------------------------------
+
+
+def test_load__reads_nothing_but_the_manifest(url: str, cached: Path) -> None:
+    shards = load(url)
+
+    assert dict(Faulty.opened) == {MANIFEST: 1}
+    assert not cached.exists()
+    assert str(shards.folder) == url
+
+
+def test_load__fetches_a_shard_when_a_row_of_it_is_asked_for(url: str, cached: Path) -> None:
+    shards = load(url)
+
+    shards["train"].examples(0, 1)
+    shards["train"].examples(0, 1)
+
+    assert kept(cached) == [f"{first(shards).sha256}.arrow"]
+    assert Faulty.opened[first(shards).file] == 1
+
+
+def test_load__gives_the_rows_of_the_folder(folder: Path, url: str, cached: Path) -> None:
+    shards = load(url)
+
+    assert rows_of(shards) == rows_of(load(folder))
+    assert kept(cached) == sorted(f"{record.sha256}.arrow" for record in records(shards))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in cached.iterdir()} == {0o600}
+    assert stat.S_IMODE(cached.stat().st_mode) == 0o700
+
+
+def test_load__keeps_equal_shards_of_several_folders_once(folder: Path, url: str, tmp_path: Path) -> None:
+    rows_of(load(url))
+    before = Faulty.opened.copy()
+
+    rows_of(load(f"faulty://{shutil.copytree(folder, tmp_path / 'again')}"))
+
+    assert Faulty.opened - before == {MANIFEST: 1}
+
+
+def test_load__reads_from_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiohttp")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as site:
+        for name, data in made.tree(folder).items():
+            site.add(f"/sets/ncbi/{name}", data)
+
+        assert rows_of(load(f"{site.url}/sets/ncbi/")) == rows_of(load(folder))
+
+
+def test_load__reads_from_memory_and_archives(folder: Path, tmp_path: Path) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "/ncbi", recursive=True)
+    with zipfile.ZipFile(tmp_path / "ncbi.zip", "w") as archive:
+        for name, data in made.tree(folder).items():
+            archive.writestr(f"ncbi/{name}", data)
+
+    assert rows_of(load("memory://ncbi")) == rows_of(load(folder))
+    assert rows_of(load(f"zip://ncbi::file://{tmp_path / 'ncbi.zip'}")) == rows_of(load(folder))
+    memory.rm("/ncbi", recursive=True)
+
+
+def test_load__takes_file_urls_in_place(folder: Path, cached: Path) -> None:
+    assert rows_of(load(folder.as_uri())) == rows_of(load(folder))
+    assert not cached.exists()
+
+
+def test_tokenizer__is_fetched_and_checked(folder: Path, url: str) -> None:
+    assert load(url).tokenizer.read_bytes() == (folder / "tokenizer.json").read_bytes()
+    assert load(folder).tokenizer == folder / "tokenizer.json"
+
+
+def lexicon_for(shards: Shards, score: float) -> Lexicon:
+    return Lexicon(
+        tokens=Ragged.of([[9]], np.int32),
+        word_starts=Ragged.of([[0]], np.int32),
+        scores=np.array([score]),
+        about={"tokenizer": shards.manifest.tokenizer["sha256"], "size": shards.manifest.token_ids.size},
+    )
+
+
+def lexicon_of(shards: Shards, name: str) -> str:
+    stages = [{"hide": "words", "rate": 1.0, "how": "highest", "score": {"lexicon": name}}]
+    strategy: Any = shards.strategy("stages", of=stages)
+    return str(strategy.of[0].score.lexicon)
+
+
+def test_strategy__finds_its_lexicon_in_the_remote_folder(folder: Path, url: str, tmp_path: Path) -> None:
+    shards = load(url)
+    write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 1.0))
+
+    here = Path(lexicon_of(shards, "mine.arrow"))
+    again = Path(lexicon_of(shards, "mine.arrow"))
+
+    assert here == again
+    assert here.is_relative_to(tmp_path / "cache")
+    assert here.read_bytes() == (folder / "vocab" / "mine.arrow").read_bytes()
+    write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 2.0))
+    assert Path(lexicon_of(shards, "mine.arrow")).read_bytes() == (folder / "vocab" / "mine.arrow").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["none.arrow", "../vocab/mine.arrow", "/mine.arrow"])
+def test_strategy__looks_for_no_lexicon_outside_vocab(name: str, folder: Path, url: str) -> None:
+    shards = load(url)
+    write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 1.0))
+
+    assert lexicon_of(shards, name) == name
+
+
+def test_strategy__says_that_a_lexicon_is_out_of_reach_or_of_others(folder: Path, url: str) -> None:
+    shards = load(url)
+    lexicon = lexicon_for(shards, 1.0)
+    write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
+    Faulty.faults["mine.arrow"] = [faulty.told] * 3
+
+    with pytest.raises(FetchError, match=r"/vocab/mine\.arrow: expected to copy it, got OSError \(3 tries\)"):
+        lexicon_of(shards, "mine.arrow")
+    lexicon.about["tokenizer"] = "another"  # type: ignore[index]
+    write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
+    with pytest.raises(VocabularyError, match="expected one of these shards' tokenizer, got"):
+        lexicon_of(shards, "mine.arrow")
+
+
+# What goes wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset])
+def test_load__tries_again_where_the_remote_fails(fault: Fault, folder: Path, url: str) -> None:
+    shards = load(url)
+    for record in records(shards):
+        Faulty.faults[record.file] = [fault, fault]
+
+    assert rows_of(shards) == rows_of(load(folder))
+
+
+@pytest.mark.parametrize(
+    ("fault", "got"),
+    [
+        (faulty.cut, r"\d+ bytes with sha256 [0-9a-f]{64}"),
+        (faulty.flipped, r"\d+ bytes with sha256 [0-9a-f]{64}"),
+        (faulty.longer, r"more than \d+ bytes"),
+        (faulty.refused, "NoCredentialsError"),
+        (faulty.told, "OSError"),
+    ],
+)
+def test_load__serves_and_keeps_nothing_wrong(fault: Fault, got: str, url: str, cached: Path) -> None:
+    shards = load(url)
+    record = first(shards)
+    Faulty.faults[record.file] = [fault] * 3
+
+    with pytest.raises(
+        FetchError,
+        match=rf"train/{record.file}: expected {record.bytes} bytes with sha256 {record.sha256}, got {got} \(3 tries\)",
+    ) as caught:
+        shards["train"].examples(0, 1)
+    assert faulty.SECRET not in str(caught.value)
+    assert kept(cached) == []
+    shards["train"].examples(0, 1)  # the remote is well again, and nothing else is needed
+
+
+def test_load__does_not_wait_for_ever(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = load(url)
+    monkeypatch.setattr(remote, "STALL_S", 0.05)
+    Faulty.faults[first(shards).file] = [faulty.hanging] * 3
+
+    with pytest.raises(FetchError, match=r"got no answer for 0\.05 seconds \(3 tries\); try again later"):
+        shards["train"].examples(0, 1)
+
+
+def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=rf"{MANIFEST}: expected the manifest of a built folder, got no such file; "):
+        load(f"faulty://{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (lambda data: b"<html>", ShardError, f"/{MANIFEST}: expected a manifest of mslm-data"),
+        (faulty.cut, ShardError, f"/{MANIFEST}: expected a manifest of mslm-data"),
+        (lambda data: b'{"format": 99}', ShardError, "expected format 1 or older, got 99; a newer mslm-data wrote it"),
+        (faulty.refused, FetchError, r"got NoCredentialsError \(3 tries\); check the URL and your access to it"),
+    ],
+)
+def test_load__refuses_a_manifest_that_cannot_be_believed(
+    fault: Fault, error: type[Exception], message: str, url: str
+) -> None:
+    Faulty.faults[MANIFEST] = [fault] * 3
+
+    with pytest.raises(error, match=message) as caught:
+        load(url)
+    assert str(caught.value).startswith(url)
+
+
+def test_load__lets_no_manifest_name_a_place_in_the_cache(folder: Path, url: str, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["splits"]["train"]["shards"][0]["sha256"] = "../../" + "a" * 58
+
+    damage.edit_manifest(folder, change)
+
+    with pytest.raises(ShardError, match="sha256"):
+        load(url)["train"].examples(0, 1)
+    assert not list(tmp_path.glob("aaa*"))
+
+
+@pytest.mark.parametrize("change", ["other bytes", "fewer shards", "gone"])
+def test_load__says_that_the_folder_has_changed(change: str, folder: Path, url: str) -> None:
+    shards = load(url)
+    shards["train"].examples(0, 1)
+    shutil.rmtree(folder)
+    if change != "gone":
+        made.built(folder, pipeline=made.pipeline_of(
+            unit_bytes=2000 if change == "other bytes" else 1 << 20, encode={"max_tokens": 9}
+        ))  # fmt: skip
+
+    with pytest.raises(ShardError, match=rf"{url}: expected the folder that was opened, got .*: load it again"):
+        rows_of(shards)
+
+
+def test_load__goes_on_with_what_is_kept_though_the_remote_is_gone(folder: Path, url: str) -> None:
+    shards = load(url)
+    expected = rows_of(shards)
+
+    again = pickle.loads(pickle.dumps(shards))  # noqa: S301 - our own
+    shutil.rmtree(folder)
+
+    assert rows_of(again) == expected
+
+
+def test_load__says_that_the_disk_is_full(url: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = load(url)
+
+    def full(path: Path) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(remote, "private", full)
+    with pytest.raises(FetchError, match=r"No space left on device; is the disk full\? MSLM_DATA_CACHE names another"):
+        shards["train"].examples(0, 1)
+    assert kept(cached) == []
+
+
+# What the cache may serve --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rot", [lambda path: damage.flip(path, 100), lambda path: path.write_bytes(b""), Path.unlink])
+def test_load__fetches_a_rotten_shard_again(
+    rot: Callable[[Path], Any], folder: Path, url: str, cached: Path, new_process: Callable[[], None]
+) -> None:
+    expected = rows_of(load(url))
+    for path in cached.glob("*.arrow"):
+        rot(path)
+    before = Faulty.opened.copy()
+    new_process()
+
+    assert rows_of(load(url)) == expected
+    assert sum((Faulty.opened - before).values()) == 1 + len({record.sha256 for record in records(load(folder))})
+
+
+def test_load__hashes_a_kept_shard_once_a_process(
+    url: str, new_process: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of(load(url))
+    hashed: list[Path] = []
+    digest = shard_remote.sha256_of
+    monkeypatch.setattr(shard_remote, "sha256_of", lambda path: hashed.append(path) or digest(path))
+
+    rows_of(load(url))
+    assert hashed == []  # they were hashed when they came
+    new_process()
+    shards = load(url)
+    rows_of(shards)
+    rows_of(load(url))
+    assert len(hashed) == len({record.sha256 for record in records(shards)})
+
+
+_KILLED = """
+import sys, threading
+from mslm_data.loading import load
+from tests import faulty
+
+def half(data):
+    class Half:
+        def __init__(self): self.left = 2
+        def __enter__(self): return self
+        def __exit__(self, *_): pass
+        def read(self, count):
+            self.left -= 1
+            if self.left: return data[:-9]
+            print("half", flush=True)
+            threading.Event().wait(60)
+    return Half()
+
+with faulty.registered() as system:
+    shards = load(sys.argv[1])
+    real = system.open
+    def open(self, path, mode="rb", **_):
+        file = real(self, path)
+        return half(file.read()) if "arrow" in path else file
+    system.open = open
+    shards["train"].examples(0, 1)
+"""
+
+
+def test_load__takes_nothing_of_a_process_that_was_killed_for_a_shard(folder: Path, url: str, cached: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", _KILLED, url], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "half\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    (left,) = kept(cached)
+    assert left.startswith(".part-")
+
+    shards = load(url)
+    assert shards["train"][0] == load(folder)["train"][0]
+    assert kept(cached) == [f"{first(shards).sha256}.arrow"]
+
+
+def _read(url: str) -> list[dict[str, Any]]:
+    with faulty.registered() as system:
+        rows = rows_of(load(url))
+        return [*rows, dict(system.opened)]
+
+
+def test_load__fetches_once_for_many_processes(folder: Path, url: str) -> None:
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(3, mp_context=context) as pool:
+        *found, last = pool.map(_read, [url] * 3)
+
+    assert all(one[:-1] == rows_of(load(folder)) for one in (*found, last))
+    opened = {name: sum(one[-1].get(name, 0) for one in (*found, last)) for one in (*found, last) for name in one[-1]}
+    shards = load(url)
+    assert opened.pop(MANIFEST) == 3
+    assert sum(opened.values()) == len({record.sha256 for record in records(shards)})
+
+
+def test_load__fetches_once_for_many_threads(folder: Path, url: str) -> None:
+    shards = load(url)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: rows_of(load(url)), range(8)))
+
+    assert all(rows == rows_of(load(folder)) for rows in found)
+    Faulty.opened.pop(MANIFEST)
+    assert sum(Faulty.opened.values()) == len({record.sha256 for record in records(shards)})
+
+
+# Travel --------------------------------------------------------------------------------------------------------------
+
+
+def test_split__travels_to_workers_and_stays_small(folder: Path, url: str) -> None:
+    here, there = load(folder)["train"], load(url)["train"]
+    there.examples()
+
+    packed = pickle.dumps(there)
+    again = pickle.loads(packed)  # noqa: S301 - our own
+
+    assert again[0] == here[0]
+    assert len(packed) < len(pickle.dumps(here)) + 1000
+    assert pickle.loads(pickle.dumps(load(url)))["test"][0] == load(folder)["test"][0]  # noqa: S301 - our own
+
+
+def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
+    torch = pytest.importorskip("torch")
+    from mslm_data.mask import strategy
+    from mslm_data.torch import MaskedDataset, MaskingCollator
+
+    def keys(where: str, workers: int) -> list[int]:
+        data = MaskedDataset(load(where)["train"], strategy("joint"), static=True)
+        loader = torch.utils.data.DataLoader(data, 16, collate_fn=MaskingCollator(), num_workers=workers)
+        return [key for batch in loader for key in batch["keys"].tolist()]
+
+    assert keys(url, 2) == keys(str(folder), 0)
+
+
+def test_folder__shows_no_secrets(url: str) -> None:
+    folder = shard_remote.RemoteFolder("https://me:secret@host/ncbi?sig=secret")
+
+    assert str(folder) == "https://host/ncbi"
+    assert repr(folder) == "RemoteFolder('https://host/ncbi')"
+
+
+def test_load__checks_a_manifest_as_one_of_a_folder_here(folder: Path, url: str) -> None:
+    damage.edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(read=10**6))
+
+    with pytest.raises(ShardError, match=rf"{url}/{MANIFEST}: train: expected read = written \+ set aside"):
+        load(url)

@@ -4,6 +4,11 @@ Every message reads `where: expected, got; what to do` and never holds corpus te
 or an offset says where to look. A wrong argument of a Python call is a `ValueError` instead.
 """
 
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
 
 class MslmDataError(Exception):
     """Base of what this package raises when data, a pipeline or the environment is wrong."""
@@ -37,9 +42,30 @@ class ShardError(MslmDataError):
     """A built folder is unfinished, damaged, or of a format this version does not read."""
 
 
+class PushError(MslmDataError):
+    """A folder or model may not be uploaded, or could not be."""
+
+
 class VocabularyError(MslmDataError):
     """A lexicon or score column that a strategy needs is missing, damaged, or of other shards."""
 
 
 class MissingExtraError(MslmDataError):
     """An optional package is needed and not installed."""
+
+
+def of_the_system(error: OSError) -> str:
+    """Return what the system refused and, if that is surely a path, where; "" for what is no error of the system.
+
+    Libraries try texts as paths, which then stand in the error: a path is named where the folder that it lies in is
+    one, and nothing else that an error says.
+    """
+    if error.errno is None:
+        return ""
+    said = os.strerror(error.errno)
+    try:
+        path = Path(os.fsdecode(error.filename))
+        known = path.parent != Path() and path.parent.is_dir()
+    except (OSError, TypeError, ValueError):
+        known = False
+    return f"{error.filename}: {said}" if known else said

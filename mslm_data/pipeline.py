@@ -30,6 +30,10 @@ STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 """The tables of a pipeline file."""
 FILES = ("model_pack", "model", "table", "types")
 """Options of annotators and segmenters that name files."""
+NOT_TOML = (ValueError, RecursionError)
+"""What `tomllib` raises: its own error is a ValueError, and so is what an endless number gives."""
+_OF_PATIENTS = "notes"
+"""The source whose text is patients' if nobody says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +74,7 @@ class About:
     licence: str = ""
     citation: str = ""
     protected: bool = False
-    """Patients' text: shown only with `--show-text`, and never pushed."""
+    """Patients' text: shown only with `--show-text`, and never pushed. Notes are, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,11 +197,13 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
             text, name = path.read_text(encoding="utf-8"), path.stem
         except UnicodeDecodeError:
             raise PipelineError(f"{path}: expected UTF-8 text") from None
+        except OSError as error:
+            raise PipelineError(f"{path}: expected a file that can be read, got {error.strerror}") from None
     else:
         text, name = resources.pipeline_text(name_or_path), name_or_path
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except NOT_TOML as error:
         raise PipelineError(f"pipeline '{name}': not TOML: {error}") from None
     return of_tables(with_sets(tables, sets), name=name)
 
@@ -230,7 +236,9 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     fetch = [_table(entry, where=f"{where}, [[source.fetch]]") for entry in entries]
     return Pipeline(
         name=name,
-        about=from_options(About, tables["about"], where=f"{where}, [about]"),
+        about=from_options(
+            About, {"protected": source.get("use") == _OF_PATIENTS, **tables["about"]}, where=f"{where}, [about]"
+        ),
         source=_stage(source, where=f"{where}, [source]", default=None),
         annotate=_annotate(tables["annotate"], where=f"{where}, [annotate]"),
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="presplit"),
@@ -278,7 +286,7 @@ def _assign(tables: dict[str, Any], assignment: str) -> None:
         raise PipelineError(f"--set {path}: unknown stage '{stage}'{did_you_mean(stage, STAGES)}")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except NOT_TOML:
         parsed = value
     *parents, last = option.split(".")
     table = tables

@@ -178,3 +178,16 @@ def test_effective__holds_what_changes_bytes_and_nothing_else() -> None:
 def test_effective__differs_where_an_option_does() -> None:
     assert made(encode={"max_tokens": 128}).effective() != made().effective()
     assert made(about={"title": "x"}).effective() == made().effective()
+
+
+@pytest.mark.parametrize(
+    ("tables", "protected"),
+    [
+        ({"source": {"use": "notes"}}, True),
+        ({"source": {"use": "notes"}, "about": {"protected": False}}, False),
+        ({"source": {"use": "conll"}}, False),
+        ({"source": {"use": "conll"}, "about": {"protected": True}}, True),
+    ],
+)
+def test_of_tables__notes_are_patients_text_unless_said_otherwise(tables: dict[str, Any], protected: bool) -> None:
+    assert pipeline.of_tables(tables, name="x").about.protected is protected

@@ -101,6 +101,7 @@ def _build(
     """Build one dataset and return its report."""
     from mslm_data.build import build
     from mslm_data.build.plan import make_plan
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import showing
     from mslm_data.pipeline import read
 
@@ -116,6 +117,8 @@ def _build(
             report["splits"][split] = {"files": len(files), "bytes": size, "shards": plan.totals()[split]}
         _print_plan(report, quiet=quiet)
         return report
+    if pipeline.about.protected or pipeline.encode.keep_text:
+        warn_of_readers([out, *_copies(paths, inputs)])
     with showing(pipeline.name) as progress:
         manifest = build(pipeline, paths, loaded, out, workers=workers, engine=engine, part=part, progress=progress)
     if manifest is None:
@@ -149,6 +152,15 @@ def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Pa
         return []
     with downloading() as progress:
         return fetch(pipeline.name, pipeline.fetch, progress=progress)
+
+
+def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
+    """Return the cache folders that hold copies of inputs, which came from elsewhere or were packed."""
+    from mslm_data import cache
+
+    copied = [path for path in paths if inputs and str(path) not in inputs]
+    kinds = [cache.folder(kind) for kind in ("inputs", "unpacked")] if copied else []
+    return [kind for kind in kinds if any(path.is_relative_to(kind) for path in copied)]
 
 
 def _tokenizer(pipeline: Pipeline, name: str | None, *, sample: bool) -> Tokenizer:

@@ -44,6 +44,6 @@ def of_options(
             continue
         try:
             options[option] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             options[option] = value
     return make(name, options) if shards is None else shards.strategy(name, **options)

@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from mslm_data import _optional
 from mslm_data.errors import TokenizerError
 from mslm_data.examples import TokenIds
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_MOST_HOLES = 1 << 20
+"""Ids without a token; a table of a number for each id is made of what a tokenizer says, here and elsewhere."""
+_PROBE = "\u2603\U0010fffd 7x"
+"""What hardly any vocabulary has."""
 _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
 
 
@@ -89,11 +95,30 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
     Raises:
         TokenizerError: Not a tokenizer.
     """
-    try:
+    with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
-        raise TokenizerError(f"tokenizer.json: expected a tokenizer of the tokenizers library: {error}") from None
     return _ready(core, names or {})
+
+
+@contextmanager
+def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
+    """Turn what the tokenizers library raises, bare exceptions and panics, into one error.
+
+    Args:
+        expected: Where, and what was expected; the library's own words follow.
+        private: Whether they are left out, as they could hold the text that was encoded.
+
+    Raises:
+        TokenizerError: Instead.
+    """
+    try:
+        yield
+    except TokenizerError:
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception, and has a class that nobody can import
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(f"{expected}{type(error).__name__ if private else error}") from None
 
 
 def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
@@ -102,7 +127,9 @@ def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
         if (folder / file).is_file():
             return _of_file(folder / file, names, lowercase)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _ready(_byte_level(folder), names)
+        with library_errors(f"{folder}: expected vocab.json and merges.txt of byte-level BPE: "):
+            core = _byte_level(folder)
+        return _ready(core, names)
     raise TokenizerError(
         f"{folder}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt; a folder with only a "
         "SentencePiece model gets a tokenizer.json by AutoTokenizer.from_pretrained(...).save_pretrained(...)"
@@ -114,11 +141,16 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise TokenizerError(f"{path}: expected a tokenizer.json or a vocab.txt in UTF-8, got other bytes") from None
-    return of_json(text, names) if text.lstrip().startswith("{") else _ready(_word_piece(path, text, lowercase), names)
+    except OSError as error:
+        raise TokenizerError(f"{path}: expected a file that can be read, got {error.strerror}") from None
+    if text.lstrip().startswith("{"):
+        return of_json(text, names)
+    return _ready(_word_piece(path, text, lowercase), names)
 
 
 def _from_hub(name: str) -> Path:
     """Fetch a hub repository's tokenizer files into the hub's own cache."""
+    _optional.load("huggingface_hub", wanted_by="a tokenizer of the hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
@@ -138,7 +170,7 @@ def _names_in(folder: Path) -> dict[str, str]:
         if (folder / file).is_file():
             try:
                 config = json.loads((folder / file).read_text(encoding="utf-8"))
-            except ValueError:
+            except (OSError, ValueError, RecursionError):
                 config = None
             if not isinstance(config, dict):
                 raise TokenizerError(f"{folder / file}: expected a JSON object")
@@ -188,17 +220,33 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     core.no_truncation()
     core.no_padding()
     core.encode_special_tokens = True
+    size = _size(core)
     text = core.to_str()
     lead = " " if '"ByteLevel"' in json.dumps(json.loads(text).get("pre_tokenizer")) else ""
-    prefix, suffix = _around(core)
+    with library_errors("tokenizer: expected that it encodes any text: "):
+        prefix, suffix = _around(core)
+        core.encode(_PROBE)
     known = {kind: _id_of(core, (names[kind],) if kind in names else usual) for kind, usual in _USUAL.items()}
     added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
     ids = TokenIds(
-        size=max(core.get_vocab(with_added_tokens=True).values()) + 1,
+        size=size,
         special=tuple(sorted(added | set(prefix) | set(suffix) | {id_ for id_ in known.values() if id_ >= 0})),
         **known,
     )
+    if max(ids.special, default=0) >= size:
+        raise TokenizerError(f"tokenizer: expected special ids below {size}, as its tokens have, got {max(ids.special)}")
     return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
+
+
+def _size(core: tokenizers.Tokenizer) -> int:
+    """Return the number of ids, those without a token included."""
+    ids = core.get_vocab(with_added_tokens=True).values()
+    size = max(ids, default=-1) + 1
+    if len(set(ids)) < len(ids):
+        raise TokenizerError(f"tokenizer: expected an id for each token, got {len(set(ids))} for {len(ids)} tokens")
+    if size > len(ids) + _MOST_HOLES:
+        raise TokenizerError(f"tokenizer: expected ids that rise without large holes, got up to {size - 1}")
+    return int(size)
 
 
 def _id_of(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:

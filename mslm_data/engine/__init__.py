@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mslm_data.document import Unit
-from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
 PRELOAD = "MSLM_DATA_PRELOAD"
@@ -87,13 +87,16 @@ def attempt(work: Work, unit: Unit) -> str | MslmDataError:
     except MemoryError:
         return BuildError(f"{unit.name}: out of memory; fewer --workers need less, and the same command goes on")
     except OSError as error:
-        where = error.filename or unit.name
-        return BuildError(f"{where}: {error.strerror or type(error).__name__}; the same command goes on")
-    except Exception as error:  # noqa: BLE001 - whatever it is, its message stays here
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        what = f"{type(error).__name__} in {place}, which should not happen"
-        return BuildError(f"{unit.name}: {what}; --workers 1 with --debug shows more")
+        said = of_the_system(error) or _unexpected(error)
+        return BuildError(f"{unit.name}: {said}; the same command goes on")
+    except BaseException as error:  # noqa: BLE001 - whatever it is; libraries in Rust raise what is no Exception
+        return BuildError(f"{unit.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
+
+
+def _unexpected(error: BaseException) -> str:
+    """Name an exception by its class and place."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}, which should not happen"
 
 
 ENGINES = Registry("engine", {"local": "mslm_data.engine.local:run", "ray": "mslm_data.engine.ray:run"})

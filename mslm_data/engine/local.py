@@ -17,7 +17,7 @@ from typing import Any
 
 from mslm_data.document import Unit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
-from mslm_data.errors import BuildError
+from mslm_data.errors import BuildError, of_the_system
 
 
 def run(
@@ -127,6 +127,11 @@ def _context(preload: Preload) -> BaseContext:
     os.environ[PRELOAD] = preload.told
     try:
         ensure_running()
+    except OSError as error:
+        raise BuildError(
+            f"build: expected to start processes, got {of_the_system(error) or type(error).__name__}; is the path of "
+            "the temporary folder (TMPDIR) longer than a socket's may be? --workers 1 needs none"
+        ) from None
     finally:
         del os.environ[PRELOAD]
         if before is not None:

@@ -32,6 +32,7 @@ class MslmConfig(PreTrainedConfig):
         dropout: Of the heads.
         special_ids: Ids that are in no mention, such as `[CLS] [SEP] [PAD]` (not `[UNK]`); None: those that the masked
             language model's configuration names.
+        protected: Whether it learns from patients' text, as `shards.manifest.protected` says; then it is not uploaded.
     """
 
     model_type = "mslm"
@@ -56,6 +57,7 @@ class MslmConfig(PreTrainedConfig):
         classification_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
         special_ids: Sequence[int] | None = None,
+        protected: bool = False,
         **others: Any,
     ) -> None:
         """Make a configuration.
@@ -78,7 +80,7 @@ class MslmConfig(PreTrainedConfig):
         self.w_elm, self.w_blm = float(w_elm), float(w_blm)
         self.reduction = check_reduction("MslmConfig", reduction)
         self.detection_size, self.classification_size = detection_size, classification_size
-        self.dropout = dropout
+        self.dropout, self.protected = dropout, protected
         self.special_ids = sorted(set(_named_ids(masked_lm) if special_ids is None else special_ids))
 
     @property

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
+from mslm_data.errors import PushError
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
@@ -32,6 +33,8 @@ else:
 
 class MslmModel(PreTrainedModel):
     """A masked language model, trained by Eq. 12; saves, loads and pushes as any Hugging Face model.
+
+    One that learns from patients' text (`config.protected`) is not pushed.
 
     Attributes:
         masked_lm: The model that was wrapped; `masked_lm.save_pretrained` saves it as it was, adapted.
@@ -80,7 +83,7 @@ class MslmModel(PreTrainedModel):
 
         Args:
             masked_lm: A model (with its embeddings at their final size), or a folder or hub name of one.
-            options: What `MslmConfig` takes: labels, w_elm, w_blm, reduction, …
+            options: What `MslmConfig` takes: labels, w_elm, w_blm, reduction, protected, …
         """
         model: Any = masked_lm
         if not isinstance(masked_lm, PreTrainedModel):
@@ -92,9 +95,40 @@ class MslmModel(PreTrainedModel):
         return wrapped
 
     def encoder(self) -> PreTrainedModel:
-        """Return the adapted plain encoder (the same weights, no copy), to be saved and loaded by `AutoModel`."""
+        """Return the adapted plain encoder (the same weights, no copy), to be saved and loaded by `AutoModel`.
+
+        It is a plain model, which nobody keeps from being pushed.
+        """
         base: PreTrainedModel = self.masked_lm.base_model
         return base
+
+    def push_to_hub(self, repo_id: str, *, share_protected: bool = False, **options: Any) -> Any:  # type: ignore[override] # theirs is no function
+        """Upload the model, as every Hugging Face model does.
+
+        Args:
+            repo_id: `OWNER/NAME` on the hub.
+            share_protected: Upload a model of patients' text too. Data use agreements forbid it as a rule: who says so
+                answers for it.
+            **options: See transformers.
+
+        Raises:
+            PushError: It learns from patients' text.
+        """
+        self._refuse_protected(share_protected)
+        upload: Any = super().push_to_hub
+        return upload(repo_id, **options)
+
+    def save_pretrained(self, *args: Any, share_protected: bool = False, **options: Any) -> None:
+        """Save the model; with `push_to_hub=True` it is uploaded too, see there."""
+        self._refuse_protected(share_protected or not options.get("push_to_hub"))
+        super().save_pretrained(*args, **options)
+
+    def _refuse_protected(self, may: bool) -> None:
+        if self.config.protected and not may:
+            raise PushError(
+                "MslmModel: expected a model that may be shared, got one that learns from patients' text, of which it "
+                "may hold pieces; data use agreements forbid to share it; pass share_protected=True if yours does not"
+            )
 
     def get_input_embeddings(self) -> Any:
         """Return the encoder's token embeddings."""

@@ -206,6 +206,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
 
 def _from_hub(name: str) -> Path:
     """Fetch a model's files, and nothing that is pickled or could be run, into the hub's own cache."""
+    _optional.load("huggingface_hub", wanted_by="an encoder of the hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 

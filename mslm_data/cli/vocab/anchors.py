@@ -52,6 +52,7 @@ def command(
     mslm-data vocab anchors shards/bc2gm --general wordfreq
     mslm-data vocab anchors shards/notes --general count_1w.txt --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon import write_lexicon
     from mslm_data.loading import load
@@ -82,6 +83,8 @@ def command(
     }
     lexicon, anchors = find_anchors(words, _core(folder), frequencies, chosen, about=about)
     out = out or folder / "vocab" / "anchors.arrow"
+    if manifest.protected:
+        warn_of_readers([out.parent])
     write_lexicon(out, lexicon)
     visible = show_text or not manifest.protected
     names = ("word", "count", "general", "score")[0 if visible else 1 :]

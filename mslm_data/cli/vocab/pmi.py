@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import defused, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.vocab.pmi import Choice
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 @click.option("--stop-words", metavar="FILE|english|none", help="Drop n-grams with one of these words.")
 @click.option("--across-sentences/--within-sentences", default=None, help="Whether n-grams cross the ends of rows.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="[default: DIR/vocab/pmi.arrow]")
-@click.option("--list", "list_file", type=click.Path(path_type=Path), metavar="FILE", help="Write n-grams as text too.")
+@click.option("--list", "list_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write n-grams as text too; in .csv or .tsv those like a formula get a ' before them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     folder: Path,
@@ -60,6 +61,7 @@ def command(
     """  # noqa: D301 - click wants the character
     import tokenizers
 
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
     from mslm_data.files import make_folder, write_whole
     from mslm_data.lexicon import write_lexicon
@@ -89,10 +91,13 @@ def command(
         },
     )
     out = out or folder / "vocab" / "pmi.arrow"
+    if manifest.protected:
+        warn_of_readers([out.parent])
     write_lexicon(out, lexicon)
     if list_file:
         make_folder(list_file.parent)
-        texts = zip(ngram_strings(lexicon, core), lexicon.scores.tolist(), strict=True)
+        safe = defused if list_file.suffix in (".csv", ".tsv") else str
+        texts = zip(map(safe, ngram_strings(lexicon, core)), lexicon.scores.tolist(), strict=True)
         write_whole(list_file, (f"{text}\t{score:.9g}\n".encode() for text, score in texts))
     report = {"out": str(out), **lexicon.about["made"], **lexicon.about["counts"]}
     if as_json:

@@ -73,9 +73,12 @@ def run_column(shards: Shards, names: Sequence[str], out: Path, made: Mapping[st
         made: What its `about` says of how it is made.
         score: See `write_column`.
     """
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
     from mslm_data.vocab.columns import about, write_column
 
+    if shards.manifest.protected:
+        warn_of_readers([out, out.parent])
     with counting("scores", "tokens") as progress:
         return write_column(out, chosen(shards, names), about(shards.manifest, **made), score, progress=progress)
 

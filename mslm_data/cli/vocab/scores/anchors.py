@@ -37,6 +37,7 @@ def command(
     Words with [UNK], and words that the encoder cannot take, have no entry. Where the encoder's tokenizer is not the
     folder's, words are decoded and encoded anew; the released code's lower-casing is then the encoder's.
     """
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon import read_lexicon, write_lexicon
@@ -74,6 +75,8 @@ def command(
         "of": "anchors", "splits": list(splits), "encoder": likeness.encoder.about, "embedding": embedding,
         "combine": combine, "anchors": {"entries": len(anchors), "made": anchors.about.get("made")},
     }  # fmt: skip
+    if shards.manifest.protected:
+        warn_of_readers([out.parent])
     write_lexicon(out, by_likeness(words.tokens, numbers, scores, about(shards.manifest, **made)))
     spread = {"lowest": float(scores.min()), "highest": float(scores.max())} if len(scores) else {}
     counts = {"anchors": len(anchors), "words": len(words), "entries": len(numbers)}

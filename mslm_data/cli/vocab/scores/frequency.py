@@ -17,6 +17,7 @@ def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: boo
 
     Special tokens, and ids that do not occur, have no entry.
     """
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.lexicon import write_lexicon
     from mslm_data.loading import load
     from mslm_data.vocab.columns import about
@@ -27,5 +28,7 @@ def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: boo
     chunks = chain.from_iterable(split.chunks() for split in splits.values())
     lexicon = count_ids(chunks, about(shards.manifest, of="frequency", splits=list(splits)))
     out = out or folder / "vocab" / "frequency.arrow"
+    if shards.manifest.protected:
+        warn_of_readers([out.parent])
     write_lexicon(out, lexicon)
     say(as_json, out, {"entries": len(lexicon), "tokens": int(lexicon.scores.sum())})

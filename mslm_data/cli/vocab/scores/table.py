@@ -25,6 +25,7 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     are token ids, such as InforMask's rates. Entries keep their order. Lines that cannot be used are counted, with
     the number of the first.
     """
+    from mslm_data.cli.private import warn_of_readers
     from mslm_data.files import sha256_of
     from mslm_data.lexicon import write_lexicon
     from mslm_data.loading import load
@@ -42,5 +43,7 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
         about=about(manifest, **made),
     )
     out = out or folder / "vocab" / "table.arrow"
+    if manifest.protected:
+        warn_of_readers([out.parent])
     write_lexicon(out, lexicon)
     say(as_json, out, asdict(report))

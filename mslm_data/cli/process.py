@@ -1,0 +1,149 @@
+"""A command's process: what it writes is private, signals end it cleanly, and every end has a code and one message."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from mslm_data.errors import MslmDataError, of_the_system
+
+INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
+"""Exit codes as shells give them: 128 and the number of SIGINT, SIGPIPE, SIGTERM."""
+
+_ADVICE = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space of your quota",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.EIO: "see whether the disk, or the way to it, is sound",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "close other programs",
+    errno.ENOMEM: "close other programs, or ask for fewer --workers",
+}
+"""What to do about an error of the system; for others its own words have to do."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: ends a command as Ctrl-C does, so that temporary files and child processes go."""
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Make all that is written, by libraries too, readable by its owner alone."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Raise `Terminated` when SIGTERM comes, once, where the process does not ignore it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+        signal.signal(number, signal.SIG_IGN)  # what is being cleaned up is not to be left half way
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def end_of(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message for what a command raised; neither has a word of a corpus.
+
+    Args:
+        error: Anything but click's own exceptions. What is not ours, and not the system's, is named by its class and
+            place only, as its message may hold a note's text.
+    """
+    causes = [*_chain(error)]
+    if any(isinstance(cause, Terminated) for cause in causes):
+        return TERMINATED, "terminated; the same command goes on where it stopped"
+    if isinstance(error, KeyboardInterrupt) or _is_ctrl_c(error):
+        return INTERRUPTED, "interrupted; the same command goes on where it stopped"
+    # click and rich make SystemExit of it, rich after it has turned stdout away; pipes between processes break too
+    broken, exits = (any(isinstance(cause, kind) for cause in causes) for kind in (BrokenPipeError, SystemExit))
+    if (broken and exits) or ((broken or exits) and _nobody_reads()):
+        return NOBODY_READS, ""
+    return 1, f"error: {_reason(error, causes)}"
+
+
+def say(message: str) -> None:
+    """Print a message on stderr, if there is anybody to read it."""
+    if message:
+        with suppress(OSError):
+            click.echo(message, err=True)
+
+
+def let_go_of_stdout() -> None:
+    """Turn stdout away from a pipe that nobody reads, so that Python does not complain of it at its end."""
+    with suppress(OSError, ValueError, AttributeError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an exception and those that it came of."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Say whether click's Abort stands for Ctrl-C; it also stands for the end of a file, which is no wish to stop."""
+    return isinstance(error, click.Abort) and not isinstance(error.__cause__, EOFError)
+
+
+def _reason(error: BaseException, causes: list[BaseException]) -> str:
+    """Say what is wrong and what to do about it."""
+    if isinstance(error, MslmDataError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory; smaller work units or fewer --workers need less, then run the same command again"
+    if isinstance(error, OSError) and (said := of_the_system(error)):
+        advice = _ADVICE.get(error.errno or 0)
+        return f"{said}; {advice}, then run the same command again" if advice else said
+    return f"{_unexpected(causes)}, which should not happen; --debug shows more"
+
+
+def _unexpected(causes: list[BaseException]) -> str:
+    """Name an exception by its class and place."""
+    error = next((cause for cause in causes if not isinstance(cause, click.Abort)), causes[0])
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"
+
+
+def _nobody_reads() -> bool:
+    """Say whether stdout or stderr is a pipe whose reader has gone."""
+    if not hasattr(select, "poll"):
+        return False
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            poll = select.poll()
+            poll.register(stream.fileno(), 0)
+            if any(event & select.POLLERR for _, event in poll.poll(0)):
+                return True
+    return False

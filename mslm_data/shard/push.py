@@ -1,0 +1,94 @@
+"""Uploads a built folder to the Hugging Face hub as a dataset. Patients' text does not leave by accident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mslm_data import __version__, _optional
+from mslm_data.errors import PushError
+from mslm_data.shard.manifest import NAME, Manifest, read_manifest
+from mslm_data.shard.verify import verify
+
+_OF_FOLDER = (NAME, "README.md", "dataset_dict.json", "set_aside.jsonl", "tokenizer.json")
+_OF_SPLIT = ("dataset_info.json", "state.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """What was uploaded.
+
+    Attributes:
+        repo: Its full name on the hub.
+        url: Where it can be seen.
+        private: Whether it can be seen by its owner and those whom the owner lets in only.
+        files: How many.
+    """
+
+    repo: str
+    url: str
+    private: bool
+    files: int
+
+
+def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
+    """Verify a folder, and upload what its build wrote: nothing else that lies in it, such as `vocab/`.
+
+    Args:
+        folder: A built one.
+        repo: `OWNER/NAME` of a dataset on the hub, or `NAME` for one's own; made if need be.
+        public: Whether everybody may see it; of a repository that exists, whether it may be a public one.
+        share_protected: Upload patients' text too. Who says so answers for it.
+
+    Raises:
+        ShardError: No built folder.
+        PushError: It is protected, or not as its manifest says; or the hub refused, or could not be asked.
+        MissingExtraError: The hub's client is not installed.
+    """
+    refuse_protected(folder, read_manifest(folder), share_protected=share_protected)
+    manifest, problems = verify(folder)
+    if problems:
+        first = f"{problems[0].place}: {problems[0].what}"
+        raise PushError(f"{folder}: expected a folder that is whole, got {len(problems)} problems; the first: {first}")
+    files = _files(manifest)
+    hub = _optional.load("huggingface_hub", wanted_by="`mslm-data push`")
+    refused = _optional.load("huggingface_hub.errors", wanted_by="`mslm-data push`").HfHubHTTPError
+    api = hub.HfApi()
+    try:
+        url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+        made = url.repo_id
+        private = bool(api.repo_info(made, repo_type="dataset").private)
+        if not (private or public):
+            raise PushError(f"{made}: expected a private repository, found a public one; pass --public to upload to it")
+        api.upload_folder(
+            repo_id=made,
+            repo_type="dataset",
+            folder_path=str(folder),
+            allow_patterns=files,
+            commit_message=f"{manifest.name}, built by mslm-data {__version__}",
+        )
+    except (OSError, ValueError, *refused.__bases__) as error:  # the bases are those of the client's network library
+        raise PushError(
+            f"{repo}: expected to upload to the hub, got {type(error).__name__}; see whether you are logged in "
+            "(`hf auth login`), may write there, and have a network"
+        ) from None
+    return Pushed(repo=made, url=str(url), private=private, files=len(files))
+
+
+def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
+    """Raise if a folder holds patients' text, unless it is to be shared all the same.
+
+    Raises:
+        PushError: It does.
+    """
+    if manifest.protected and not share_protected:
+        raise PushError(
+            f"{folder}: expected a corpus that may be shared, got patients' text, as token ids can be turned back into "
+            "it; data use agreements forbid to share it, in a private repository too; see --share-protected"
+        )
+
+
+def _files(manifest: Manifest) -> list[str]:
+    """Return the files of a folder by what its manifest says."""
+    shards = {split: [shard.file for shard in record.shards] for split, record in manifest.splits.items()}
+    return [*_OF_FOLDER, *(f"{split}/{file}" for split, files in shards.items() for file in (*_OF_SPLIT, *files))]

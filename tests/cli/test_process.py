@@ -1,0 +1,214 @@
+"""How commands end: errors of the system, signals, and a reader that goes away."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from mslm_data import resources
+from mslm_data.cli import process
+from mslm_data.errors import SourceError, of_the_system
+from tests.cli.running import run
+
+PYTHON = (sys.executable, "-m", "mslm_data")
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space, then"),
+        (errno.EDQUOT, "quota"),
+        (errno.EACCES, "permissions"),
+        (errno.EPERM, "permissions"),
+        (errno.EROFS, "choose another place"),
+        (errno.EIO, "sound"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ENFILE, "close other programs"),
+        (errno.ENOMEM, "--workers"),
+        (errno.ENOENT, ""),
+    ],
+)
+def test_main__an_error_of_the_system_is_one_message(
+    number: int, advice: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mslm_data.shard import verify
+
+    error = OSError(number, os.strerror(number), str(folder / "manifest.json"))
+    monkeypatch.setattr(verify, "verify", failing(error))
+
+    done = run("verify", folder)
+
+    assert done.code == 1
+    assert done.err.startswith(f"error: {folder / 'manifest.json'}: {os.strerror(number)}")
+    assert advice in done.err
+    assert done.err.endswith("run the same command again\n") is bool(advice)
+    assert (done.out, done.err.count("\n")) == ("", 1)
+    with pytest.raises(OSError, match="manifest"):
+        run("--debug", "verify", folder)
+
+
+def test_main__no_space_left_is_said_without_a_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "more")
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "error: No space left on device; free some space, then run the same command again\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_build__into_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out")
+
+    assert done.code == 1
+    assert "Permission denied; change its permissions" in done.err
+
+
+def test_main__out_of_memory_is_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mslm_data.shard import verify
+
+    monkeypatch.setattr(verify, "verify", failing(MemoryError("Unable to allocate 9 GiB for Zebulonkanarie")))
+
+    done = run("verify", folder)
+
+    assert done.code == 1
+    assert done.err.startswith("error: out of memory; ")
+    assert "Zebulonkanarie" not in done.err
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise."""
+
+
+@pytest.mark.parametrize("error", [OSError("Zebulonkanarie"), EOFError("Zebulonkanarie"), Panic("Zebulonkanarie"),
+                                   SystemExit("Zebulonkanarie"), RecursionError("Zebulonkanarie")])  # fmt: skip
+def test_main__what_nobody_thought_of_is_named_by_class_and_place(
+    error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mslm_data.shard import verify
+
+    monkeypatch.setattr(verify, "verify", failing(error))
+
+    done = run("verify", folder)
+
+    assert done.code == 1
+    assert f"error: {type(error).__name__} in test_process.py:" in done.err
+    assert "which should not happen" in done.err
+    assert "Zebulonkanarie" not in done.err
+
+
+def test_of_the_system__names_paths_and_no_text(tmp_path: Path) -> None:
+    texts = ("Zebulonkanarie", "fever / chills", "a" * 9000, "a\0b", f"{tmp_path}-not/there", None)
+
+    named = of_the_system(OSError(errno.ENOENT, "gone", str(tmp_path / "x.csv")))
+
+    assert named == f"{tmp_path / 'x.csv'}: No such file or directory"
+    assert {of_the_system(OSError(errno.ENOENT, "gone", text)) for text in texts} == {"No such file or directory"}
+    assert of_the_system(OSError("Zebulonkanarie")) == ""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_end_of__an_interruption_is_no_error(error: BaseException) -> None:
+    assert process.end_of(error) == (130, "interrupted; the same command goes on where it stopped")
+
+
+def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:
+    error = SourceError("x: expected a file, got none")
+    error.__context__ = click.Abort()
+    error.__context__.__cause__ = process.Terminated()
+
+    assert process.end_of(error)[0] == 143
+
+
+def test_end_of__a_pipe_between_processes_that_breaks_is_an_error() -> None:
+    code, message = process.end_of(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+
+    assert (code, message) == (1, "error: Broken pipe")
+
+
+def _kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+
+
+def test_ended_by_sigterm__leaves_the_process_as_it_was() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with pytest.raises(process.Terminated), process.ended_by_sigterm():
+        _kill_this_process()
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ended_by_sigterm__not_where_it_is_ignored() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with process.ended_by_sigterm():
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("words", [("recipes", "mimic"), ("--help",)])
+def test_main__is_quiet_when_nobody_reads(words: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run([*PYTHON, *words], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_main__is_quiet_when_nobody_reads_the_colours(folder: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+
+    with os.fdopen(write, "wb") as nobody:
+        words = [*PYTHON, "inspect", folder, "--rows", "20"]
+        done = subprocess.run(words, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_main__errors_go_nowhere_where_stderr_is_closed(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run([*PYTHON, "verify", tmp_path], stdout=subprocess.PIPE, stderr=nobody, check=False)
+
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_main__a_file_that_ends_too_early_is_no_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "pipeline_names", failing(EOFError("Zebulonkanarie")))
+
+    done = run("recipes")
+
+    assert done.code == 1
+    assert "error: EOFError in" in done.err

@@ -1,0 +1,186 @@
+"""Uploading to a hub that is made up here."""
+
+from __future__ import annotations
+
+import fnmatch
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mslm_data.errors import PushError
+from mslm_data.shard import push as pushing
+from tests.cli.running import run
+
+hub = pytest.importorskip("huggingface_hub")
+errors = pytest.importorskip("huggingface_hub.errors")
+
+
+class Info(NamedTuple):
+    private: bool
+
+
+class Url(str):
+    """What the hub's client returns of a repository."""
+
+    repo_id = "me/genes"
+
+
+class Hub:
+    """Takes what it is given, and can be set to refuse."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.exists_public = False
+        self.error: Exception | None = None
+        self.uploaded: list[str] = []
+
+    def create_repo(self, repo: str, **options: Any) -> Url:
+        self.calls.append(("create_repo", {"repo": repo, **options}))
+        if self.error:
+            raise self.error
+        self.private = options["private"] and not self.exists_public
+        return Url("https://hub.example/datasets/me/genes")
+
+    def repo_info(self, repo: str, **options: Any) -> Info:
+        self.calls.append(("repo_info", {"repo": repo, **options}))
+        return Info(self.private)
+
+    def upload_folder(self, **options: Any) -> None:
+        self.calls.append(("upload_folder", options))
+        folder = Path(options["folder_path"])
+        names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
+        self.uploaded = [name for name in names if any(fnmatch.fnmatch(name, p) for p in options["allow_patterns"])]
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    made = Hub()
+    monkeypatch.setattr(hub, "HfApi", lambda: made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def genes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("genes")
+    run("build", "--source", "blurb/bc2gm", "--sample", "--out", out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("notes")
+    run("build", "--source", "blurb/bc2gm", "--sample", "--out", out, "--set", "about.protected=true")
+    return out
+
+
+def test_push__uploads_what_was_built_to_a_private_dataset(api: Hub, genes: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "genes"
+    shutil.copytree(genes, folder)
+    (folder / "vocab").mkdir()
+    (folder / "vocab" / "pmi.arrow").write_bytes(b"x")
+    (folder / "notes.csv").write_text("not ours")
+
+    done = run("push", folder, "me/genes", "--json")
+
+    built = sorted(path.relative_to(genes).as_posix() for path in genes.rglob("*") if path.is_file())
+    assert done.code == 0
+    assert done.json == {
+        "repo": "me/genes", "url": "https://hub.example/datasets/me/genes", "private": True, "files": len(built),
+    }  # fmt: skip
+    assert api.uploaded == built
+    assert [name for name, _ in api.calls] == ["create_repo", "repo_info", "upload_folder"]
+    assert {options["repo_type"] for _, options in api.calls} == {"dataset"}
+    assert api.calls[0][1]["private"] is True
+    assert str(tmp_path) not in str(api.calls[2][1]["commit_message"])
+
+
+def test_push__public_on_wish(api: Hub, genes: Path) -> None:
+    done = run("push", genes, "genes", "--public")
+
+    assert done.out == "https://hub.example/datasets/me/genes: 14 files, public\n"
+    assert api.calls[0][1]["private"] is False
+
+
+def test_push__a_repository_that_is_public_already_is_refused(api: Hub, genes: Path) -> None:
+    api.exists_public = True
+
+    done = run("push", genes, "me/genes")
+
+    assert done.code == 1
+    assert "me/genes: expected a private repository, found a public one; pass --public" in done.err
+    assert not api.uploaded
+    assert run("push", genes, "me/genes", "--public").code == 0
+
+
+@pytest.mark.parametrize("visibility", [(), ("--public",)])
+def test_push__patients_text_is_refused_whatever_the_visibility(
+    api: Hub, notes: Path, visibility: tuple[str, ...]
+) -> None:
+    done = run("push", notes, "me/notes", *visibility)
+
+    assert done.code == 1
+    assert "expected a corpus that may be shared, got patients' text" in done.err
+    assert "data use agreements forbid to share it, in a private repository too; see --share-protected" in done.err
+    assert not api.calls
+
+
+def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(api: Hub, notes: Path) -> None:
+    done = run("push", notes, "me/notes", "--share-protected")
+
+    said = " ".join(run("push", "--help").out.split())
+    assert done.code == 0
+    assert api.calls[0][1]["private"] is True
+    assert "--share-protected Upload patients' text. Data use agreements, such as that of MIMIC, forbid it" in said
+    assert "answer for it" in said
+
+
+def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(genes, folder)
+    (folder / "tokenizer.json").write_text("{}")
+
+    done = run("push", folder, "me/genes")
+
+    assert done.code == 1
+    assert "expected a folder that is whole, got 1 problems; the first: tokenizer.json: expected the" in done.err
+    assert not api.calls
+
+
+@pytest.mark.parametrize("error", [ConnectionError("x"), ValueError("bad name"), errors.HFValidationError("x"),
+                                   errors.OfflineModeIsEnabled("x"), errors.LocalTokenNotFoundError("x")])  # fmt: skip
+def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: Exception) -> None:
+    api.error = error
+
+    done = run("push", genes, "me/genes")
+
+    assert done.code == 1
+    assert f"me/genes: expected to upload to the hub, got {type(error).__name__}; see whether you are" in done.err
+    assert "hf auth login" in done.err
+
+
+def test_push__no_connection_is_one_message(api: Hub, genes: Path) -> None:
+    network = errors.HfHubHTTPError.__bases__[0]
+    api.error = type("ConnectError", (network,), {})("no way")
+
+    assert "got ConnectError; see whether" in run("push", genes, "me/genes").err
+
+
+def test_push__what_is_no_built_folder(api: Hub, tmp_path: Path) -> None:
+    assert "expected manifest.json, found none" in run("push", tmp_path, "me/genes").err
+
+
+def test_push__without_the_hubs_client_says_how_to_install_it(genes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+
+    assert "pip install 'mslm-data[hub]'" in run("push", genes, "me/genes").err
+
+
+def test_refuse_protected__only_what_is(genes: Path, notes: Path) -> None:
+    from mslm_data.shard.manifest import read_manifest
+
+    pushing.refuse_protected(genes, read_manifest(genes), share_protected=False)
+    pushing.refuse_protected(notes, read_manifest(notes), share_protected=True)
+    with pytest.raises(PushError, match="patients' text"):
+        pushing.refuse_protected(notes, read_manifest(notes), share_protected=False)

@@ -1,0 +1,117 @@
+"""Ways for a build to fail at a document, each with all of its text in what is raised."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from mslm_data.annotate import Annotated
+from mslm_data.build import reading, unit
+from mslm_data.document import Document
+from mslm_data.encode.encoder import Encoder
+from mslm_data.errors import AnnotateError
+from mslm_data.source.notes import Notes
+
+MARK = "Mistelbrunner"
+"""Documents that have this word meet the fault."""
+Put = Callable[[Any, str, Any], None]
+
+
+class Panic(BaseException):
+    """What a library in Rust raises: no Exception."""
+
+
+def inject(fault: str, put: Put = setattr) -> None:
+    """Put a fault in place; `put` does it."""
+    FAULTS[fault](put)
+
+
+def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
+    """Fail where a document is annotated."""
+    annotate = reading.Remembering.annotate
+
+    def failing(self: Any, documents: Sequence[Document]) -> Sequence[Annotated]:
+        for document in documents:
+            if MARK in document.text:
+                fail(document.text)
+        return annotate(self, documents)
+
+    return lambda put: put(reading.Remembering, "annotate", failing)
+
+
+def _raising(kind: type[BaseException], *before: object) -> Callable[[str], NoReturn]:
+    def fail(text: str) -> NoReturn:
+        raise kind(*before, text)
+
+    return fail
+
+
+def _chained(text: str) -> NoReturn:
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        raise AnnotateError("model: expected a score, got none") from error
+
+
+def _die(_: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _segmenter(put: Put) -> None:
+    class Failing:
+        def sentences(self, document: Document) -> NoReturn:
+            raise RuntimeError(document.text)
+
+    put(unit, "segmenter_of", lambda pipeline: Failing())
+
+
+def _encoder(put: Put) -> None:
+    def encode(self: Any, documents: Sequence[Document], *others: object) -> NoReturn:
+        raise IndexError("\n".join(document.text for document in documents))
+
+    put(Encoder, "encode", encode)
+
+
+def _reader(put: Put) -> None:
+    read = Notes.read
+
+    def failing(self: Any, part: Any) -> Iterator[Any]:
+        for record in read(self, part):
+            if MARK in getattr(record, "text", ""):
+                raise KeyError(record.text)
+            yield record
+
+    put(Notes, "read", failing)
+
+
+def _full_disk(put: Put) -> None:
+    def fsync(handle: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    put(os, "fsync", fsync)
+
+
+FAULTS: dict[str, Callable[[Put], None]] = {
+    "annotator": _annotator(_raising(ValueError)),
+    "annotator chained": _annotator(_chained),
+    "annotator of the system": _annotator(_raising(OSError)),
+    "annotator with a path": _annotator(_raising(OSError, errno.ENAMETOOLONG, "File name too long")),
+    "annotator out of memory": _annotator(_raising(MemoryError)),
+    "annotator in Rust": _annotator(_raising(Panic)),
+    "annotator that exits": _annotator(_raising(SystemExit)),
+    "annotator interrupted": _annotator(_raising(KeyboardInterrupt)),
+    "annotator that dies": _annotator(_die),
+    "annotator that is slow": _annotator(lambda text: time.sleep(60)),
+    "segmenter": _segmenter,
+    "encoder": _encoder,
+    "reader": _reader,
+    "disk": _full_disk,
+}
+HERE = [name for name in FAULTS if name not in ("annotator that dies", "annotator that is slow")]
+IN_WORKERS = [name for name in FAULTS if name.startswith("annotator ")]
+IN_WORKERS = [name for name in IN_WORKERS if name not in ("annotator interrupted", "annotator that is slow")]
+"""Those whose way out of a worker differs; the others raise what one of these does."""

@@ -1,0 +1,98 @@
+"""What needs no network, each in its usual way: `python -m tests.security.offline commands|imports FOLDER`."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+import sys
+from pathlib import Path
+
+from mslm_data.cli import COMMANDS, main
+
+
+def command(*words: object) -> None:
+    """Run a command that is to succeed."""
+    code = main([str(word) for word in words])
+    assert code == 0, words
+
+
+def imports() -> None:
+    """Import every module there is, and read every help."""
+    import mslm_data
+
+    for module in pkgutil.walk_packages(mslm_data.__path__, "mslm_data."):
+        if not module.name.endswith(("__main__", ".ray")):
+            importlib.import_module(module.name)
+    for words in (["--help"], *([name, "--help"] for name in COMMANDS), ["recipes"], ["recipes", "--strategies"]):
+        command(*words)
+
+
+def commands(folder: Path) -> None:
+    """Build every shipped pipeline, and use what was built."""
+    from mslm_data.resources import path, pipeline_names
+    from tests.spacy_made import ruler
+
+    for name in pipeline_names():
+        workers = 2 if name == "mimic" else 1
+        small = ("--set", "shard.unit_bytes=20000", "--set", "encode.keep_text=true")
+        command("build", "--source", name, "--sample", "--out", folder / name, "--workers", workers, *small)
+        command("verify", folder / name)
+    model = ruler(folder / "model", [{"label": "Disease", "pattern": "pain"}], sentences=True)
+    spacy = ("annotate.use=spacy", f"annotate.model={model}", "segment.use=spacy", f"segment.model={model}")
+    sets = [word for assignment in (*spacy, "annotate.sample={}") for word in ("--set", assignment)]
+    command("build", "--source", "mimic", "--sample", "--out", folder / "spacy", *sets)
+    genes, notes = folder / "blurb" / "bc2gm", folder / "mimic"
+    command("mask-stats", genes, "--sweep", "--report", folder / "report.html")
+    command("vocab", "pmi", genes, "--min-count", 2)
+    command("vocab", "anchors", genes, "--general", folder / "blurb" / "jnlpba", "--min-count", 2)
+    command("vocab", "scores", "frequency", genes)
+    command("vocab", "wordpiece", "--source", "mimic", "--sample", "--out", folder / "pieces", "--size", 300)
+    concepts = path("vocab", "sample/concepts.csv")
+    command("vocab", "concepts", "--from", concepts, "--out", folder / "pack")
+    command("inspect", genes, "--strategy", "joint", "--strategy", "pmi")
+    command("audit", notes, "--gold", path("vocab", "sample/ncbi-disease"), "--gold-source", "blurb/ncbi-disease",
+            "--label", "Disease=Disease", "--set", f"annotate.model_pack={concepts}")  # fmt: skip
+    assert not loud_loggers()
+
+
+def loud_loggers() -> list[str]:
+    """Return what logs text of notes and is not kept from it: MedCAT but for errors, spaCy but for warnings."""
+    least = {"medcat": logging.ERROR, "spacy": logging.WARNING, "": logging.WARNING}
+    names = ("", *logging.root.manager.loggerDict)
+    levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names if name.partition(".")[0] in least}
+    assert {"medcat", "spacy"} <= set(levels)
+    assert not logging.root.handlers
+    return [name for name, level in levels.items() if level < least[name.partition(".")[0]]]
+
+
+def models(folder: Path) -> None:
+    """Load what was built, make batches, and train, save, load and score with models."""
+    import mslm_data as md
+    from mslm_data.torch import MaskedDataset, MaskingCollator, MslmModel
+    from tests.vocab.models import config, sample_vocab, saved, transformers
+
+    command("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "genes")
+    shards = md.load(folder / "genes")
+    assert len(list(md.Batches(shards["train"], md.strategy("joint"), batch_size=16))) > 1
+    data = MaskedDataset(shards["train"], md.strategy("joint"))
+    model = MslmModel.wrap(transformers.BertForMaskedLM(config()), labels=shards.labels)
+    model(**next(iter(data.loader(batch_size=8)))).loss.backward()
+    assert "labels" in MaskingCollator()([data[0], data[1]])
+    model.save_pretrained(folder / "saved")
+    MslmModel.from_pretrained(folder / "saved")
+    encoder = saved(folder / "bert", vocab=sample_vocab())
+    command("vocab", "scores", "attention", folder / "genes", "--encoder", encoder, "--split", "test")
+
+
+def main_of(part: str, folder: Path) -> None:
+    """Do a part."""
+    if part == "commands":
+        commands(folder)
+    else:
+        imports()
+        models(folder)
+
+
+if __name__ == "__main__":
+    main_of(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,187 @@
+"""No word of a note outside the shards: whatever a command prints or writes, and however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import run
+from tests.security import faults
+from tests.security.canary import (
+    CONCEPTS,
+    MARKED,
+    SAMPLE,
+    build_words,
+    found_in,
+    leaks,
+    processes,
+    short_folder,
+    start,
+    write_notes,
+)
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_notes(tmp_path_factory.mktemp("notes") / "NOTEEVENTS.csv")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that holds all that a command in this process could write."""
+    for name in ("tmp", "cache"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    with short_folder() as folder:
+        yield folder
+
+
+def test_canary__the_search_finds_words_in_any_case_and_in_pieces(tmp_path: Path) -> None:
+    (tmp_path / "set_aside.jsonl").write_text("expected a word, got ZEB ##ulon ##kanarie")
+
+    assert found_in("x MISTELBRUNNER y") == ["mistelbrunner"]
+    assert leaks(tmp_path) == ["set_aside.jsonl"]
+
+
+@pytest.mark.parametrize("keep_text", [False, True])
+def test_build__that_succeeds(world: Path, notes: Path, keep_text: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    words = build_words(notes, world / "out", "--set", f"encode.keep_text={str(keep_text).lower()}", "--workers", 1)
+
+    done = [run(*words), run(*words, "--json"), run(*words, "--dry-run")]
+
+    assert [one.code for one in done] == [0, 0, 0]
+    assert not found_in(f"{done} {capfd.readouterr()}")
+    assert not leaks(world, shards_too=not keep_text)
+    assert bool(leaks(world)) is keep_text
+
+
+def test_commands__on_a_folder_of_notes(world: Path, notes: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = world / "out"
+    assert run(*build_words(notes, out)).code == 0
+    gold = ("--gold", SAMPLE.parent.parent / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
+    works = (
+        ("mask-stats", out, "--sweep"),
+        ("verify", out),
+        ("vocab", "pmi", out, "--min-count", 2),
+        ("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        ("vocab", "scores", "frequency", out),
+        ("audit", out, *gold, "--label", "Disease=Disease", "--set", f"annotate.table={CONCEPTS}"),
+    )
+    refused = (
+        ("inspect", out),
+        ("mask-stats", out, "--report", world / "page.html"),
+        ("mask-stats", out, "--top-words", 5),
+        ("push", out, "me/notes"),
+        ("vocab", "wordpiece", "--from-folder", out, "--out", world / "pieces"),
+    )
+
+    done = [run(*words, *json) for words in works for json in ((), ("--json",))]
+    not_done = [run(*words, *json) for words in refused for json in ((), ("--json",))]
+
+    assert [one.code for one in done] == [0] * len(done)
+    assert [one.code for one in not_done] == [1] * len(not_done)
+    assert not found_in(f"{done} {not_done} {capfd.readouterr()}")
+    assert not leaks(world)
+    assert not (world / "page.html").exists()
+
+
+@pytest.mark.parametrize("fault", faults.HERE)
+def test_build__that_fails_in_this_process(
+    world: Path, notes: Path, fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patches:
+        faults.inject(fault, patches.setattr)
+        done = run(*build_words(notes, world / "out", "--workers", 1, "--json"))
+
+    expected = {"annotator": 0, "annotator interrupted": 130}.get(fault, 1)
+    assert done.code == expected
+    assert bool(done.err) is (expected != 0)
+    assert not found_in(f"{done} {capfd.readouterr()}")
+    assert not leaks(world)
+    assert expected == 0 or not (world / "out" / "manifest.json").exists()
+
+
+SAID = {
+    "annotator chained": "expected a score",
+    "annotator of the system": "OSError",
+    "annotator with a path": "File name too long",
+    "annotator out of memory": "out of memory",
+    "annotator in Rust": "Panic",
+    "annotator that exits": "SystemExit",
+}
+"""What is said of a fault, if the build fails of it."""
+
+
+@pytest.mark.parametrize("fault", faults.IN_WORKERS)
+def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> None:
+    process = start(build_words(notes, short / "out", "--workers", "2"), short, fault)
+
+    out, err = process.communicate(timeout=60)
+
+    aside = short / "out" / "set_aside.jsonl"
+    if aside.exists():  # documents that end processes may be set aside
+        assert (process.returncode, err.count("error")) == (0, 0)
+        assert f':"{MARKED + 1}",' in aside.read_text()
+    else:
+        assert process.returncode == 1
+        assert SAID[fault] in err
+    assert not found_in(f"{out} {err}")
+    assert "Traceback" not in err
+    assert not leaks(short)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "send", "code"),
+    [(signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, 143)],
+)
+def test_build__that_a_signal_ends(
+    short: Path, notes: Path, number: int, send: Callable[[int, int], None], code: int
+) -> None:
+    process = start(build_words(notes, short / "out", "--workers", "2"), short, "annotator that is slow")
+    seen = _wait_for_workers(process.pid, short / "out")
+
+    send(process.pid, number)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == code
+    assert "the same command goes on" in err
+    assert not found_in(f"{out} {err}{seen}")
+    assert "Traceback" not in err
+    assert not leaks(short)
+    assert not list((short / "out").rglob("*.tmp"))
+    assert _all_gone(process.pid)
+
+
+def _wait_for_workers(session: int, out: Path) -> str:
+    """Wait until a worker is at the note that takes its time; return what `ps` shows of all processes."""
+    finished, deadline = -1, time.monotonic() + 40
+    while time.monotonic() < deadline:
+        seen = list(processes(session))
+        before, finished = finished, len(list(out.rglob("*.arrow")))
+        if finished > 3 and finished == before and len(seen) > 3:
+            return str(seen)
+        time.sleep(0.5)
+    raise AssertionError(f"no worker after 40 s: {len(seen)} processes, {finished} shards")
+
+
+def _all_gone(session: int) -> bool:
+    deadline = time.monotonic() + 15
+    while any(processes(session)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not any(processes(session))

@@ -1,0 +1,130 @@
+"""Nothing is asked of the network, but where a user says so; and then a refusal is said as one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data import _optional, resources
+from mslm_data.source import download
+from tests.cli.running import run
+from tests.security.network import ROOT, without_network
+
+VOCAB = resources.path("vocab", "sample/vocab.txt")
+
+
+@pytest.mark.parametrize("part", ["imports", "commands"])
+def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(part: str, tmp_path: Path) -> None:
+    for package in ("torch", "transformers", "medcat", "spacy", "datasets"):
+        pytest.importorskip(package)
+    log = tmp_path / "asked"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.security.offline", part, tmp_path], cwd=ROOT, capture_output=True, text=True,
+        env=without_network(log, tmp_path, NUMBA_DISABLE_JIT="1"), check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert not log.exists() or not log.read_text()
+
+
+def test_offline__the_guard_sees_a_worker_that_asks(tmp_path: Path) -> None:
+    log = tmp_path / "asked"
+    script = "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9))\nexcept OSError as e:\n    print(e)"
+
+    done = subprocess.run([sys.executable, "-c", script], env=without_network(log, tmp_path), capture_output=True,
+                          text=True, check=True)  # fmt: skip
+
+    assert "unreachable" in done.stdout
+    assert "127.0.0.1" in log.read_text()
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
+    """A machine without a network: no name is known, no connection is made."""
+    asked: list[object] = []
+
+    def refuse(*args: object, **_: object) -> Any:
+        asked.append(args)
+        raise socket.gaierror(socket.EAI_AGAIN, "no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(download, "PAUSE_S", 0.0)
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return asked
+
+
+def test_build__fetching_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+    done = run("build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--out", tmp_path / "out")
+
+    assert done.code == 1
+    assert "got no connection (3 tries)" in done.err
+    assert "--input" in done.err
+    assert no_network
+    assert not (tmp_path / "out").exists()
+
+
+def test_build__a_url_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+    done = run("build", "--source", "blurb/bc2gm", "--input", "https://example.org/train.tsv", "--tokenizer", VOCAB,
+               "--out", tmp_path / "out")  # fmt: skip
+
+    assert done.code == 1
+    assert "https://example.org/train.tsv: expected a file, got no connection" in done.err
+    assert no_network
+
+
+def test_build__a_hub_id_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--tokenizer", "nobody/nothing-here",
+               "--out", tmp_path / "out")  # fmt: skip
+
+    assert done.code == 1
+    assert "nobody/nothing-here: no such file or folder here, and the hub could not be asked" in done.err
+
+
+def test_optional__the_environment_keeps_libraries_quiet_and_is_the_users_where_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_optional.importlib, "import_module", lambda name: name)
+    monkeypatch.delenv("MEDCAT_USAGE_LOGS", raising=False)
+    monkeypatch.setenv("MEDCAT_DISABLE_VERSION_CHECK", "")
+    monkeypatch.setenv("DO_NOT_TRACK", "0")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+
+    _optional.load("medcat.cat", wanted_by="a test")
+
+    assert os.environ["MEDCAT_USAGE_LOGS"] == "0"
+    assert os.environ["MEDCAT_DISABLE_VERSION_CHECK"] == "true"
+    assert (os.environ["DO_NOT_TRACK"], os.environ["HF_HUB_OFFLINE"]) == ("0", "0")
+
+
+@pytest.mark.parametrize(
+    ("package", "variable", "value"),
+    [
+        ("medcat", "MEDCAT_DISABLE_VERSION_CHECK", "true"),
+        ("medcat", "MEDCAT_USAGE_LOGS", "0"),
+        ("medcat", "HF_HUB_OFFLINE", "1"),
+        ("ray", "RAY_USAGE_STATS_ENABLED", "0"),
+        ("datasets", "HF_HUB_DISABLE_TELEMETRY", "1"),
+        ("huggingface_hub", "HF_HUB_DISABLE_TELEMETRY", "1"),
+        ("transformers", "HF_HUB_DISABLE_TELEMETRY", "1"),
+    ],
+)
+def test_optional__what_would_call_home_is_told_not_to(
+    package: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_optional.importlib, "import_module", lambda name: name)
+    monkeypatch.setattr(os, "environ", {})
+
+    _optional.load(package, wanted_by="a test")
+
+    assert os.environ[variable] == value

@@ -1,0 +1,22 @@
+"""SECURITY.md names tests that are there, and the README names SECURITY.md."""
+
+from __future__ import annotations
+
+import re
+
+from tests.security.network import ROOT
+
+
+def test_security_page__every_promise_names_tests_that_are_there() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| **")]
+
+    assert len(rows) > 10
+    for row in rows:
+        named = re.findall(r"`(tests/[^`]+\.py)`", row)
+        assert named, row
+        assert all((ROOT / name).is_file() for name in named), row
+
+
+def test_readme__links_the_security_page() -> None:
+    assert "(SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,144 @@
+"""Files and folders that only their owner can read, and a warning where others can look in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mslm_data.cli import COMMANDS
+from tests.cli.running import run
+from tests.security.canary import CONCEPTS, build_words, short_folder, start, write_notes
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_notes(tmp_path_factory.mktemp("notes") / "NOTEEVENTS.csv")
+
+
+@pytest.fixture
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Set the test's umask for the while."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def open_to_others(folder: Path) -> list[str]:
+    """Return what below a folder others than its owner may read, write or enter."""
+    paths = [folder, *sorted(folder.rglob("*"))]
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in paths}
+    return [f"{mode:o} {path.relative_to(folder)}" for path, mode in modes.items() if mode & 0o077]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022], indirect=True)
+def test_commands__all_they_write_is_private(
+    umask: int, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = tmp_path / "world"
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(world / "cache"))
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.write(notes, "NOTEEVENTS.csv")
+    out = world / "shards" / "notes"
+    commands = (
+        build_words(tmp_path / "notes.zip", out, "--set", "about.protected=false", "--set", "encode.keep_text=true"),
+        ("mask-stats", out, "--report", world / "pages" / "page.html"),
+        ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
+        ("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        ("vocab", "scores", "frequency", out),
+        ("vocab", "wordpiece", "--source", "mimic", "--input", notes, "--out", world / "pieces", "--size", 300),
+        ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "packs" / "mine"),
+    )
+
+    done = [run(*words) for words in commands]
+
+    written = [path for path in world.rglob("*") if path.is_file()]
+    assert [one.code for one in done] == [0] * len(commands), done
+    assert {path.suffix for path in written} >= {".arrow", ".json", ".html", ".txt", ".csv", ".md", ".jsonl"}
+    assert not open_to_others(world)
+    assert os.umask(umask) == umask  # as it was
+
+
+@pytest.mark.parametrize("umask", [0o000], indirect=True)
+def test_build__all_that_workers_write_is_private(umask: int, notes: Path) -> None:
+    with short_folder() as world:
+        process = start(build_words(notes, world / "out", "--workers", "2", "--part", "1/2"), world)
+
+        _, err = process.communicate(timeout=60)
+
+        assert process.returncode == 0, err
+        assert list((world / "out" / ".build").rglob("*.json"))
+        assert not open_to_others(world / "out")
+
+
+def warnings_of(err: str) -> list[str]:
+    return [line for line in err.splitlines() if line.startswith("warning:") and "others can enter" in line]
+
+
+@pytest.mark.parametrize(("mode", "count"), [(0o755, 1), (0o710, 1), (0o701, 1), (0o700, 0)])
+def test_build__warns_where_others_can_enter(notes: Path, tmp_path: Path, mode: int, count: int) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    out.chmod(mode)
+
+    done = run(*build_words(notes, out))
+
+    assert done.code == 0
+    assert len(warnings_of(done.err)) == count
+    assert all(f"(mode {mode:o}); `chmod 700 {out}`" in line for line in warnings_of(done.err))
+    assert not warnings_of(done.out)
+
+
+@pytest.mark.parametrize(("keep_text", "count"), [("true", 1), ("false", 0)])
+def test_build__of_a_public_corpus_warns_of_text_only(tmp_path: Path, keep_text: str, count: int) -> None:
+    tmp_path.chmod(0o755)
+
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json",
+               "--set", f"encode.keep_text={keep_text}")  # fmt: skip
+
+    assert (done.code, len(warnings_of(done.err))) == (0, count)
+    assert done.json["written"]
+
+
+def test_build__warns_of_an_open_cache_of_copies(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "unpacked").mkdir(parents=True)
+    (tmp_path / "cache" / "unpacked").chmod(0o755)
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.write(notes, "NOTEEVENTS.csv")
+
+    packed = run(*build_words(tmp_path / "notes.zip", tmp_path / "one"))
+    plain = run(*build_words(notes, tmp_path / "two"))
+
+    assert (packed.code, plain.code) == (0, 0)
+    assert [str(tmp_path / "cache" / "unpacked") in line for line in warnings_of(packed.err)] == [True]
+    assert not warnings_of(plain.err)
+
+
+def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(*build_words(notes, out))
+    (out / "vocab").mkdir()
+    (out / "vocab").chmod(0o750)
+
+    done = [
+        run("vocab", "pmi", out, "--min-count", 2),
+        run("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        run("vocab", "scores", "frequency", out),
+    ]
+
+    assert [(one.code, len(warnings_of(one.err))) for one in done] == [(0, 1)] * 3
+    shutil.rmtree(out / "vocab")
+    assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)
+
+
+def test_help__of_what_shows_text_says_so() -> None:
+    assert "may hold corpus text" in run("--help").out
+    for command in COMMANDS:
+        text = run(command, "--help").out
+        assert "--show-text" not in text or "Show patients' text" in text

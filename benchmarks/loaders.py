@@ -28,6 +28,7 @@ _JOINT = {"elm": 1.0, "blm": 0.075}
 _STREAMED = {
     "litdata": {("pad", 0): 1500, ("mlm", 0): 50, ("pad", 2): 100},
     "mosaicml-streaming": {("pad", 0): 300, ("mlm", 0): 50, ("pad", 2): 100},
+    "webdataset": {("pad", 0): 300, ("mlm", 0): 50},
 }
 """Peer -> (how it collates, workers of its loader) -> batches in a turn: what takes a second or so."""
 _COLLATES = {

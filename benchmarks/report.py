@@ -11,7 +11,12 @@ from pathlib import Path
 
 from benchmarks.harness import Row, number
 
-FINETUNE = "RESULTS-finetune.md"
+PAGES = {
+    "finetune": "What masking does to NER",
+    "growth": "How cost grows with the corpus",
+    "faults": "Builds that are killed",
+}
+"""Module that is run for itself -> what its page says."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -51,7 +56,7 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "",
             f"Goals missed: {', '.join(missed) or 'none'}.",
             "",
-            *_what_masking_does(root),
+            *_other_pages(root),
             "## Who is compared",
             "",
             *[f"* **{row.name}**: {row.what}" for row in rows],
@@ -64,11 +69,14 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
     )
 
 
-def _what_masking_does(root: Path) -> list[str]:
-    """Point to the results of `benchmarks.finetune`, which is run for itself, where they are."""
-    if not (root / "benchmarks" / FINETUNE).is_file():
-        return []
-    return [f"What masking does to NER, by `python -m benchmarks.finetune`: [{FINETUNE}]({FINETUNE}).", ""]
+def _other_pages(root: Path) -> list[str]:
+    """Point to the results of what is run for itself, where they are."""
+    lines = [
+        f"* {what}, by `python -m benchmarks.{name}`: [RESULTS-{name}.md](RESULTS-{name}.md)"
+        for name, what in PAGES.items()
+        if (root / "benchmarks" / f"RESULTS-{name}.md").is_file()
+    ]
+    return [*lines, ""] if lines else []
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -99,7 +107,7 @@ def machine() -> list[str]:
 
 def commit(root: Path) -> str:
     """Return the checkout's short commit, with `+dirty` where a file differs from it (these reports aside)."""
-    reports = ("RESULTS.md", FINETUNE)
+    reports = ("RESULTS.md", *(f"RESULTS-{name}.md" for name in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = [line for line in _git(root, "status", "--porcelain").splitlines() if not line.endswith(reports)]

@@ -1,6 +1,6 @@
-"""The peers that stream shards of their own, litdata and mosaicml-streaming: `python -m benchmarks.streamers`.
+"""The peers that stream shards of their own, litdata and others: `python -m benchmarks.streamers`.
 
-Runs in the environment of `constraints-peers.txt`, as neither installs beside ours: nothing here may import
+Runs in the environment of `constraints-peers.txt`, as not all install beside ours: nothing here may import
 `mslm_data`. `elsewhere.py` starts it. Rows are read, shuffled and padded, and masked where
 COLLATES is "mlm"; with "pad" they are not.
 
@@ -103,6 +103,25 @@ def _read_mosaic(folder: Path, collate: Collate, workers: int) -> Iterable[Any]:
     )
 
 
+def _write_webdataset(folder: Path, rows: Rows, count: int) -> None:
+    import webdataset
+
+    folder.mkdir()
+    with webdataset.ShardWriter(str(folder / "%06d.tar"), maxcount=10_000, verbose=0) as writer:
+        for row in range(count):
+            writer.write({"__key__": f"{row:09d}", "npy": np.asarray(rows(row))})
+
+
+def _read_webdataset(folder: Path, collate: Collate, workers: int) -> Iterable[Any]:
+    import webdataset
+
+    urls = sorted(map(str, folder.glob("*.tar")))
+    dataset = webdataset.WebDataset(urls, shardshuffle=len(urls)).shuffle(10_000).decode().to_tuple("npy")
+    return torch.utils.data.DataLoader(
+        dataset, batch_size=SIZE, num_workers=workers, collate_fn=lambda rows: collate([row for (row,) in rows])
+    )
+
+
 def _without_images() -> None:
     """Leave out its image datasets: they want a torchvision that was built for this very torch."""
     sys.modules.setdefault("streaming.vision", types.ModuleType("streaming.vision"))
@@ -130,6 +149,7 @@ def _mlm(vocab: Path) -> Collate:
 PEERS: dict[str, tuple[Callable[[Path, Rows, int], None], Callable[[Path, Collate, int], Iterable[Any]]]] = {
     "litdata": (_write_litdata, _read_litdata),
     "mosaicml-streaming": (_write_mosaic, _read_mosaic),
+    "webdataset": (_write_webdataset, _read_webdataset),
 }
 """Name of the package -> what writes its shards, and what reads them."""
 

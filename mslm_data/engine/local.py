@@ -19,6 +19,10 @@ from mslm_data.document import Unit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.errors import BuildError, of_the_system
 
+_READY = "ready"
+_FAILED_STARTS = 3
+"""Processes in a row that died before they took a unit after which the build gives up."""
+
 
 def run(
     work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
@@ -42,6 +46,8 @@ class _Crew:
         self._work, self._waiting, self._context = work, deque(units), context
         self._hands: dict[Connection, BaseProcess] = {}
         self._at: dict[Connection, Unit] = {}
+        self._begun: set[Connection] = set()
+        self._failed_starts = 0
 
     def work_off(self, workers: int, done: Callable[[str], None]) -> None:
         """Do all units with some processes."""
@@ -64,14 +70,32 @@ class _Crew:
         try:
             outcome = pipe.recv()
         except (EOFError, OSError):
-            pipe.close()
-            self._hands.pop(pipe).join()
-            self._work.died(unit)
-            self._waiting.append(unit)
+            self._lost(pipe, unit)
             return
-        if isinstance(outcome, Exception):
+        if outcome == _READY:
+            self._begun.add(pipe)
+            self._at[pipe] = unit
+            self._failed_starts = 0
+        elif isinstance(outcome, Exception):
             raise outcome
-        done(outcome)
+        else:
+            done(outcome)
+
+    def _lost(self, pipe: Connection, unit: Unit) -> None:
+        """Take a unit back from a dead process."""
+        pipe.close()
+        self._hands.pop(pipe).join()
+        if pipe in self._begun:
+            self._begun.remove(pipe)
+            self._work.died(unit)
+        else:
+            self._failed_starts += 1
+        if self._failed_starts >= _FAILED_STARTS:
+            raise BuildError(
+                "build: expected processes that start, got none; a script that builds with workers wants its calls "
+                "below `if __name__ == '__main__':`, and --workers 1 needs no processes"
+            )
+        self._waiting.append(unit)
 
     def _hire(self) -> Connection:
         ours, theirs = self._context.Pipe()
@@ -101,6 +125,7 @@ def _hand(work: Work, pipe: Connection) -> None:
     os.umask(0o077)
     threading.Thread(target=_end_with_leader, daemon=True).start()
     with suppress(EOFError, OSError):
+        pipe.send(_READY)
         while True:
             pipe.send(attempt(work, pipe.recv()))
 

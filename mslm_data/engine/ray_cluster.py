@@ -1,0 +1,144 @@
+"""Which Ray cluster runs the units: the one that is named or runs here, else one that lasts as long as the build.
+
+Ray's folders and logs are open to all users of a machine, and its ports to the network: what is started here lies in a
+private folder, and listens on this machine only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from mslm_data._optional import load
+from mslm_data.errors import BuildError
+
+_QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
+_ALONE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as by default on those systems: ports are open to this machine only
+    # Even with usage reports off, Ray 2.60 asks three clouds' metadata services where it runs; nobody answers here.
+    "http_proxy": "http://127.0.0.1:9",
+}
+"""Environment of a cluster of our own."""
+_STORE_BYTES = 100 << 20
+"""Memory for objects: it holds the work, a tokenizer of some megabytes at the most."""
+_PATH_CHARACTERS = 20
+"""Sockets' paths hold about 100 characters, and Ray takes 80 of them."""
+_PATIENCE_S = 10.0
+"""How long a cluster may take to answer; Ray itself asks for more than five minutes."""
+
+
+@contextmanager
+def connected(workers: int | None) -> Iterator[Any]:
+    """Give the package `ray`, connected to a cluster, and leave that as it was.
+
+    A program that is connected stays so. Else RAY_ADDRESS names a cluster, or `ray start` was called here by this user;
+    or else a cluster is started, and ended, here.
+
+    Args:
+        workers: CPUs of a cluster that is started; None: this machine's.
+
+    Raises:
+        BuildError: There is no such cluster, or it cannot be joined or started.
+        MissingExtraError: Ray is not installed.
+    """
+    joins = _joins()
+    with ExitStack() as undo:
+        with _environment({} if joins else _ALONE):
+            ray = load("ray", wanted_by="engine 'ray'")
+            if not ray.is_initialized():
+                options = {} if joins else undo.enter_context(_private(workers))
+                undo.callback(ray.shutdown)
+                _connect(ray, options)
+        yield ray
+
+
+def _connect(ray: Any, options: Mapping[str, Any]) -> None:
+    before, on_term = os.umask(0o077), signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**_QUIET, **options)
+        if callable(on_term):
+            signal.signal(signal.SIGTERM, on_term)  # Ray has put its own in the place of the command's
+    except Exception as error:  # noqa: BLE001 - Ray raises many kinds, some of no class of its own
+        said = str(error).partition("\n")[0]
+        raise BuildError(f"ray: expected a cluster, got {type(error).__name__} ({said}); see RAY_ADDRESS") from None
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def _private(workers: int | None) -> Iterator[dict[str, Any]]:
+    """Give the options of a cluster of our own, whose files go with it."""
+    base = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="mslm-", dir=base if len(base) <= _PATH_CHARACTERS else "/tmp")  # noqa: S108
+    try:
+        yield {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": _STORE_BYTES,
+            "_temp_dir": f"{folder}/r",  # in a folder, as Ray opens this one to all
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _joins() -> bool:
+    """Say whether there is a cluster to join: the one that RAY_ADDRESS names, or this user's own on this machine.
+
+    Raises:
+        BuildError: RAY_ADDRESS names none that answers.
+    """
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named == "local":
+        return False
+    if named and named != "auto":
+        if "://" in named or not _answers(named):
+            raise BuildError(
+                f"RAY_ADDRESS: expected host:port of a cluster that this machine belongs to, got {named}, where none "
+                "answers; start it, or unset RAY_ADDRESS to run on this machine alone"
+            )
+        return True
+    found = _left_by_start()
+    if named and not found:
+        raise BuildError("RAY_ADDRESS: expected a cluster here for 'auto', found none; call `ray start`, or unset it")
+    return found
+
+
+def _left_by_start() -> bool:
+    """Say whether this user's `ray start` left an address here that answers; another user's is no place for notes."""
+    base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - as Ray does
+    note = Path(base) / "ray" / "ray_current_cluster"
+    try:
+        return note.stat().st_uid == os.getuid() and _answers(note.read_text("utf-8").strip())
+    except OSError:
+        return False
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True

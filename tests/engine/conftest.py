@@ -1,0 +1,54 @@
+"""One Ray cluster for all tests of engines, and a deadline for each."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.engine import ray_cluster
+from tests.engine import nodes
+from tests.engine.works import Fake
+
+DEADLINE_S = 150
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    """End a test that hangs."""
+
+    def late(*_: object) -> None:
+        pytest.fail(f"took more than {DEADLINE_S} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(DEADLINE_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Any]:
+    if not importlib.util.find_spec("ray"):  # it is imported when its environment is known
+        pytest.skip("ray is not installed")
+    with nodes.started() as started:
+        yield started
+
+
+@pytest.fixture
+def ray(cluster: Any) -> Iterator[Any]:
+    """Ray, connected, with two nodes."""
+    if not cluster.worker_nodes:
+        cluster.add_node(num_cpus=1)
+    with ray_cluster.connected(None) as ray:
+        yield ray
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Fake:
+    (tmp_path / "work" / ".build").mkdir(parents=True)
+    return Fake(str(tmp_path / "work"))

@@ -1,0 +1,14 @@
+"""A build on Ray in a process of its own, which may be killed: `python -m tests.engine.driver CORPUS INPUTS OUT`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mslm_data import build as builds
+from tests.engine.works import SlowWork, finely
+
+if __name__ == "__main__":
+    corpus, inputs, out = sys.argv[1:]
+    builds.Work = SlowWork  # type: ignore[misc]
+    finely(corpus).build(Path(inputs), Path(out), workers=3, engine="ray")

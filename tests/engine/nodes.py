@@ -1,0 +1,85 @@
+"""Ray clusters whose nodes are processes here, and ways to kill them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mslm_data.engine import ray_cluster
+from tests.engine import works
+
+_QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 3,
+}
+"""A dead node is noticed in two seconds, in place of twelve."""
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name."""
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def started() -> Iterator[Any]:
+    """Start a cluster of one node with one CPU, on ports of its own; RAY_ADDRESS names it."""
+    with pytest.MonkeyPatch.context() as patch, short_folder() as folder:
+        for name, value in (ray_cluster._ALONE | {"RAY_TMPDIR": str(folder)}).items():
+            patch.setenv(name, value)
+        ray_cluster.load("ray", wanted_by="a test")
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": _QUICK}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        try:
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+def kill_node(node: Any) -> None:
+    """Kill all processes of a node at once, as a machine that is switched off."""
+    for process in processes_of(node):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def processes_of(node: Any) -> list[psutil.Process]:
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    return [raylet, *raylet.children(recursive=True)]
+
+
+def busy_on(node: Any, out: Path) -> int:
+    """Wait for a process of a node that is at a unit."""
+    while not (busy := works.busy(out, (process.pid for process in processes_of(node)))):
+        time.sleep(0.02)
+    return busy.pop()
+
+
+def actors(cluster: Any) -> list[psutil.Process]:
+    """Return the processes that may be at a unit."""
+    processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
+    return [process for process in processes if "ray::Hand" in command_of(process)]
+
+
+def command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it is dead
+        return ""

@@ -1,0 +1,222 @@
+"""Ray: the same bytes from two nodes of which a process and a node are killed, and no text in what Ray keeps."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mslm_data import build as builds
+from mslm_data.engine import Preload, ray_hand
+from mslm_data.engine import ray as engine
+from mslm_data.errors import BuildError
+from mslm_data.pipeline import read
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.engine import works
+from tests.engine.nodes import busy_on, kill_node
+from tests.engine.works import CANARY, Fake, finely, units
+from tests.faults.corpora import CORPORA
+from tests.faults.works import FaultyWork, tell
+
+NOTHING = Preload("mslm_data.engine", "")
+
+
+def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
+    done: list[str] = []
+    engine.run(work, units(count), workers=workers, done=done.append, preload=NOTHING)
+    return sorted(done)
+
+
+# The same bytes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
+def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
+    pipeline = read(name).sampled()
+    if pipeline.annotate.use == "medcat":
+        pytest.importorskip("medcat")
+    pipeline = replace(pipeline, shard=replace(pipeline.shard, unit_bytes=30_000 if name == "mimic" else 3000))
+    inputs = [made.SAMPLE / Path(name).name]
+    builds.build(pipeline, inputs, made.word_piece(), tmp_path / "here", workers=1)
+
+    builds.build(pipeline, inputs, made.word_piece(), tmp_path / "ray", workers=2, engine="ray")
+
+    assert made.tree(tmp_path / "ray") == made.tree(tmp_path / "here")
+    assert len(list((tmp_path / "ray").rglob("*.arrow"))) >= 4
+    assert verify(tmp_path / "ray")[1] == []
+
+
+# Deaths --------------------------------------------------------------------------------------------------------------
+
+
+def test_build__goes_on_when_an_actor_and_a_node_are_killed(
+    cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes, out, node = finely("notes"), tmp_path / "out", next(iter(cluster.worker_nodes))
+    inputs = notes.write(tmp_path / "in")
+    notes.build(inputs, tmp_path / "whole")
+
+    def kill() -> None:
+        os.kill(busy_on(cluster.head_node, out), signal.SIGKILL)
+        busy_on(cluster.head_node, out)  # another one
+        busy_on(node, out)
+        kill_node(node)
+        Path(f"{out}.go").touch()
+
+    monkeypatch.setattr(builds, "Work", works.SlowWork)
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    notes.build(inputs, out, workers=2, engine="ray")
+    cluster.remove_node(node)
+
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+    assert len(works.deaths(out)) == 2
+
+
+def test_build__sets_a_document_aside_that_kills_its_actor(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = CORPORA["lines"]
+    inputs, out = lines.write(tmp_path), tmp_path / "out"
+    monkeypatch.setattr(builds, "Work", FaultyWork)
+    tell(out, do="die", document="20")
+
+    manifest = lines.build(inputs, out, workers=2, engine="ray")
+
+    assert manifest
+    assert manifest.splits["train"].read == 60 == manifest.splits["train"].written + 3
+    assert '"20"' in (out / "set_aside.jsonl").read_text()
+    assert verify(out)[1] == []
+
+
+def test_run__gives_up_where_no_actor_starts(ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = ModuleType("nowhere_else")  # nodes do not have it
+    hand = type("Hand", (), {"begin": lambda self, *terms: None, "__module__": "nowhere_else"})
+    monkeypatch.setattr(elsewhere, "Hand", hand, raising=False)
+    monkeypatch.setitem(sys.modules, "nowhere_else", elsewhere)
+    monkeypatch.setattr(engine, "Hand", hand)
+
+    with pytest.raises(
+        BuildError, match=r"ray: expected actors to start, got ActorDiedError 5 times in a row; is mslm"
+    ):
+        do(work)
+
+    assert work.deaths == []
+
+
+@pytest.fixture
+def crew(work: Fake) -> engine._Crew:
+    """One without a cluster."""
+    remote = SimpleNamespace(options=lambda **_: None)
+    ray = SimpleNamespace(put=lambda _: None, remote=lambda _: remote, cluster_resources=dict)
+    return engine._Crew(ray, work, units(1), 1, NOTHING)
+
+
+def test_crew__asks_the_work_when_to_give_up(crew: engine._Crew, work: Fake) -> None:
+    unit = units(1)[0]
+    crew._lost(unit, "ActorDiedError")
+    crew._lost(unit, "ActorDiedError")
+    assert list(crew._waiting) == [unit] * 3
+
+    with pytest.raises(BuildError, match=r"^train-00000: died too often$"):
+        crew._lost(unit, "ActorDiedError")
+
+
+def test_crew__gives_up_where_there_is_no_cpu_for_long(crew: engine._Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_LOOK_S", 0.001)
+    monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
+
+    with pytest.raises(BuildError, match="ray: expected nodes with CPUs, got none"):
+        crew.work_off(print)
+
+
+# What actors see -----------------------------------------------------------------------------------------------------
+
+
+def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
+    ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.folder)
+    work.folder = "."
+
+    assert len(do(work, 5, workers=1)) == 5
+    assert len(work.processes()) == 1
+
+
+def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=f"^node .*: expected to see {re.escape(str(tmp_path))}/gone, found no such"):
+        do(Fake(str(tmp_path / "gone")))
+
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[ray_hand.Hand]:
+    """What an actor is, in this process."""
+    monkeypatch.setattr(ray_hand, "_silence", lambda: None)
+    before = os.umask(0)
+    monkeypatch.chdir(".")
+    monkeypatch.setenv("MSLM_DATA_PRELOAD", "")
+    yield ray_hand.Hand()
+    assert os.umask(before) == 0o077
+
+
+def test_begin__refuses_other_versions(hand: ray_hand.Hand, work: Fake) -> None:
+    ours = ray_hand.versions()
+    begin = [str(Path.cwd()), work.folder, *NOTHING]
+
+    same = hand.begin(ours, *begin)
+    more = hand.begin(ours | {"a package that this node has not": "1"}, *begin)
+    other = hand.begin(ours | {"pyarrow": "0.1"}, *begin)
+
+    assert (same, more) == (None, None)
+    assert re.search(r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other))
+
+
+def test_begin__leaves_a_model_that_does_not_load_to_the_units(hand: ray_hand.Hand, work: Fake) -> None:
+    assert hand.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "") is None
+
+
+def test_attempt__says_which_input_a_node_does_not_see(hand: ray_hand.Hand, work: Fake) -> None:
+    work.how = ("raises",) * 2
+    hand.begin({}, ".", work.folder, *NOTHING)
+
+    seen, unseen = (hand.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv"))
+
+    assert str(seen).startswith("train-00001: ValueError in works.py:")
+    assert re.search("^node .*: expected to see /nowhere/notes.csv, found no such file; inputs lie", str(unseen))
+
+
+# Privacy -------------------------------------------------------------------------------------------------------------
+
+
+def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[str]) -> None:
+    work.how = ("dies", "panics")
+
+    with pytest.raises(BuildError, match=r"^train-00001: BaseException in works.py:\d+, which should not") as raised:
+        do(work, 2)
+
+    said = "".join(map(repr, (raised.value, raised.value.__cause__, raised.value.__context__)))
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    time.sleep(0.5)  # logs are written behind
+    out, err = capfd.readouterr()
+    files = [path for path in session.rglob("*") if path.is_file()]
+    assert any(path.name.startswith("worker-") for path in files)
+    assert not [path for path in files if CANARY.encode() in path.read_bytes()]
+    assert CANARY not in out + err + said
+
+
+def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, work: Fake) -> None:
+    with pytest.raises(BuildError, match=r"^ray: a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$"):
+        do(works.Elsewhere(work.folder), 1)

@@ -1,0 +1,119 @@
+"""Units that fail in all ways, for engines; and a build's own, slowed down so that their processes can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mslm_data.build import unit
+from mslm_data.document import Part, Unit
+from mslm_data.errors import BuildError
+from tests.faults.corpora import CORPORA, Corpus
+
+CANARY = "zebulonkanarie"
+
+
+def units(count: int, path: str = __file__) -> list[Unit]:
+    return [Unit("train", number, (Part(path),)) for number in range(count)]
+
+
+@dataclass
+class Fake:
+    """Notes who did what, and fails at unit 1.
+
+    Attributes:
+        folder: Where it notes it.
+        how: What happens at unit 1 the first time, the second, …
+        deaths: Names of units whose process died.
+    """
+
+    folder: str
+    how: tuple[str, ...] = ()
+    deaths: list[str] = field(default_factory=list)
+
+    def __call__(self, unit: Unit) -> str:
+        folder = Path(self.folder)
+        times = len(list(folder.glob(f"{unit.name}.*")))
+        (folder / f"{unit.name}.{os.getpid()}").touch()
+        if unit.number == 1 and times < len(self.how):
+            _fail(self.how[times])
+        return unit.name
+
+    def died(self, unit: Unit) -> None:
+        self.deaths.append(unit.name)
+        if len(self.deaths) >= 3:
+            raise BuildError(f"{unit.name}: died too often")
+
+    def processes(self) -> set[str]:
+        """Return the processes that did units."""
+        return {path.suffix for path in Path(self.folder).glob("train-*.*")}
+
+
+class Elsewhere(Fake):
+    """Cannot be read by another process, and says so with text."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _refuse, (os.getpid(),)
+
+
+def _refuse(home: int) -> None:
+    if os.getpid() != home:
+        raise KeyError(CANARY)
+
+
+def _fail(how: str) -> None:
+    if how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "raises":
+        raise ValueError(f"cannot parse {CANARY}")
+    assert how == "panics"
+    sys.stdout.write(f"{CANARY}\n")
+    sys.stderr.write(f"{CANARY}\n")
+    os.write(1, CANARY.encode())
+    os.write(2, CANARY.encode())
+    raise BaseException(f"panicked at {CANARY}")  # as libraries in Rust do
+
+
+def finely(name: str) -> Corpus:
+    """Return a corpus whose units are so small that there are a dozen and more."""
+    corpus = CORPORA[name]
+    units = replace(corpus.pipeline.shard, unit_bytes=corpus.pipeline.shard.unit_bytes // 5)
+    return corpus._replace(pipeline=replace(corpus.pipeline, shard=units))
+
+
+class SlowWork(unit.Work):
+    """Each unit takes a while, and until a file beside the folder lets it; another file says which process is at it."""
+
+    def __call__(self, of: Unit) -> str:
+        note = Path(f"{self.folder}.at") / str(os.getpid())
+        note.parent.mkdir(exist_ok=True)
+        note.touch()
+        time.sleep(0.2)
+        while not Path(f"{self.folder}.go").exists():
+            time.sleep(0.05)
+        receipt = super().__call__(of)
+        note.unlink()
+        return receipt
+
+    def died(self, of: Unit) -> None:
+        with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:
+            file.write(f"{of.name}\n")
+        super().died(of)
+
+
+def busy(folder: Path, processes: Iterable[int]) -> set[int]:
+    """Return those of some processes that are at a unit of a folder."""
+    at = Path(f"{folder}.at")
+    return {process for process in processes if (at / str(process)).exists()}
+
+
+def deaths(folder: Path) -> list[str]:
+    """Return the units whose process died, each time."""
+    path = Path(f"{folder}.deaths")
+    return path.read_text(encoding="utf-8").split() if path.is_file() else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
@@ -13,45 +14,45 @@ from mslm_data.source.conll import Conll
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files of the suite are called alike
-    """Time reading to words and tags, and reading to documents with mentions."""
+    """Time reading to words and tags, in arrays and as Python's strings, and reading to documents with mentions."""
     sentences = read(inputs.train)
     count = sum(map(len, sentences))
     flat = [pair for sentence in sentences for pair in sentence]
-    found = scan(inputs.train)
-    same("words and tags", list(zip(found.words, found.tags, strict=True)), flat)
-    same("sentences", [*found.offsets], [0, *_running(sentences)])
+    same("words and tags", [*zip(*lists(inputs.train), strict=True)], flat)
+    same("sentences", scan(inputs.train).offsets.tolist(), [0, *_running(sentences)])
     same("documents", _described(documents(inputs.train)), _described(looped(inputs.train)))
-    limit = Contestant(call=lambda _: inputs.train.read_bytes(), work=count, repeat=20)
-    flat_rates = in_turn(
-        {
-            "ours": Contestant(call=lambda _: scan(inputs.train), work=count),
-            "peer": Contestant(call=lambda _: read(inputs.train), work=count),
-            "limit": limit,
-        },
-        rounds=7,
-    )
-    whole_rates = in_turn(
-        {
-            "ours": Contestant(call=lambda _: documents(inputs.train), work=count),
-            "peer": Contestant(call=lambda _: looped(inputs.train), work=count),
-            "limit": limit,
-        },
-        rounds=5,
-    )
+
+    def times(ours: Callable[[Path], object], theirs: Callable[[Path], object]) -> dict[str, list[float]]:
+        return in_turn(
+            {
+                "ours": Contestant(call=lambda _: ours(inputs.train), work=count),
+                "peer": Contestant(call=lambda _: theirs(inputs.train), work=count),
+                "limit": Contestant(call=lambda _: inputs.train.read_bytes(), work=count, repeat=20),
+            },
+            rounds=7,
+        )
+
+    loop = "the peer is a loop that splits each line at a TAB, to lists of strings"
     return Results(
         rows=[
             row_of(
                 "read words and tags",
-                flat_rates,
+                times(scan, read),
                 unit="words",
-                what="`source.rows.scan`, which knows every dialect and says what is wrong with broken lines; the peer "
-                "is a loop that splits each line at a TAB; the limit is reading the file's bytes. Words, tags and "
-                "sentences were equal.",
+                what="`source.rows.scan`, which knows every dialect and says what is wrong with broken lines, to what "
+                "the encoder takes: one text, the characters of each word in it, and the tags numbered; "
+                f"{loop}; the limit is reading the file's bytes. Words, tags and sentences were equal.",
                 goal=Goal(peer=8),
             ),
             row_of(
+                "read words and tags, as lists of strings",
+                times(lists, read),
+                unit="words",
+                what=f"the same, and then a string of each word and of each tag, in two lists; {loop}.",
+            ),
+            row_of(
                 "read documents",
-                whole_rates,
+                times(documents, looped),
                 unit="words",
                 what="source `conll` to documents with mentions in characters; the peer is the same loop, with "
                 "mentions found and text joined by a loop, to the same documents. Texts, words and mentions were "
@@ -62,9 +63,15 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
 
 
 def scan(path: Path) -> rows.Sentences:
-    """Read a file to words and tags."""
+    """Read a file to words and tags in arrays."""
     text = rows.decode(files.read_bytes(path))
-    return rows.scan(text, first=1, columns=Conll().columns(path), separator="\t", known={})
+    return rows.scan(text, first=1, columns=Conll().columns(path))
+
+
+def lists(path: Path) -> tuple[list[str], list[str]]:
+    """Read a file to its words and their tags."""
+    found = scan(path)
+    return found.words(), [found.names[tag] for tag in found.tags.tolist()]
 
 
 def documents(path: Path) -> list[Document]:

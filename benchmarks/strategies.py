@@ -88,14 +88,14 @@ def _weighted_draws(examples: Examples) -> Row:
     """Compare the sampler alone with numpy's, weights ready for both: what all score-driven strategies rest on."""
     units, rng = words(examples), np.random.default_rng(0)
     weights = rng.uniform(0.5, 1, len(units))
-    offsets, ones = units.starts.offsets, np.ones(len(units), np.int64)
+    offsets, ones, pool = units.starts.offsets, np.ones(len(units), np.int64), np.ones(len(units), np.uint8)
     due = np.ceil(units.starts.lengths * 0.15).astype(np.int64)
     count = min(4096, len(examples))
     lists = [weights[offsets[i] : offsets[i + 1]] for i in range(count)]
 
     def ours(_: None) -> object:
         quota, taken = due.copy(), np.zeros(len(units), np.int64)
-        fill_weighted(offsets, weights, ones, quota, SKIP, examples.keys, taken)
+        fill_weighted(offsets, pool, weights, ones, quota, SKIP, examples.keys, taken)
         return taken
 
     rates = in_turn(

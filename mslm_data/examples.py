@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.ragged import Ragged
+from mslm_data.ragged import Ragged, take_alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,20 @@ class Examples:
 
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
     """Return any rows, in any order, with what masking reads: no documents, concepts, scores or texts."""
-    names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels", "token_starts", "token_ends")
-    columns = {name: column.take(rows) for name in names if (column := getattr(examples, name)) is not None}
-    return Examples(keys=examples.keys[rows], ids=examples.ids, **columns)
+    ids, words, bio = take_alike((examples.input_ids, examples.word_ids, examples.bio), rows)
+    starts, ends, labels = take_alike((examples.span_starts, examples.span_ends, examples.span_labels), rows)
+    return Examples(
+        keys=examples.keys[rows],
+        input_ids=ids,
+        word_ids=words,
+        bio=bio,
+        span_starts=starts,
+        span_ends=ends,
+        span_labels=labels,
+        ids=examples.ids,
+        token_starts=None if examples.token_starts is None else examples.token_starts.take(rows),
+        token_ends=None if examples.token_ends is None else examples.token_ends.take(rows),
+    )
 
 
 def concatenate(parts: Sequence[Examples]) -> Examples:

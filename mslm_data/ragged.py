@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.kernels.gather import gather
+from mslm_data.kernels.gather import gather, gather_alike
 
 Array = npt.NDArray[Any]
 
@@ -58,7 +58,7 @@ class Ragged:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
         """Return any rows, in any order, copied together; each is in `[0, N)`."""
-        offsets = offsets_of(self.lengths[rows])
+        offsets = offsets_of(self.offsets[rows + 1] - self.offsets[rows])
         out = np.empty(offsets[-1], self.values.dtype)
         gather(rows, self.offsets, self.values, offsets, out)
         return Ragged(out, offsets)
@@ -66,6 +66,20 @@ class Ragged:
     def tolist(self) -> list[list[Any]]:
         """Return the rows as lists."""
         return [self[i].tolist() for i in range(len(self))]
+
+
+Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
+
+
+def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
+    """Return any rows, in any order, of three columns that share their offsets; each is in `[0, N)`."""
+    first, second, third = columns
+    offsets = offsets_of(first.offsets[rows + 1] - first.offsets[rows])
+    values = first.values, second.values, third.values
+    size = int(offsets[-1])
+    out = np.empty(size, values[0].dtype), np.empty(size, values[1].dtype), np.empty(size, values[2].dtype)
+    gather_alike(rows, first.offsets, values, offsets, out)
+    return Ragged(out[0], offsets), Ragged(out[1], offsets), Ragged(out[2], offsets)
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -87,6 +87,8 @@ def shown(document: Document) -> str:
 
     A word that is longer than its placeholder leaves white space only.
     """
+    if not document.placeholders:
+        return document.text
     pieces: list[str] = []
     end = 0
     for placeholder in document.placeholders:
@@ -102,5 +104,6 @@ def _given_words(documents: Sequence[Document], bases: Ints) -> Ints:
     """Return the words of all documents that have words, on the line."""
     none = np.empty((0, 2), np.int32)
     words = [none if document.words is None else document.words for document in documents]
-    counts = np.fromiter(map(len, words), np.int64, len(words))
-    return np.concatenate([none, *words]) + np.repeat(bases[:-1], counts)[:, None]
+    placed = np.concatenate([none, *words], dtype=np.int64)
+    placed += np.repeat(bases[:-1], [*map(len, words)])[:, None]
+    return placed

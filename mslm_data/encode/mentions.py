@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +62,10 @@ def align(documents: Sequence[Document], layout: Layout, labels: Mapping[str, in
         account: What became of them; added to.
     """
     of_documents = [document.spans for document in documents]
-    spans = list(chain.from_iterable(of_documents))
-    base = np.repeat(layout.bases[:-1], np.fromiter(map(len, of_documents), np.int64, len(documents)))
-    begins = np.fromiter(map(attrgetter("start"), spans), np.int64, len(spans)) + base
-    stops = np.fromiter(map(attrgetter("end"), spans), np.int64, len(spans)) + base
-    of = np.array([labels[span.label] for span in spans], np.int16)
+    first, last, names = [*zip(*chain.from_iterable(of_documents), strict=True)][:3] or ((), (), ())
+    base = np.repeat(layout.bases[:-1], [*map(len, of_documents)])
+    begins, stops = np.array(first, np.int64) + base, np.array(last, np.int64) + base
+    of = np.array([labels[name] for name in names], np.int16)
     starts = np.searchsorted(layout.ends, begins, side="right")
     ends = np.searchsorted(layout.starts, stops, side="left")
     bare = starts >= ends

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.words import enter, look_up
 from mslm_data.ragged import Array, offsets_of
 
@@ -110,11 +110,12 @@ class WordTable:
         """Return the word of each piece, and the pieces as in `pieces`, but for the number of the word."""
         lead = self._tokenizer.lead
         groups = [words[i : i + _AT_ONCE] for i in range(0, len(words), _AT_ONCE)]
-        encodings = self._tokenizer.core.encode_batch(
-            [[lead + word for word in group] for group in groups] if lead else groups,
-            is_pretokenized=True,
-            add_special_tokens=False,
-        )
+        with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
+            encodings = self._tokenizer.core.encode_batch(
+                [[lead + word for word in group] for group in groups] if lead else groups,
+                is_pretokenized=True,
+                add_special_tokens=False,
+            )
         ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int32)
         control = set(self._tokenizer.ids.special) - {self._tokenizer.ids.unk}
         if self._tokenizer.ids.unk >= 0:  # a Unigram model has `<mask>` among its pieces; text must never become it

@@ -14,6 +14,8 @@ from mslm_data.kernels.draws import below, uniform
 CUT, SKIP, OVER, STOP = range(4)
 """What becomes of a unit that is longer than what is left: its first tokens, none of it and on to the next, all of it
 and no more after it, or nothing more at all."""
+GROUP = 16
+"""Weights that are added up together: a walk over groups, then over one, costs less than a tree up to 10,000 units."""
 
 
 @kernel
@@ -72,16 +74,24 @@ def fill_uniform(
 
 @kernel
 def fill_weighted(
-    offsets: Array, weights: Array, lengths: Array, quota: Array, overrun: int, streams: Array, taken: Array
+    offsets: Array,
+    pool: Array,
+    weights: Array,
+    lengths: Array,
+    quota: Array,
+    overrun: int,
+    streams: Array,
+    taken: Array,
 ) -> None:
     """Take units with chances in proportion to their weights, each draw among those that are left.
 
-    The law of `numpy.random.choice(replace=False, p)`, and of Efraimidis and Spirakis' keys: one draw and one walk
-    down a Fenwick tree a unit, in whole numbers, so that every machine takes the same. Weights are counted in 2**-31 of
-    the row's largest; what is smaller counts as one of these.
+    The law of `numpy.random.choice(replace=False, p)`, and of Efraimidis and Spirakis' keys: one draw and a short walk
+    a unit, in whole numbers, so that every machine takes the same. Weights are counted in 2**-31 of the row's largest;
+    what is smaller counts as one of these.
 
     Args:
         offsets: int64 `[N + 1]` of the units.
+        pool: uint8 `[U]`: 1 where a unit may be taken.
         weights: float64 `[U]`, finite; 0 and less is never taken.
         lengths: int64 `[U]`: what a unit takes of the budget.
         quota: int64 `[N]`: the budget; what is left of it afterwards, 0 at least.
@@ -92,15 +102,14 @@ def fill_weighted(
     longest = 0
     for i in range(len(streams)):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    tree, parts = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+    parts, sums = np.empty(longest, np.int64), np.empty(longest // GROUP + 1, np.int64)
     for i in range(len(streams)):
-        begin, size, left, k = offsets[i], offsets[i + 1] - offsets[i], quota[i], 0
-        total = grow(weights[begin : begin + size], parts, tree) if left > 0 else 0
+        begin, end, left, k = offsets[i], offsets[i + 1], quota[i], 0
+        total = weigh(pool[begin:end], weights[begin:end], parts, sums) if left > 0 else 0
         while left > 0 and total > 0:
-            u = pick(tree, size, min(int(uniform(streams[i], k) * total), total - 1))
-            total -= parts[u + 1]
+            u = pick(parts, sums, min(int(uniform(streams[i], k) * total), total - 1))
+            total -= drop(parts, sums, u)
             k += 1
-            lower(tree, size, u + 1, parts[u + 1])
             some = portion(lengths[begin + u], left, overrun)
             if some < 0:
                 break
@@ -110,68 +119,63 @@ def fill_weighted(
 
 
 @kernel
-def grow(weights: Array, parts: Array, tree: Array) -> int:
-    """Make a Fenwick tree of weights.
+def weigh(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
+    """Put the weights of a row in whole numbers, and add them up in groups, so that `pick` need not pass them all.
 
     Args:
+        pool: uint8 `[n]`: 1 where a unit may be taken, 0 elsewhere.
         weights: float64 `[n]`.
-        parts: int64, `[1, n + 1)` written: the weights in whole numbers.
-        tree: int64, `[1, n + 1)` written: place p holds the sum of the `p & -p` parts that end there.
+        parts: int64, `[0, n)` written: the weights, 0 where they are less or not in the pool.
+        sums: int64, `[0, n / GROUP)` written, rounded up: the sum of each `GROUP` parts.
 
     Returns:
         The sum of all.
     """
     most = 0.0
     for u in range(len(weights)):
-        most = max(most, weights[u])
+        most = max(most, pool[u] * weights[u])
     if most <= 0.0:
         return 0
-    total = 0
     for u in range(len(weights)):
-        weight = max(weights[u], 0.0)
-        parts[u + 1] = max(np.int64(weight / most * 2.0**31), np.int64(weight > 0))
-        tree[u + 1] = parts[u + 1]
-        total += parts[u + 1]
-    for p in range(1, len(weights) + 1):
-        above = p + (p & -p)
-        if above <= len(weights):
-            tree[above] += tree[p]
+        weight = max(pool[u] * weights[u], 0.0)
+        parts[u] = max(np.int64(weight / most * 2.0**31), np.int64(weight > 0))
+    total = 0
+    for first in range(0, len(weights), GROUP):
+        some = 0
+        for u in range(first, min(first + GROUP, len(weights))):
+            some += parts[u]
+        sums[first // GROUP] = some
+        total += some
     return total
 
 
 @kernel
-def pick(tree: Array, size: int, drawn: int) -> int:
-    """Return the unit in whose part of the sum a number falls.
+def pick(parts: Array, sums: Array, drawn: int) -> int:
+    """Return the unit in whose part of the sum a number falls; see `weigh`.
 
     Args:
-        tree: int64, a Fenwick tree of `size` units; see `grow`.
-        size: Units.
+        parts: int64.
+        sums: int64.
         drawn: In `[0, sum of all)`.
     """
-    step, p = 1, 0
-    while 2 * step <= size:
-        step *= 2
-    while step > 0:
-        if p + step <= size and tree[p + step] <= drawn:
-            p += step
-            drawn -= tree[p]
-        step //= 2
-    return p
+    group = 0
+    while drawn >= sums[group]:
+        drawn -= sums[group]
+        group += 1
+    u = group * GROUP
+    while drawn >= parts[u]:
+        drawn -= parts[u]
+        u += 1
+    return u
 
 
 @kernel
-def lower(tree: Array, size: int, p: int, part: int) -> None:
-    """Take a unit's part off a Fenwick tree.
-
-    Args:
-        tree: int64, of `size` units; see `grow`.
-        size: Units.
-        p: The unit's place, from 1.
-        part: What it weighs.
-    """
-    while p <= size:
-        tree[p] -= part
-        p += p & -p
+def drop(parts: Array, sums: Array, u: int) -> np.int64:
+    """Make a unit's part 0, and return what it was; see `weigh`."""
+    part = np.int64(parts[u])
+    sums[u // GROUP] -= part
+    parts[u] = 0
+    return part
 
 
 @kernel

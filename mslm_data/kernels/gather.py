@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from mslm_data.kernels._jit import Array, kernel
+
+Arrays: TypeAlias = tuple[Array, Array, Array]
 
 
 @kernel
@@ -21,3 +25,30 @@ def gather(rows: Array, offsets: Array, values: Array, to: Array, out: Array) ->
         copy = out[to[r] : to[r] + len(source)]
         for t in range(len(source)):
             copy[t] = source[t]
+
+
+@kernel
+def gather_alike(rows: Array, offsets: Array, columns: Arrays, to: Array, out: Arrays) -> None:
+    """Copy chosen rows of three columns that share their offsets; in one pass, as most of it is waiting for memory.
+
+    Args:
+        rows: integers `[R]`, each in `[0, N)`, in any order, also several times.
+        offsets: integers `[N + 1]` of the source rows.
+        columns: `[T]` each, any type.
+        to: int64 `[R]` or longer: where in `out` each copy begins.
+        out: of the columns' types, written.
+    """
+    first, second, third = columns
+    out_first, out_second, out_third = out
+    for r in range(len(rows)):
+        start, stop = offsets[rows[r]], offsets[rows[r] + 1]
+        copy(first[start:stop], out_first[to[r] : to[r] + stop - start])
+        copy(second[start:stop], out_second[to[r] : to[r] + stop - start])
+        copy(third[start:stop], out_third[to[r] : to[r] + stop - start])
+
+
+@kernel
+def copy(values: Array, out: Array) -> None:
+    """Copy values to an array of the same length."""
+    for t in range(len(values)):
+        out[t] = values[t]

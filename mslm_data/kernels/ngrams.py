@@ -1,8 +1,10 @@
 """Counts n-grams as pairs: an n-gram is the (n - 1)-grams that begin at its first and at its second word.
 
 A stream is int32 `[P]`: at each place the number of the gram that begins there, -1 where none does, as at the end of a
-sentence. A table of pairs is uint64 `[2**n, 2]`: a key, `left << 32 | right`, and a value that is 0 where it is empty;
-it is never more than half full.
+sentence. A pair's key is `left << 32 | right`. A table of pairs is two arrays, `keys` uint64 `[2**n]` and `numbers`
+int32 `[2**n]`, -1 where it is empty; it is never more than half full. Most pairs of a corpus are rare, so a first pass
+counts pairs by their hash alone, in a sieve: uint8 `[2**k]`, which counts up to a least number, and never less than
+there are.
 """
 
 from __future__ import annotations
@@ -20,112 +22,180 @@ def key_of(stream: Array, p: int) -> np.uint64:
 
 
 @kernel
-def place_of(table: Array, key: np.uint64) -> np.uint64:
+def place_of(keys: Array, numbers: Array, key: np.uint64) -> np.uint64:
     """Return the place of a key in a table, or the empty one where it belongs."""
-    last = np.uint64(len(table) - 1)
+    last = np.uint64(len(keys) - 1)
     place = mix(key) & last
-    while table[place, 1] != 0 and table[place, 0] != key:
+    while numbers[place] >= 0 and keys[place] != key:
         place = (place + np.uint64(1)) & last
     return place
 
 
 @kernel
-def place_pairs(keys: Array, values: Array, table: Array) -> None:
-    """Put pairs, no two of them equal, into a table.
+def place_pairs(pairs: Array, keys: Array, numbers: Array) -> None:
+    """Put pairs, no two of them equal, into an empty table, and number them.
 
     Args:
-        keys: uint64 `[K]`.
-        values: uint64 `[K]`, none 0.
-        table: uint64 `[2**n, 2]`, see above; written.
+        pairs: uint64 `[K]`, their keys.
+        keys: uint64 `[2**n]`, see above; written.
+        numbers: int32 `[2**n]`, see above; written.
     """
-    for k in range(len(keys)):
-        place = place_of(table, keys[k])
-        table[place, 0], table[place, 1] = keys[k], values[k]
+    for k in range(len(pairs)):
+        place = place_of(keys, numbers, pairs[k])
+        keys[place], numbers[place] = pairs[k], k
 
 
 @kernel
-def count_pairs(stream: Array, table: Array, counts: Array, state: Array, out: Array) -> None:
-    """Count neighbours, and number them in order of first appearance, until the stream ends or the table is half full.
+def find_live(stream: Array, places: Array) -> int:
+    """Find the places where a pair begins, and return how many there are.
 
     Args:
         stream: int32 `[P + 1]`, see above.
-        table: uint64 `[2**n, 2]`, see above: of each pair its number + 1; written.
-        counts: int64 `[2**n / 2]`: how often each numbered pair occurs; added to.
-        state: int64 `[2]`: the place to go on at, and how many pairs the table has; written.
-        out: int32 `[P]`, written: the number of the pair that begins there, -1 where none does.
+        places: int32 `[P]` or longer; so many are written, and the next is of no use.
     """
-    p, known = state[0], state[1]
-    while p < len(out) and known < len(counts):
-        number = np.int64(-1)
-        if stream[p] >= 0 and stream[p + 1] >= 0:
-            key = key_of(stream, p)
-            place = place_of(table, key)
-            if table[place, 1] == 0:
-                known += 1
-                table[place, 0], table[place, 1] = key, np.uint64(known)
-            number = np.int64(table[place, 1]) - 1
-            counts[number] += 1
-        out[p] = number
-        p += 1
-    state[0], state[1] = p, known
+    size = 0
+    for p in range(len(stream) - 1):  # no branch: a place that is none is overwritten by the next
+        places[size] = p
+        size += int((stream[p] >= 0) & (stream[p + 1] >= 0))
+    return size
 
 
 @kernel
-def rename(names: Array, stream: Array) -> None:
+def fill_sieve(stream: Array, places: Array, least: int, sieve: Array) -> None:
+    """Count pairs together with all others whose hash is the same.
+
+    Args:
+        stream: int32 `[P + 1]`, see above.
+        places: int32 `[M]`, where pairs begin.
+        least: In `[1, 255]`; so far is counted.
+        sieve: uint8 `[2**k]`; added to.
+    """
+    last = np.uint64(len(sieve) - 1)
+    for k in range(len(places)):
+        place = mix(key_of(stream, places[k])) & last
+        sieve[place] += np.uint8(sieve[place] < least)
+
+
+@kernel
+def keep_frequent(stream: Array, least: int, sieve: Array, places: Array) -> int:
+    """Keep the places whose pairs may occur often enough, by a sieve, and return how many there are.
+
+    Args:
+        stream: int32 `[P + 1]`, see above.
+        least: What the sieve counted up to.
+        sieve: uint8 `[2**k]`.
+        places: int32 `[M]`, where pairs begin; so many are written.
+    """
+    last, size = np.uint64(len(sieve) - 1), 0
+    for k in range(len(places)):
+        places[size] = places[k]
+        size += int(sieve[mix(key_of(stream, places[k])) & last] >= least)
+    return size
+
+
+@kernel
+def count_pairs(
+    stream: Array, places: Array, keys: Array, numbers: Array, counts: Array, state: Array, out: Array
+) -> None:
+    """Count pairs, and number them in order of first appearance, until they end or the table is half full.
+
+    Args:
+        stream: int32 `[P + 1]`, see above.
+        places: int32 `[M]`, where pairs begin.
+        keys: uint64 `[2**n]`, see above; written.
+        numbers: int32 `[2**n]`, see above; written.
+        counts: int64 `[2**n / 2]`: how often each numbered pair occurs; added to.
+        state: int64 `[2]`: which of the places to go on at, and how many pairs the table has; written.
+        out: int32 `[P]`: the number of the pair that begins there; elsewhere as it was.
+    """
+    k, known = state[0], state[1]
+    while k < len(places) and known < len(counts):
+        key = key_of(stream, places[k])
+        place = place_of(keys, numbers, key)
+        if numbers[place] < 0:
+            keys[place], numbers[place] = key, known
+            known += 1
+        number = numbers[place]
+        counts[number] += 1
+        out[places[k]] = number
+        k += 1
+    state[0], state[1] = k, known
+
+
+@kernel
+def list_keys(keys: Array, numbers: Array, out: Array) -> None:
+    """List the keys of a table in the order of their numbers.
+
+    Args:
+        keys: uint64 `[2**n]`, see above.
+        numbers: int32 `[2**n]`, see above.
+        out: uint64 `[K]`, written.
+    """
+    for place in range(len(keys)):
+        if numbers[place] >= 0:
+            out[numbers[place]] = keys[place]
+
+
+@kernel
+def rename(names: Array, stream: Array, out: Array) -> None:
     """Replace numbers in a stream.
 
     Args:
-        names: int32 `[G]`, the new number of each, -1 for none.
-        stream: int32 `[P]`, -1 for none; written.
+        names: int32 `[G + 1]`, the new number of each, -1 for none; the last is -1, and so -1 stays, without a branch.
+        stream: int32 `[P]`, -1 for none.
+        out: int32 `[P]`, written.
     """
     for p in range(len(stream)):
-        if stream[p] >= 0:
-            stream[p] = names[stream[p]]
+        out[p] = names[stream[p]]
 
 
 @kernel
-def find_pairs(stream: Array, table: Array, out: Array) -> None:
-    """Write the number of each pair of neighbours that a table has.
+def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: Array) -> None:
+    """Write the number of each pair that a table has.
 
     Args:
         stream: int32 `[P + 1]`, see above.
-        table: uint64 `[2**n, 2]`, see above: of each pair its number + 1.
-        out: int32 `[P]`, written: the number of the pair that begins there, -1 where none that the table has does.
+        places: int32 `[M]`, where pairs begin.
+        keys: uint64 `[2**n]`, see above.
+        numbers: int32 `[2**n]`, see above.
+        out: int32 `[P]`: the number of the pair that begins there, -1 where the table has it not; elsewhere as it was.
     """
-    for p in range(len(out)):
-        out[p] = -1
-        if stream[p] >= 0 and stream[p + 1] >= 0:
-            out[p] = np.int64(table[place_of(table, key_of(stream, p)), 1]) - 1
+    for k in range(len(places)):
+        out[places[k]] = numbers[place_of(keys, numbers, key_of(stream, places[k]))]
 
 
 @kernel
-def mark_mentions(offsets: Array, word_ids: Array, spans: Array, starts: Array, ends: Array, out: Array) -> None:
+def mark_mentions(
+    offsets: Array, word_ids: Array, words: Array, spans: Array, starts: Array, ends: Array, out: Array
+) -> None:
     """Mark the words that lie, at least in part, in a mention.
 
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, -1 on special tokens.
+        words: int64 `[N + 1]`, offsets of the words.
         spans: int64 `[N + 1]`, offsets of the mentions.
         starts: int32 `[S]`: a mention's first token, counted within its row; rising, not overlapping.
         ends: int32 `[S]`, half open.
-        out: uint8, one for each word of all rows, written: 0 outside of mentions, 1 at a mention's first word, 2 at its
-            others; a word of two mentions is the first one's.
+        out: uint8, one for each word of all rows, 0 throughout; written: 1 at a mention's first word, 2 at its others;
+            a word of two mentions is the first one's.
     """
-    w, marked = -1, -1
+    longest = 0
     for i in range(len(offsets) - 1):
-        s, last = spans[i], -1
-        for t in range(offsets[i + 1] - offsets[i]):
-            word = word_ids[offsets[i] + t]
-            if word >= 0:
-                if word != last:
-                    w += 1
-                    out[w] = 0
-                while s < spans[i + 1] and ends[s] <= t:
-                    s += 1
-                if s < spans[i + 1] and starts[s] <= t and out[w] == 0:
-                    out[w] = 2 if s == marked else 1
-                    marked = s
-            last = word
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    word_of = np.empty(longest, np.int64)
+    for i in range(len(offsets) - 1):
+        row, w, last = word_ids[offsets[i] : offsets[i + 1]], words[i] - 1, -1
+        for t in range(ends[spans[i + 1] - 1] if spans[i] < spans[i + 1] else 0):  # as far as there are mentions
+            w += int((row[t] >= 0) & (row[t] != last))
+            word_of[t] = w
+            last = row[t]
+        for s in range(spans[i], spans[i + 1]):
+            mark = 1
+            for t in range(starts[s], ends[s]):
+                if row[t] >= 0 and out[word_of[t]] == 0:
+                    out[word_of[t]] = mark
+                    mark = 2
 
 
 @kernel

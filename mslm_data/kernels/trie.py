@@ -1,10 +1,11 @@
 """A trie of token sequences, and its matches in rows of tokens.
 
-A trie is a hash table of edges, `edges` uint64 `[2**n]`, each of them its parent node `<< 32 | token`; a node's number
-is the place of the edge that leads to it, and `ending` int32 `[2**n]` has the sequence that ends there, or -1. Two
-small tables turn away most places of a corpus before any edge is looked up: `begins` uint8 says of a token whether
-sequences begin with it (1) or it is one by itself (2), the last of it being 0 for tokens that no sequence has; and
-`seconds` uint64 `[2**k]` has a bit for the hash of each sequence's first two tokens.
+A trie is a hash table of edges, `edges` uint64 `[2**n]`, each of them its parent node `<< 32 | token`. A sequence's
+first token is a node by itself, and has its number; that of any other node is `B` more than the place of the edge that
+leads to it. `ending` int32 `[B + 2**n]` has the sequence that ends at a node, or -1. Two small tables turn away most
+places of a corpus before any edge is looked up: `begins` uint8 `[B]` says of a token whether sequences begin with it
+(1) or it is one by itself (2), the last of it being 0 for tokens that no sequence has; and `seconds` uint64 `[2**k]`
+has a bit for the hash of each sequence's first two tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from mslm_data.kernels.draws import mix
 
 EMPTY = np.uint64(2**64 - 1)
 """A place without an edge."""
-ROOT = 2**32 - 1
 LONGER, ALONE = 1, 2
 
 
@@ -27,26 +27,26 @@ def pair(left: int | np.int64, right: int) -> np.uint64:
 
 
 @kernel
-def edge_of(edges: Array, node: int | np.int64, token: int) -> np.uint64:
+def edge_of(edges: Array, node: int | np.int64, token: int) -> np.int64:
     """Return the place of an edge, or the empty one where it belongs.
 
     Args:
         edges: uint64 `[2**n]`, with an empty place at least.
-        node: The parent, or ROOT.
+        node: The parent.
         token: 0 or more.
     """
     edge, last = pair(node, token), np.uint64(len(edges) - 1)
     place = mix(edge) & last
     while edges[place] != edge and edges[place] != EMPTY:
         place = (place + np.uint64(1)) & last
-    return place
+    return np.int64(place)
 
 
 @kernel
-def child_of(edges: Array, node: int | np.int64, token: int) -> np.int64:
+def child_of(edges: Array, ending: Array, node: int | np.int64, token: int) -> np.int64:
     """Return the node that a token leads to from another, or -1; see `edge_of`."""
     place = edge_of(edges, node, token)
-    return np.int64(-1) if edges[place] == EMPTY else np.int64(place)
+    return np.int64(-1) if edges[place] == EMPTY else len(ending) - len(edges) + place
 
 
 @kernel
@@ -56,17 +56,18 @@ def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array, begi
     Args:
         offsets: int64 `[E + 1]`.
         tokens: int32, the sequences; none is empty.
-        edges: uint64 `[2**n]`, EMPTY throughout, of more places than there are tokens; written.
-        ending: int32 `[2**n]`, -1 throughout; written: of equal sequences the first.
-        begins: uint8, 0 throughout, longer by 2 than the largest token; written.
+        edges: uint64 `[2**n]`, EMPTY throughout, of more places than there are tokens that are no sequence's first;
+            written.
+        ending: int32 `[B + 2**n]`, -1 throughout; written: of equal sequences the first.
+        begins: uint8 `[B]`, 0 throughout, longer by 2 than the largest token; written.
         seconds: uint64 `[2**k]`, 0 throughout; written.
     """
     for entry in range(len(offsets) - 1):
-        start, node = offsets[entry], np.int64(ROOT)
-        for t in range(start, offsets[entry + 1]):
+        start, node = offsets[entry], np.int64(tokens[offsets[entry]])
+        for t in range(start + 1, offsets[entry + 1]):
             place = edge_of(edges, node, tokens[t])
             edges[place] = pair(node, tokens[t])
-            node = np.int64(place)
+            node = len(begins) + place
         if ending[node] < 0:
             ending[node] = entry
         if offsets[entry + 1] == start + 1:
@@ -78,7 +79,7 @@ def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array, begi
 
 
 @kernel
-def exact_entries(
+def exact_values(
     offsets: Array,
     ids: Array,
     unit_offsets: Array,
@@ -86,10 +87,10 @@ def exact_entries(
     ends: Array,
     edges: Array,
     ending: Array,
-    alone: Array,
+    values: Array,
     out: Array,
 ) -> None:
-    """Find the entry that each unit is.
+    """Look up the entry that each unit is. Most words of a corpus are one token, and so found without any edge.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -98,21 +99,20 @@ def exact_entries(
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open; no unit is empty.
         edges: uint64 `[2**n]`, the trie.
-        ending: int32 `[2**n]`, likewise.
-        alone: int32: the entry that each token is by itself, or -1. Most words of a corpus are one token, and so are
-            found without the trie, which is too large for a cache: 0.7 of the time.
-        out: int32 `[U]`, written: the entry of just the unit's tokens, or -1.
+        ending: int32 `[B + 2**n]`, likewise.
+        values: `[E + 1]`: the number of each entry; the last is that of what is no entry.
+        out: `[U]`, written: the number of the entry of just the unit's tokens.
     """
+    none = np.uint64(len(ending) - len(edges) - 1)
     for i in range(len(offsets) - 1):
+        row = ids[offsets[i] : offsets[i + 1]]
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
-            node, t = np.int64(ROOT), offsets[i] + starts[u]
-            if ends[u] - starts[u] == 1:
-                out[u] = alone[ids[t]] if 0 <= ids[t] < len(alone) else -1
-                continue
-            while node >= 0 and t < offsets[i] + ends[u]:
-                node = child_of(edges, node, ids[t])
+            node, t = np.int64(min(np.uint64(row[starts[u]]), none)), starts[u] + 1
+            while node >= 0 and t < ends[u]:
+                node = child_of(edges, ending, node, row[t])
                 t += 1
-            out[u] = ending[node] if node >= 0 else -1
+            entry = ending[node] if node >= 0 else -1
+            out[u] = values[entry if entry >= 0 else len(values) - 1]
 
 
 @kernel
@@ -122,7 +122,7 @@ def sift(ids: Array, words: Array, begins: Array, seconds: Array, places: Array)
     Args:
         ids: int32 `[L]`.
         words: int32 `[L]`, `word_ids`.
-        begins: uint8, see this module's first lines.
+        begins: uint8 `[B]`, see this module's first lines.
         seconds: uint64 `[2**k]`, likewise.
         places: int64, longer than the row; `[0, n)` written: first tokens of words, rising.
 
@@ -161,8 +161,8 @@ def match_entries(
         ids: int32 `[T]`.
         words: int32 `[T]`, `word_ids`; no entry goes over a special token.
         edges: uint64 `[2**n]`, the trie.
-        ending: int32 `[2**n]`, likewise.
-        begins: uint8, likewise.
+        ending: int32 `[B + 2**n]`, likewise.
+        begins: uint8 `[B]`, likewise.
         seconds: uint64 `[2**k]`, likewise.
         out: int32 `[C, 3]`: first token, counted within the row, past the last, and the entry, by first token and
             length; `[0, min(C, M))` written.
@@ -177,7 +177,7 @@ def match_entries(
     for i in range(len(offsets) - 1):
         row_ids, row_words = ids[offsets[i] : offsets[i + 1]], words[offsets[i] : offsets[i + 1]]
         for first in places[: sift(row_ids, row_words, begins, seconds, places)]:
-            node, t = child_of(edges, ROOT, row_ids[first]), first + 1
+            node, t = np.int64(row_ids[first]), first + 1
             while node >= 0:
                 ended = t == len(row_ids) or row_words[t] < 0
                 if (ended or row_words[t] != row_words[t - 1]) and ending[node] >= 0:
@@ -186,6 +186,6 @@ def match_entries(
                     m += 1
                 if ended:
                     break
-                node = child_of(edges, node, row_ids[t])
+                node = child_of(edges, ending, node, row_ids[t])
                 t += 1
         out_offsets[i + 1] = m

@@ -60,12 +60,12 @@ def hash_word(word: Array) -> np.uint64:
 
 
 @kernel
-def is_same(word: Array, other: Array) -> bool:
-    """Say whether two words have the same code points."""
-    if len(word) != len(other):
+def is_same(text: Array, start: int, stop: int, other: Array, first: int, last: int) -> bool:
+    """Say whether `text[start:stop]` and `other[first:last]` are equal; a slice costs more than the comparison."""
+    if stop - start != last - first:
         return False
-    for c in range(len(word)):  # noqa: SIM110 - numba compiles no generator
-        if word[c] != other[c]:
+    for c in range(stop - start):  # noqa: SIM110 - numba compiles no generator
+        if text[start + c] != other[first + c]:
             return False
     return True
 
@@ -85,11 +85,13 @@ def look_up(chars: Array, words: Array, slots: Array, known: Array, bounds: Arra
     """
     last = np.uint64(len(slots) - 1)
     for w in range(len(words)):
-        word = chars[words[w, 0] : words[w, 1]]
-        state = hash_word(word)
+        start, stop = words[w, 0], words[w, 1]
+        state = hash_word(chars[start:stop])
         s = state & last
         n = slots[s]
-        while n >= 0 and not (hashes[n] == state and is_same(word, known[bounds[n, 0] : bounds[n, 1]])):
+        while n >= 0 and not (
+            hashes[n] == state and is_same(chars, start, stop, known, bounds[n, 0], bounds[n, 1])
+        ):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         out[w] = n
@@ -109,11 +111,13 @@ def enter(chars: Array, words: Array, first: int, slots: Array, hashes: Array, o
     """
     last = np.uint64(len(slots) - 1)
     for w in range(first, len(words)):
-        word = chars[words[w, 0] : words[w, 1]]
-        hashes[w] = hash_word(word)
+        start, stop = words[w, 0], words[w, 1]
+        hashes[w] = hash_word(chars[start:stop])
         s = hashes[w] & last
         n = slots[s]
-        while n >= 0 and not (hashes[n] == hashes[w] and is_same(word, chars[words[n, 0] : words[n, 1]])):
+        while n >= 0 and not (
+            hashes[n] == hashes[w] and is_same(chars, start, stop, chars, words[n, 0], words[n, 1])
+        ):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         if n < 0:

@@ -52,11 +52,28 @@ def quotas(
         return (rate * sizes + draws.uniforms(ROUND)).astype(np.int64)
     if isinstance(rate, float | int):
         largest = int(sizes.max(initial=0))
-        table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), rounding)[sizes]
-        return table
+        return budgets(rate, largest, rounding)[sizes]
     products = rate * sizes
     whole = {"up": np.ceil, "down": np.floor, "nearest": np.rint}[rounding](products)
     return whole.astype(np.int64)
+
+
+def budgets(
+    rate: float, largest: int, rounding: Rounding, least: int = 0, most: int | None = None
+) -> npt.NDArray[np.int64]:
+    """Return how many to choose from a row of n, for n up to `largest` at least; not to be changed.
+
+    Args:
+        rate: In `[0, 1]`.
+        largest: The largest row.
+        rounding: Any but `random`.
+        least: At least so many, where n is not 0.
+        most: At most so many; None is no limit.
+    """
+    table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), rounding)
+    if most is not None:
+        table = np.minimum(table, most)
+    return np.append(table[:1], np.maximum(table[1:], least)) if least else table
 
 
 @lru_cache(maxsize=256)

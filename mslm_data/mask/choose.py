@@ -10,8 +10,9 @@ import numpy as np
 from mslm_data.examples import Examples
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from mslm_data.kernels.fill import CUT, OVER, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
+from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from mslm_data.kernels.tokens import count_at_least, open_pool
-from mslm_data.mask.budget import Rounding, quotas
+from mslm_data.mask.budget import Rounding, budgets, quotas
 from mslm_data.mask.draws import GATE, Draws
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_share, follows_step, rate_at
@@ -92,12 +93,18 @@ class Choose:
         """See `Stage`."""
         units = self.units(examples, draws)
         kind = MaskKind[self.kind.upper()].value
+        if self._is_plain(units, draft) and isinstance(rate := rate_at(self.rate, draws), float | int):
+            self._hide(examples, units, rate, draws, kind, draft)
+            return
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
         pool, real = self._pool(examples, units, draft)
         score = None if self.score is None else self.score.of(examples, units)
         quota = np.zeros(len(examples), np.int64) if self.how == "each" else self._quota(examples, units, real, draws)
-        if units is None and score is None and self.how != "first":
-            self._choose(offsets, pool, quota, draws, kind, draft.kinds)
+        if units is None and self.how in ("uniform", "each", "again"):
+            self._choose(offsets, pool, score, quota, draws, kind, draft.kinds)
+        elif units and score is not None and self.how == "weighted" and self.of == "units" and draft.joined is None:
+            where = (examples.input_ids.offsets, offsets, units.starts.values, units.ends.values)
+            hide_weighted(*where, pool, score, quota, draws.streams(), kind, draft.kinds)
         else:
             taken = self._fill(units, offsets, pool, score, quota, draws)
             if units is None:
@@ -105,6 +112,28 @@ class Choose:
             else:
                 units.take(examples.input_ids.offsets, taken, kind, draft)
         draft.owed += quota
+
+    def _is_plain(self, units: Units | None, draft: Draft) -> bool:
+        """Return whether one kernel does it, if the rate is one for all rows: budgets follow from sizes alone."""
+        if self.how != "uniform" or self.among != "any" or self.gate < 1 or self.rounding == "random":
+            return False
+        if units is None:
+            return self.of != "all tokens"
+        all_open = draft.untouched and self.unknown and self.longest is None
+        return self.of == "units" and all_open and not self.least and draft.joined is None
+
+    def _hide(
+        self, examples: Examples, units: Units | None, rate: float, draws: Draws, kind: int, draft: Draft
+    ) -> None:
+        """Hide what can be had, in one pass over the rows."""
+        ids, sizes = examples.input_ids, examples.input_ids.lengths if units is None else units.starts.lengths
+        table = budgets(rate, int(sizes.max(initial=0)), self.rounding, self.least, self.most)
+        if units is None:
+            words, unk = examples.word_ids.values, -1 if self.unknown else examples.ids.unk
+            hide_tokens(ids.offsets, words, ids.values, unk, table, draws.streams(), kind, draft.kinds, draft.owed)
+        else:
+            where = (ids.offsets, units.starts.offsets, units.starts.values, units.ends.values)
+            hide_units(*where, table, draws.streams(), kind, draft.kinds)
 
     def _pool(self, examples: Examples, units: Units | None, draft: Draft) -> tuple[Array, Array]:
         """Return which units can be had, uint8 `[U]`, or tokens, `[T]`, and each row's tokens that are not special."""
@@ -121,7 +150,7 @@ class Choose:
             terms.paint(offsets, terms.lengths, 1, inside)
             pool &= inside if self.among == "mentions" else 1 - inside
         if units is not None:
-            pool = units.least(offsets, pool)
+            pool = units.within(offsets, pool)
             if self.longest is not None:
                 pool &= units.lengths <= self.longest
         return pool, real
@@ -140,23 +169,29 @@ class Choose:
             quota[draws.uniforms(GATE) >= self.gate] = 0
         return quota
 
-    def _choose(self, offsets: Array, pool: Array, quota: Array, draws: Draws, mark: int, out: Array) -> None:
-        """Write `mark` to what is chosen of a pool, by no score; what is left of the budget stays in `quota`."""
+    def _choose(
+        self, offsets: Array, pool: Array, score: Array | None, quota: Array, draws: Draws, mark: int, out: Array
+    ) -> None:
+        """Write `mark` to what is chosen of a pool, each counting as one; what is left of the budget stays in `quota`.
+
+        A score is for `each` alone.
+        """
         rate = rate_at(self.rate, draws)
-        if self.how == "uniform" and pool.all() and np.array_equal(quota, np.diff(offsets)):  # the paper's ELM
-            out[:], quota[:] = mark, 0
-        elif self.how == "uniform":
+        if self.how == "uniform":
             choose_uniform(offsets, pool, quota, draws.streams(), mark, out)
         elif self.how == "again":
             choose_again(offsets, pool, quota, draws.streams(), mark, out)
-        elif isinstance(rate, float | int) and self.gate == 1:
+        elif score is None and isinstance(rate, float | int) and self.gate == 1:
             choose_bernoulli(offsets, pool, rate, draws.streams(), mark, out)
         else:
-            choose_each(offsets, pool * self._chances(offsets, draws), draws.streams(), mark, out)
+            weights = pool if score is None else pool * score
+            choose_each(offsets, weights * self._chances(rate, offsets, draws), draws.streams(), mark, out)
 
-    def _chances(self, offsets: Array, draws: Draws) -> Array:
-        """Return the chance of each entry of the rows, by the rate and the gate, float64 `[E]`."""
-        rates = np.broadcast_to(rate_at(self.rate, draws), len(offsets) - 1).astype(np.float64)
+    def _chances(self, rate: float | Array, offsets: Array, draws: Draws) -> float | Array:
+        """Return the chance of each entry of the rows, by the rate and the gate, float64 `[E]`; or one of all."""
+        if isinstance(rate, float | int) and self.gate == 1:
+            return float(rate)
+        rates = np.broadcast_to(rate, len(offsets) - 1).astype(np.float64)
         if self.gate < 1:
             rates[draws.uniforms(GATE) >= self.gate] = 0
         return np.repeat(rates, np.diff(offsets))
@@ -169,7 +204,7 @@ class Choose:
         by_token = units is not None and self.of != "units" and self.how not in ("each", "again")
         lengths = units.lengths if by_token and units is not None else np.ones(len(pool), np.int64)
         if score is not None and self.how == "weighted":
-            fill_weighted(offsets, pool * score, lengths, quota, overrun, draws.streams(), taken)
+            fill_weighted(offsets, pool, score, lengths, quota, overrun, draws.streams(), taken)
         elif score is not None and self.how == "highest":
             fill_ranked(offsets, pool & (score > 0), -score, lengths, quota, overrun, taken)
         elif self.how in ("lowest", "first"):
@@ -179,9 +214,6 @@ class Choose:
             fill_uniform(offsets, pool, lengths, quota, overrun, draws.streams(), taken)
         else:
             chosen = np.zeros(len(pool), np.uint8)
-            if score is None:
-                self._choose(offsets, pool, quota, draws, 1, chosen)
-            else:
-                choose_each(offsets, pool * score * self._chances(offsets, draws), draws.streams(), 1, chosen)
+            self._choose(offsets, pool, score, quota, draws, 1, chosen)
             taken += chosen
         return taken if units is None or by_token else taken * units.lengths

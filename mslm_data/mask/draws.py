@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Draws:
 
     def of_stage(self, stage: int) -> Draws:
         """Return those of another stage."""
-        return replace(self, stage=stage)
+        return Draws(keys=self.keys, seed=self.seed, epoch=self.epoch, step=self.step, stage=stage)
 
     def streams(self, purpose: int = SAMPLE) -> Array:
         """Return the rows' streams for a purpose: uint64 `[N]`."""

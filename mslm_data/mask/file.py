@@ -24,7 +24,7 @@ def read_strategy(path: Path) -> tuple[str, dict[str, Any]]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PipelineError(f"{path}: expected a file with a table [mask], found none") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PipelineError(f"{path}: expected TOML: {error}") from None
     mask = tables.get("mask")
     if not isinstance(mask, dict) or not isinstance(mask.get("use"), str):

@@ -86,7 +86,7 @@ class Score:
 
     def _of_words(self, examples: Examples, units: Units | None) -> Array:
         trie, of_words = open_trie(Path(self.lexicon)), words(examples) if units is None else units
-        values = _with_missing(trie, self.missing)[trie.exact(examples, of_words)]  # -1, no entry, is the last
+        values = trie.exact(examples, of_words, _with_missing(trie, self.missing))
         values = _transformed(self.transform, values, of_words.starts.offsets)
         if units is not None:
             return values

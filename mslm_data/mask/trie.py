@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mslm_data.errors import VocabularyError
 from mslm_data.examples import Examples
-from mslm_data.kernels.trie import EMPTY, add_entries, exact_entries, match_entries
+from mslm_data.kernels.trie import EMPTY, add_entries, exact_values, match_entries
 from mslm_data.lexicon import Lexicon, open_lexicon
 from mslm_data.mask.units import Units
 from mslm_data.ragged import Array, Ragged
@@ -24,10 +24,9 @@ class Trie:
     Attributes:
         lexicon: As it was read.
         edges: uint64 `[2**n]`; see `kernels/trie.py`.
-        ending: int32 `[2**n]`, likewise; so the others.
-        begins: uint8.
+        ending: int32 `[B + 2**n]`, likewise; so the others.
+        begins: uint8 `[B]`.
         seconds: uint64 `[2**k]`.
-        alone: int32: the entry that each token is by itself, or -1.
     """
 
     lexicon: Lexicon
@@ -35,32 +34,33 @@ class Trie:
     ending: Array
     begins: Array
     seconds: Array
-    alone: Array
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> Trie:
         """Lay out a lexicon; of equal entries the first is found."""
         tokens = lexicon.tokens
-        places = 1 << (2 * len(tokens.values) + 1).bit_length()
-        edges, ending = np.full(places, EMPTY, np.uint64), np.full(places, -1, np.int32)
+        places = 1 << (2 * (len(tokens.values) - len(tokens)) + 1).bit_length()
         begins = np.zeros(tokens.values.max(initial=0) + 2, np.uint8)
-        seconds = np.zeros(max(places // 16, 1), np.uint64)
+        edges, ending = np.full(places, EMPTY, np.uint64), np.full(len(begins) + places, -1, np.int32)
+        seconds = np.zeros(max(places // 8, 1), np.uint64)
         add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
-        alone = np.full(len(begins), -1, np.int32)
-        singles = np.flatnonzero(tokens.lengths == 1)[::-1]  # so that the first is written last
-        alone[tokens.values[tokens.offsets[singles]]] = singles
-        return cls(lexicon, edges, ending, begins, seconds, alone)
+        return cls(lexicon, edges, ending, begins, seconds)
 
-    def exact(self, examples: Examples, units: Units) -> npt.NDArray[np.int32]:
-        """Return the entry that each unit is, `[U]`, or -1.
+    def exact(self, examples: Examples, units: Units, values: Array) -> Array:
+        """Return the number of the entry that each unit is, `[U]`.
+
+        Args:
+            examples: N rows.
+            units: U units in them.
+            values: `[E + 1]`: the number of each entry, and of what is none.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
         """
         self.check(examples)
-        ids, starts, out = examples.input_ids, units.starts, np.empty(len(units), np.int32)
+        ids, starts, out = examples.input_ids, units.starts, np.empty(len(units), values.dtype)
         where = (ids.offsets, ids.values, starts.offsets, starts.values, units.ends.values)
-        exact_entries(*where, self.edges, self.ending, self.alone, out)
+        exact_values(*where, self.edges, self.ending, values, out)
         return out
 
     def matches(self, examples: Examples) -> tuple[Units, npt.NDArray[np.int32]]:

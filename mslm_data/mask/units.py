@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mslm_data.examples import Examples
-from mslm_data.kernels.tokens import find_units, least_of_units, paint_units
+from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
 from mslm_data.mask.plan import Draft
 from mslm_data.ragged import Array, Ragged
 
@@ -33,15 +33,15 @@ class Units:
         """Tokens of each unit, int64 `[U]`."""
         return (self.ends.values - self.starts.values).astype(np.int64)
 
-    def least(self, offsets: Array, values: Array) -> Array:
-        """Return the least value among the tokens of each unit, uint8 `[U]`.
+    def within(self, offsets: Array, pool: Array) -> Array:
+        """Return which units have no token outside of a pool, uint8 `[U]`.
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
-            values: uint8 `[T]`.
+            pool: uint8 `[T]`, 0 or 1.
         """
         out = np.empty(len(self), np.uint8)
-        least_of_units(offsets, self.starts.offsets, self.starts.values, self.ends.values, values, out)
+        find_open_units(offsets, self.starts.offsets, self.starts.values, self.ends.values, pool, out)
         return out
 
     def paint(self, offsets: Array, taken: Array, mark: int, out: Array) -> None:

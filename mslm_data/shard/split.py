@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mslm_data.errors import ShardError
 from mslm_data.examples import Examples, concatenate
-from mslm_data.kernels.gather import gather
-from mslm_data.ragged import Ragged, offsets_of
+from mslm_data.kernels.gather import gather, gather_alike
+from mslm_data.ragged import Ragged, Three, offsets_of
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard
@@ -70,28 +70,34 @@ class Split:
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
+
+        Raises:
+            IndexError: A row that is not there.
+            ShardError: A shard is missing or damaged.
         """
         picks = self._picks(rows)
         keys = np.empty(len(rows), np.uint64)
         for shard, places, local in picks:
             keys[places] = shard.flat("key")[local]
-        tokens, spans = _offsets_of(picks, "input_ids", len(rows)), _offsets_of(picks, "span_starts", len(rows))
-        characters = bool(picks) and all(shard.has("token_starts") and shard.has("token_ends") for shard, _, _ in picks)
+        ids, words, bio = _gathered(picks, _TOKENS, len(rows))
+        starts, ends, labels = _gathered(picks, _SPANS, len(rows))
+        characters: dict[str, Any] = {}
+        if picks and all(shard.has(name) for shard, _, _ in picks for name in _CHARACTERS):
+            characters = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
         return Examples(
             keys=keys,
-            input_ids=_gathered(picks, "input_ids", tokens, np.int32),
-            word_ids=_gathered(picks, "word_ids", tokens, np.int32),
-            bio=_gathered(picks, "bio", tokens, np.int8),
-            span_starts=_gathered(picks, "span_starts", spans, np.int32),
-            span_ends=_gathered(picks, "span_ends", spans, np.int32),
-            span_labels=_gathered(picks, "span_labels", spans, np.int16),
+            input_ids=ids,
+            word_ids=words,
+            bio=bio,
+            span_starts=starts,
+            span_ends=ends,
+            span_labels=labels,
             ids=self.token_ids,
-            token_starts=_gathered(picks, "token_starts", tokens, np.int32) if characters else None,
-            token_ends=_gathered(picks, "token_ends", tokens, np.int32) if characters else None,
+            **characters,
         )
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of any rows, in any order, `[R]`; each is in `[0, len(self))`."""
+        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
         return np.diff(_offsets_of(self._picks(rows), "input_ids", len(rows)))
 
     def chunks(self, rows: int = 8192) -> Iterator[Examples]:
@@ -113,9 +119,15 @@ class Split:
                 yield from column.slice(start, rows).to_pylist()
 
     def _picks(self, rows: npt.NDArray[np.int64]) -> Picks:
+        if not len(rows):
+            return []
+        if rows.min() < 0 or rows.max() >= len(self):
+            raise IndexError(f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}")
+        if len(self._shards) == 1:
+            return [(self._shards[0], slice(None), rows)]
         shard_of = np.searchsorted(self._first, rows, side="right") - 1
-        groups = [(self._shards[s], np.flatnonzero(shard_of == s), self._first[s]) for s in np.unique(shard_of)]
-        return [(shard, places, rows[places] - first) for shard, places, first in groups]
+        groups = [(s, np.flatnonzero(shard_of == s)) for s in np.flatnonzero(np.bincount(shard_of)).tolist()]
+        return [(self._shards[s], places, rows[places] - self._first[s]) for s, places in groups]
 
 
 def _shard(folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest) -> Shard:
@@ -125,8 +137,13 @@ def _shard(folder: Path | RemoteFolder, split: str, record: ShardRecord, manifes
     return Shard(folder / split / record.file, *about)
 
 
-Picks: TypeAlias = list[tuple[Shard, npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+Picks: TypeAlias = list[tuple[Shard, slice | npt.NDArray[np.int64], npt.NDArray[np.int64]]]
 """Shards with the places that their rows take, and these rows within the shard."""
+_TOKENS = ("input_ids", "word_ids", "bio")
+_SPANS = ("span_starts", "span_ends", "span_labels")
+_CHARACTERS = ("token_starts", "token_ends")
+_TYPES = {"bio": np.int8, "span_labels": np.int16}
+"""Those of columns that are not int32."""
 
 
 def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
@@ -138,9 +155,20 @@ def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
     return offsets_of(lengths)
 
 
-def _gathered(picks: Picks, column: str, offsets: npt.NDArray[np.int64], dtype: npt.DTypeLike) -> Ragged:
-    """Return picked rows of a ragged column side by side."""
-    out = np.empty(offsets[-1], dtype)
+def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
+    """Return picked rows of three columns of the same offsets side by side."""
+    to = _offsets_of(picks, columns[0], size)
+    first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
     for shard, places, local in picks:
-        gather(local, *shard.lists(column), offsets[places], out)
-    return Ragged(out, offsets)
+        offsets, values = shard.lists(columns[0])
+        others = shard.lists(columns[1])[1], shard.lists(columns[2])[1]
+        gather_alike(local, offsets, (values, *others), to[:-1][places], (first, second, third))
+    return Ragged(first, to), Ragged(second, to), Ragged(third, to)
+
+
+def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Ragged:
+    """Return picked rows of one more column of int32 side by side."""
+    out = np.empty(to[-1], np.int32)
+    for shard, places, local in picks:
+        gather(local, *shard.lists(column), to[:-1][places], out)
+    return Ragged(out, to)

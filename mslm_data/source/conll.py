@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from mslm_data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.kernels.lines import MOST_FIELDS
 from mslm_data.source import inputs as files
 from mslm_data.source import marks, records, rows, tags
-from mslm_data.source.tokens import document_of_words, place_words
+from mslm_data.source.tokens import documents_of_rows
 
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
 
@@ -51,8 +49,8 @@ class Conll(files.SingleFile):
 
     def __post_init__(self) -> None:
         for name, column in (("word_column", self.word_column), ("tag_column", self.tag_column)):
-            if column is not None and not 0 <= column < rows.MOST_FIELDS:
-                raise ValueError(f"expected {name} from 0 to {rows.MOST_FIELDS - 1}, got {column}")
+            if column is not None and not 0 <= column < MOST_FIELDS:
+                raise ValueError(f"expected {name} from 0 to {MOST_FIELDS - 1}, got {column}")
         if self.word_column == self.tag_column:
             raise ValueError(f"expected word_column and tag_column to differ, got {self.word_column} for both")
 
@@ -73,18 +71,18 @@ class Conll(files.SingleFile):
         path = Path(part.path)
         name, stem = path.name, records.stem(path)
         columns = self.columns(path)
-        text = rows.decode(files.read_bytes(path, part.start, part.stop))
-        scan = functools.partial(rows.scan, columns=columns, separator="\t" if "\t" in text else " ", known={})
+        text = rows.decode(files.read_bytes(path, part.start, part.stop), first=part.line)
         pieces = marks.pieces(text, first=part.line)
-        for number, piece in enumerate(pieces, start=part.first):
-            found = scan(piece.text, first=piece.line)
-            doc_id, place = piece.id or f"{stem}:{number}", f"{name}:{max(piece.line - 1, 1)}"
-            yield self._document(doc_id, place, found, 0, len(found.lines), place_words(found.words))
+        found = rows.scan(marks.blanked(text) if pieces else text, first=part.line, columns=columns)
+        ids = [piece.id or f"{stem}:{number}" for number, piece in enumerate(pieces, start=part.first)]
+        places = [f"{name}:{max(piece.line - 1, 1)}" for piece in pieces]
+        firsts = np.searchsorted(found.lines, [piece.line for piece in pieces])
         if not pieces:
-            found = scan(text, first=part.line)
-            bounds = place_words(found.words)
-            for s, line in enumerate(found.lines):
-                yield self._document(f"{stem}:{part.first + s}", f"{name}:{line}", found, s, s + 1, bounds)
+            ids = [f"{stem}:{number}" for number in range(part.first, part.first + len(found.lines))]
+            places = [f"{name}:{line}" for line in found.lines.tolist()]
+            firsts = np.arange(len(found.lines))
+        mentions = tags.find(found.tags, found.offsets, self._meanings(found.names))
+        yield from documents_of_rows(found, mentions, firsts, zip(ids, places, strict=True))
 
     def columns(self, path: Path) -> rows.Columns:
         """Find the file's columns from its beginning, so that all its parts are read alike.
@@ -101,27 +99,7 @@ class Conll(files.SingleFile):
             )
         return found
 
-    def _document(
-        self, doc_id: str, place: str, found: rows.Sentences, start: int, stop: int, bounds: npt.NDArray[np.int32]
-    ) -> Document | SetAside:
-        """Make one document of sentences `[start, stop)`; `bounds` are those of all words found."""
-        problem = min((found.problems[s] for s in range(start, stop) if s in found.problems), default=None)
-        if problem is not None:
-            return SetAside(doc_id, f"{place.rpartition(':')[0]}:{problem.line}", problem.reason)
-        offsets = found.offsets[start : stop + 1]
-        ranges = list(itertools.pairwise(offsets))
-        own = bounds[offsets[0] : offsets[-1]]
-        mentions = [self._mentions(found.tags[a:b]) for a, b in ranges]
-        return document_of_words(
-            doc_id,
-            [found.words[a:b] for a, b in ranges],
-            [of_sentence for of_sentence, _ in mentions],
-            place=place,
-            opened_late=sum(late for _, late in mentions),
-            bounds=own - own[0, 0] if len(own) else own,
-        )
-
-    def _mentions(self, of_words: Sequence[str]) -> tuple[list[tags.WordSpan], int]:
+    def _meanings(self, names: Sequence[str]) -> tags.Meanings:
         if self.scheme == "label":
-            return tags.runs(of_words, outside=self.outside), 0
-        return tags.decode(of_words, untyped=self.untyped)
+            return tags.meanings_of_labels(names, outside=self.outside)
+        return tags.meanings(tuple(names), untyped=self.untyped)

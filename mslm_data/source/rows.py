@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.kernels.lines import MOST_FIELDS, NEWLINE, scan_lines
 from mslm_data.source import inputs as files
 from mslm_data.source.marks import BLANKS, MARK
 
-_DAMAGED_LINE = re.compile(r"^(?!-DOCSTART-|###MEDLINE:).*[\udc80-\udcff].*$", re.MULTILINE)
+_DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
 _HEAD_BYTES = 64 << 10
 _HEAD_LINES = 1000
 _DAMAGED = "\udcff"
-MOST_FIELDS = 5
+_FEW_TAGS = 1 << 9
+"""Distinct tags that a scan makes room for at first."""
 
 
 class Problem(NamedTuple):
@@ -25,23 +30,38 @@ class Problem(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """S consecutive sentences in flat lists.
+    """S consecutive sentences of W words in flat arrays.
 
     Attributes:
-        words: `[W]`.
-        tags: `[W]`.
-        offsets: `[S + 1]`, the first word of each sentence; a sentence of nothing but broken lines has none.
-        lines: `[S]`, the number of each sentence's first line.
-        problems: Sentence -> the first thing wrong with it.
+        text: The words, one space between words and one newline between sentences.
+        bounds: int64 `[W, 2]`, each word's characters in `text`, half open.
+        tags: int64 `[W]`, each word's tag.
+        names: The tags: the field that each number stands for.
+        offsets: int64 `[S + 1]`, words of each sentence; each has one at least.
+        lines: int64 `[S]`, the number of each sentence's first line.
+        problems: Sentence -> the first thing wrong with it. Its broken lines are words of no use, of any tag or -1.
     """
 
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=lambda: [0])
-    lines: list[int] = field(default_factory=list)
-    problems: dict[int, Problem] = field(default_factory=dict)
+    text: str
+    bounds: npt.NDArray[np.int64]
+    tags: npt.NDArray[np.int64]
+    names: list[str]
+    offsets: npt.NDArray[np.int64]
+    lines: npt.NDArray[np.int64]
+    problems: dict[int, Problem]
+
+    def words(self) -> list[str]:
+        """Return the words, `[W]`."""
+        starts, ends = self.bounds.T
+        return [self.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def problem(self, start: int, stop: int) -> Problem | None:
+        """Return the first thing wrong with sentences `[start, stop)`; None where nothing is."""
+        if not self.problems:
+            return None
+        return next((self.problems[s] for s in range(start, stop) if s in self.problems), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +95,19 @@ def fields_of(line: str) -> list[str]:
     return ["", *fields] if line.startswith(" ") else fields
 
 
-def decode(data: bytes) -> str:
-    """Decode lines; CRLF becomes LF, and a line that is not UTF-8 one that `Columns.parse` refuses."""
+def decode(data: bytes, *, first: int = 1) -> str:
+    """Decode lines; CRLF becomes LF, and a line that is not UTF-8 one that `Columns.parse` refuses.
+
+    Args:
+        data: Whole lines.
+        first: Number of the first; a byte order mark before the first of a file goes.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = _DAMAGED_LINE.sub(_DAMAGED, data.decode("utf-8", errors="surrogateescape"))
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\r")
+    text = text.removeprefix("\ufeff") if first == 1 else text
+    return text.replace("\r\n", "\n").removesuffix("\r") if "\r" in text else text
 
 
 def head(path: Path) -> list[tuple[int, str]]:
@@ -120,44 +146,52 @@ def find_columns(
     return Problem(rows[0][0], "expected a token and a tag, got no column of tags")
 
 
-def scan(text: str, *, first: int, columns: Columns, separator: str, known: dict[str, str]) -> Sentences:
+def scan(text: str, *, first: int, columns: Columns) -> Sentences:
     """Take lines apart into sentences.
-
-    What follows the word is the same in most lines: once understood, it is looked up.
 
     Args:
         text: Whole lines without marks.
         first: Number of the first.
         columns: Where word and tag stand.
-        separator: What stands between columns in most lines of the file.
-        known: What follows the word -> tag; filled here, to be shared between calls with the same other arguments.
     """
-    found = Sentences()
-    words, tags, problems = found.words, found.tags, found.problems
-    begin = first
-    for number, line in enumerate(_lines(text), start=first):
-        word, _, rest = line.partition(separator)
-        tag = known.get(rest)
-        if tag is None or word < "!":
-            if not line.strip(BLANKS):
-                if number > begin:
-                    found.lines.append(begin)
-                    found.offsets.append(len(words))
-                begin = number + 1
-                continue
-            parsed = columns.parse(line)
-            if isinstance(parsed, str):
-                problems.setdefault(len(found.lines), Problem(number, parsed))
-                continue
-            word, tag = parsed
-            if rest and columns.word == 0:
-                known[rest] = tag
-        words.append(word)
-        tags.append(tag)
+    data = text.encode("utf-8", "surrogatepass")
+    data += b"" if data.endswith(b"\n") else b"\n"
+    chars = np.frombuffer(data, np.uint8)
+    lines = int(np.count_nonzero(chars == NEWLINE))
+    wanted, laid = np.array([columns.word, columns.tag]), np.empty(len(chars), np.uint8)
+    words, sentences = np.empty((lines, 3), np.int64), np.empty((lines + 1, 2), np.int64)
+    known, sizes = _FEW_TAGS, np.empty(4, np.int64)
+    while True:
+        names = np.empty((known, 2), np.int64)
+        scan_lines(chars, wanted, names, np.full(2 * known, -1), laid, words, sentences, sizes)
+        num_words, num_sentences, num_bytes, met = sizes.tolist()
+        if met < known:
+            break
+        known *= 8
+    found = Sentences(
+        text=str(laid[:num_bytes].data, "utf-8"),
+        bounds=words[:num_words, :2],
+        tags=words[:num_words, 2],
+        names=[data[start:stop].decode("utf-8") for start, stop in names[:met].tolist()],
+        offsets=sentences[: num_sentences + 1, 0],
+        lines=sentences[:num_sentences, 1] + first,
+        problems={},
+    )
+    good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
+    if not good[found.tags].all():
+        found.problems.update(_problems(found, ~good[found.tags], text.split("\n"), first, columns))
     return found
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Give the lines and one empty one, so that the last sentence ends too."""
-    yield from text.split("\n")
-    yield ""
+def _problems(
+    found: Sentences, broken: npt.NDArray[np.bool_], lines: Sequence[str], first: int, columns: Columns
+) -> dict[int, Problem]:
+    """Say what is wrong with the first broken line of each sentence; `broken` `[W]` says which lines are."""
+    words = np.flatnonzero(broken)
+    sentences = np.searchsorted(found.offsets, words, side="right") - 1
+    sentences, nth = np.unique(sentences, return_index=True)
+    numbers = found.lines[sentences] + words[nth] - found.offsets[sentences]
+    return {
+        sentence: Problem(number, str(columns.parse(lines[number - first])))
+        for sentence, number in zip(sentences.tolist(), numbers.tolist(), strict=True)
+    }

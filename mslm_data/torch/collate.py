@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ COLUMNS = (
 )
 """What a batch has; strategies that a decoder writes for have those of `collate_sequences`."""
 _HOW = "pass MaskEpochCallback() to the Trainer, or call set_epoch on the collator before each epoch"
+_MIXED = "rows: expected rows without masks, got some of a MaskedDataset among them, or changed"
 
 
 class MaskingCollator(FollowsEpoch):
@@ -125,26 +126,32 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: Rows that cannot be masked, or columns that the strategy needs and that are not there.
         """
-        masked = [row for row in rows if isinstance(row, MaskedRow)]
-        if masked and len(masked) == len(rows):
-            return self.tensors(*chunk_of(masked))
+        types = {type(row) for row in rows}  # isinstance asks an abstract class, which costs more than reading a row
+        if types == {MaskedRow}:
+            return self.tensors(*chunk_of(cast(Sequence[MaskedRow], rows)))
+        if MaskedRow in types:
+            raise ValueError(_MIXED)
         return self.tensors(self._masked(rows))
 
     def tensors(self, chunk: Masked, places: npt.NDArray[np.int64] | None = None) -> dict[str, Tensor]:
         """Make a batch of rows that were masked together; `places` `[B]` says which, None is all."""
         batch = chunk.batch(places, multiple_of=self._multiple_of)
         batch["keys"] = batch["keys"].view(np.int64)
-        wanted = batch if self._columns is None else [name for name in self._columns if name in batch]
-        made = {name: torch.from_numpy(batch[name]) for name in wanted}
-        return made | {name: made[name].to(dtype) for name, dtype in self._dtypes.items() if name in made}
+        if self._columns is not None:
+            batch = {name: batch[name] for name in self._columns if name in batch}
+        made = dict(zip(batch, map(torch.from_numpy, batch.values()), strict=True))
+        for name, dtype in self._dtypes.items():
+            if name in made:
+                made[name] = made[name].to(dtype)
+        return made
 
     def _masked(self, rows: Sequence[Row]) -> Masked:
         """Mask rows that are not masked yet."""
         if not rows:
             raise ValueError("rows: expected one or more, got none")
         first = rows[0]
-        if any(isinstance(row, MaskedRow) for row in rows) or "mask_kinds" in first:
-            raise ValueError("rows: expected rows without masks, got some of a MaskedDataset among them, or changed")
+        if "mask_kinds" in first:
+            raise ValueError(_MIXED)
         if self.strategy is None or self._ids is None:
             raise ValueError(
                 "rows: expected those of a MaskedDataset, got others; to mask them here, pass "

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader
 from mslm_data.loading import BATCHES_AT_ONCE
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.dataset import MaskedDataset
-from mslm_data.torch.sampler import Rows, ShardSampler
+from mslm_data.torch.sampler import ShardSampler
 
 
 class MaskedLoader:
@@ -121,7 +122,7 @@ class MaskedLoader:
                 "are those that were; call set_epoch on the loader before each epoch",
                 stacklevel=2,
             )
-        batches = iter(self._loader) if self.workers else self._in_process(iter(self.sampler))
+        batches = iter(self._loader) if self.workers else self._in_process(self.sampler.arrays(), self.sampler.epoch)
         self.sampler.given = 0
         return self._counted(batches, self.sampler.epoch)
 
@@ -150,16 +151,17 @@ class MaskedLoader:
             yield batch
         self._finished = epoch
 
-    def _in_process(self, batches: Iterator[Rows]) -> Iterator[dict[str, Tensor]]:
+    def _in_process(
+        self, batches: Iterator[tuple[npt.NDArray[np.int64], int]], epoch: int
+    ) -> Iterator[dict[str, Tensor]]:
         """Gather and mask the rows of many batches at once; a batch at a time where a rate follows the step."""
         many = 1 if self.dataset.strategy.by_step else BATCHES_AT_ONCE
         while group := list(islice(batches, many)):
-            first = group[0]
-            bounds = np.cumsum([0, *map(len, group)])
-            rows = np.concatenate([np.array(part, np.int64) for part in group])
-            chunk = self.dataset.masked(rows, epoch=first.epoch, step=first.step)
-            for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-                batch = self._collator.tensors(chunk, np.arange(begin, end))
+            chunk = self.dataset.masked(np.concatenate([rows for rows, _ in group]), epoch=epoch, step=group[0][1])
+            places, begin = np.arange(len(chunk)), 0
+            for rows, _ in group:
+                batch = self._collator.tensors(chunk, places[begin : begin + len(rows)])
+                begin += len(rows)
                 yield {name: tensor.pin_memory() for name, tensor in batch.items()} if self._pin else batch
 
 

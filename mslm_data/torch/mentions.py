@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels.pad import IGNORED
+from mslm_data.kernels.rows import find_misplaced
 from mslm_data.ragged import Array, Ragged, offsets_of
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
@@ -36,12 +37,11 @@ def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray
     """
     if not (np.array_equal(starts.offsets, ends.offsets) and np.array_equal(starts.offsets, labels.offsets)):
         raise ValueError("rows: expected as many span_ends and span_labels as span_starts in each row of a batch")
-    row = np.repeat(np.arange(len(starts)), starts.lengths)
-    wrong = (starts.values < 0) | (starts.values >= ends.values) | (ends.values > sizes[row])
-    wrong[1:] |= (row[1:] == row[:-1]) & (starts.values[1:] < ends.values[:-1])
-    if wrong.any():
+    misplaced = np.empty(1, np.int64)
+    find_misplaced(starts.offsets, starts.values, ends.values, sizes, misplaced)
+    if misplaced[0] >= 0:
         raise ValueError(
-            f"rows: expected mentions within their row, rising and apart, got others in row {row[wrong.argmax()]} of a "
+            f"rows: expected mentions within their row, rising and apart, got others in row {misplaced[0]} of a "
             "batch; sort them, and keep one of those that overlap"
         )
 

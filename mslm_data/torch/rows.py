@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.examples import Examples, TokenIds
+from mslm_data.kernels.packed import unpack_lists
+from mslm_data.kernels.rows import count_on, number_words
 from mslm_data.kernels.tags import paint_bio
 from mslm_data.ragged import Array, Ragged, offsets_of
 from mslm_data.torch.mentions import Spans, check_spans, no_spans, spans_of
@@ -20,6 +22,7 @@ from mslm_data.torch.mentions import Spans, check_spans, no_spans, spans_of
 Row: TypeAlias = Mapping[str, Any]
 SPANS = ("span_starts", "span_ends", "span_labels")
 _CHARACTERS = ("token_starts", "token_ends")
+_ENCODER = msgspec.msgpack.Encoder()
 
 
 def token_ids(tokenizer: Any) -> TokenIds:
@@ -61,34 +64,27 @@ def examples_of(rows: Sequence[Row], ids: TokenIds, *, tags: Sequence[str] | Non
         )
     tokens = flat(rows, "input_ids", np.int32)
     words = _words(rows, tokens, ids)
-    tagged = "bio" if tags is None else "labels"
-    if all(name in rows[0] for name in SPANS):
-        spans: Spans = flat(rows, SPANS[0], np.int32), flat(rows, SPANS[1], np.int32), flat(rows, SPANS[2], np.int16)
-        check_spans(*spans, tokens.lengths)
-    elif tagged in rows[0]:
-        spans = spans_of(_like(tokens, rows, tagged, np.int64), words, tags)
-    else:
-        spans = no_spans(len(rows))
-    bio = np.zeros(len(tokens.values), np.int8)
-    starts, ends, labels = spans
-    paint_bio(starts.offsets, starts.values, ends.values, labels.values, tokens.offsets, bio)
-    characters: dict[str, Any] = {}
+    columns: dict[str, Any] = {"input_ids": tokens, "word_ids": words}
     if all(name in rows[0] for name in _CHARACTERS):
-        characters = {name: _like(tokens, rows, name, np.int32) for name in _CHARACTERS}
-    examples = Examples(
-        keys=np.empty(len(rows), np.uint64),
-        input_ids=tokens,
-        word_ids=words,
+        columns |= {name: _like(tokens, rows, name, np.int32) for name in _CHARACTERS}
+    spans = _mentions(rows, tokens, words, tags)
+    if "attention_mask" in rows[0]:
+        kept = _like(tokens, rows, "attention_mask", np.bool_).values
+        if not kept.all():
+            columns, spans = _without_padding(columns, spans, kept)
+            tokens = columns["input_ids"]
+    starts, ends, labels = spans
+    bio = np.zeros(len(tokens.values), np.int8)
+    paint_bio(starts.offsets, starts.values, ends.values, labels.values, tokens.offsets, bio)
+    return Examples(
+        keys=_keys(rows, tokens),
         bio=Ragged(bio, tokens.offsets),
         span_starts=starts,
         span_ends=ends,
         span_labels=labels,
-        **characters,
         ids=ids,
+        **columns,
     )
-    if "attention_mask" in rows[0]:
-        examples = _without_padding(examples, _like(tokens, rows, "attention_mask", np.bool_).values)
-    return replace(examples, keys=_keys(rows, examples.input_ids))
 
 
 def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
@@ -105,15 +101,26 @@ def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
 
 
 def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
+    column = _unpacked(lists)
+    if column is not None:
+        values = column.values.astype(dtype, copy=False)
+        if values.dtype in (np.int32, np.bool_) or np.array_equal(values, column.values):
+            return Ragged(values, column.offsets)
     offsets = offsets_of(np.array([len(items) for items in lists], np.int64))
     if not all(isinstance(items, list) for items in lists):
         return Ragged(np.concatenate([np.asarray(items) for items in lists]).astype(dtype), offsets)
-    items = chain.from_iterable(lists)
+    known = (-1 if item is None else item for item in chain.from_iterable(lists))
+    return Ragged(np.fromiter(known, dtype, count=int(offsets[-1])), offsets)
+
+
+def _unpacked(lists: Sequence[Any]) -> Ragged | None:
+    """Return lists of integers as int32, None as -1; None where they are or hold anything else."""
     try:
-        return Ragged(np.fromiter(items, dtype, count=int(offsets[-1])), offsets)
-    except TypeError:
-        known = (-1 if item is None else item for item in chain.from_iterable(lists))
-        return Ragged(np.fromiter(known, dtype, count=int(offsets[-1])), offsets)
+        packed = np.frombuffer(_ENCODER.encode(lists), np.uint8)
+    except (TypeError, OverflowError):  # arrays and tensors, or lists of their numbers
+        return None
+    values, offsets = np.empty(len(packed), np.int32), np.empty(len(lists) + 1, np.int64)
+    return Ragged(values[: offsets[-1]], offsets) if unpack_lists(packed, values, offsets) else None
 
 
 def _like(tokens: Ragged, rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
@@ -131,69 +138,59 @@ def _like(tokens: Ragged, rows: Sequence[Row], name: str, dtype: npt.DTypeLike) 
 def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
     """Return the word of each token: as given, or else each token a word; -1 on special ones, rising within a row."""
     if "word_ids" in rows[0]:
-        return _rising(_like(tokens, rows, "word_ids", np.int32))
-    if getattr(rows[0], "encodings", None):  # a BatchEncoding of one text
-        return _rising(_flat([row.word_ids() for row in rows], np.int32))  # type: ignore[attr-defined]
-    if "special_tokens_mask" in rows[0]:
-        special = _like(tokens, rows, "special_tokens_mask", np.bool_).values
+        words = _like(tokens, rows, "word_ids", np.int32)
+    elif getattr(rows[0], "encodings", None):  # a BatchEncoding of one text
+        words = _flat([row.word_ids() for row in rows], np.int32)  # type: ignore[attr-defined]
     else:
-        special = np.isin(tokens.values, [id_ for id_ in ids.special if id_ != ids.unk])
-    numbers = np.cumsum(~special)
-    before = np.concatenate([[0], numbers])[tokens.offsets[:-1]]
-    numbers = numbers - np.repeat(before, tokens.lengths) - 1
-    return Ragged(np.where(special, -1, numbers).astype(np.int32), tokens.offsets)
-
-
-def _rising(words: Ragged) -> Ragged:
-    """Count words on where a row's numbers fall, as those of a pair of texts do at the second."""
-    values, offsets = words.values, words.offsets
-    real = np.flatnonzero(values >= 0)
-    row = np.repeat(np.arange(len(words)), words.lengths)[real]
-    first = np.ones(len(real), np.bool_)
-    first[1:] = row[1:] != row[:-1]
-    falls = ~first
-    # also where the first text has one word: a special token stands between it and the second's word 0
-    falls[1:] &= values[real[1:]] < values[real[:-1]] + (real[1:] > real[:-1] + 1)
-    if not falls.any():
+        special = _special(rows, tokens, ids)
+        words = Ragged(np.empty(len(special), np.int32), tokens.offsets)
+        number_words(words.offsets, special, words.values)
         return words
-    more = np.zeros(len(real), np.int64)
-    more[falls] = values[real[np.flatnonzero(falls) - 1]] + 1
-    total = np.cumsum(more)
-    begin = np.maximum.accumulate(np.where(first, np.arange(len(real)), 0))
-    counted = values.copy()
-    counted[real] += (total - total[begin]).astype(values.dtype)
-    return Ragged(counted, offsets)
+    numbers = np.array(words.values)  # the caller's own
+    count_on(words.offsets, numbers)
+    return Ragged(numbers, words.offsets)
 
 
-def _without_padding(examples: Examples, kept: Array) -> Examples:
+def _special(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
+    """Return which tokens are special: as given, or else by their ids, `[UNK]` aside."""
+    if "special_tokens_mask" in rows[0]:
+        special: npt.NDArray[np.bool_] = _like(tokens, rows, "special_tokens_mask", np.bool_).values
+        return special
+    return np.isin(tokens.values, [id_ for id_ in ids.special if id_ != ids.unk])
+
+
+def _mentions(rows: Sequence[Row], tokens: Ragged, words: Ragged, tags: Sequence[str] | None) -> Spans:
+    """Return the mentions of rows: as given, or else those that their tags say, or none."""
+    tagged = "bio" if tags is None else "labels"
+    if all(name in rows[0] for name in SPANS):
+        spans: Spans = flat(rows, SPANS[0], np.int32), flat(rows, SPANS[1], np.int32), flat(rows, SPANS[2], np.int16)
+        check_spans(*spans, tokens.lengths)
+        return spans
+    if tagged in rows[0]:
+        return spans_of(_like(tokens, rows, tagged, np.int64), words, tags)
+    return no_spans(len(rows))
+
+
+def _without_padding(columns: Mapping[str, Ragged], spans: Spans, kept: Array) -> tuple[dict[str, Ragged], Spans]:
     """Leave out tokens; mentions move to the front by what was left out before them in their row."""
-    if kept.all():
-        return examples
-    offsets = examples.input_ids.offsets
+    offsets = columns["input_ids"].offsets
     before = np.concatenate([[0], np.cumsum(~kept)])
     places = offsets - before[offsets]
-
-    rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
+    starts, ends, labels = spans
+    rows = np.repeat(np.arange(len(starts)), starts.lengths)
 
     def moved(column: Ragged) -> Ragged:
         gone = before[column.values + offsets[rows]] - before[offsets[rows]]
         return Ragged((column.values - gone).astype(np.int32), column.offsets)
 
-    names = ("input_ids", "word_ids", "bio", *_CHARACTERS)
-    thinned: dict[str, Any] = {
-        name: Ragged(column.values[kept], places) for name in names if (column := getattr(examples, name)) is not None
-    }
-    return replace(
-        examples,
-        span_starts=moved(examples.span_starts),
-        span_ends=moved(examples.span_ends),
-        **thinned,
-    )
+    thinned = {name: Ragged(column.values[kept], places) for name, column in columns.items()}
+    return thinned, (moved(starts), moved(ends), labels)
 
 
 def _keys(rows: Sequence[Row], tokens: Ragged) -> npt.NDArray[np.uint64]:
     """Return the rows' keys, uint64 `[N]`: as given, or else digests of their ids."""
     if "key" in rows[0]:
         return np.array([int(row["key"]) & 0xFFFF_FFFF_FFFF_FFFF for row in rows], np.uint64)
-    digests = [hashlib.blake2b(tokens[i].astype("<i4").tobytes(), digest_size=8).digest() for i in range(len(rows))]
+    ids, bounds = tokens.values.astype("<i4").tobytes(), (4 * tokens.offsets).tolist()
+    digests = [hashlib.blake2b(ids[start:stop], digest_size=8).digest() for start, stop in pairwise(bounds)]
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)

@@ -150,6 +150,11 @@ class ShardSampler(Sampler[Rows]):
         return start.steps + self._steps(start)
 
     def __iter__(self) -> Iterator[Rows]:
+        epoch = self.epoch
+        return (Rows.of(rows, epoch=epoch, step=step) for rows, step in self.arrays())
+
+    def arrays(self) -> Iterator[tuple[Array, int]]:
+        """Iterate, and give each batch's rows as an array with its step: a list costs as much as reading the rows."""
         if self._due is None:
             self._now, self.given = Start(), 0
         return self._batches(self.epoch)
@@ -205,7 +210,7 @@ class ShardSampler(Sampler[Rows]):
         left = max(self._count(start) - start.batch, 0)
         return left // self.world if self.drop_last else -(-left // self.world)
 
-    def _batches(self, epoch: int) -> Iterator[Rows]:
+    def _batches(self, epoch: int) -> Iterator[tuple[Array, int]]:
         self._now, self._due, self.given = self._due or Start(), None, 0  # only now: DataLoader may throw one away
         start = self._now
         first_step = epoch * self._steps(Start()) + start.steps
@@ -216,11 +221,12 @@ class ShardSampler(Sampler[Rows]):
             numbers = range(first, min(first + self.world, count))
             if len(numbers) == self.world:
                 numbers = numbers[self.rank : self.rank + 1]
-            rows = np.concatenate([window(n // BATCHES_AT_ONCE)[n % BATCHES_AT_ONCE] for n in numbers])
+            parts = [window(n // BATCHES_AT_ONCE)[n % BATCHES_AT_ONCE] for n in numbers]
+            rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
             if first + self.world > count:
                 rows = np.array_split(np.resize(rows, max(len(rows), self.world)), self.world)[self.rank]
             self.given = given + 1
-            yield Rows.of(rows, epoch=epoch, step=first_step + given)
+            yield rows, first_step + given
 
     def _window(self, place: int, number: int, epoch: int) -> list[Array]:
         """Return the batches of one window, as rows."""

@@ -2,11 +2,11 @@
 
 An n-gram can only be frequent if the two (n - 1)-grams in it are, so each length counts pairs of neighbours in the
 stream of the one before, infrequent ones left out. This holds across the ends of sentences too, as an occurrence of an
-n-gram always holds one of each part. Pairs are counted in a hash table; a full one is sorted and put on disk, and in
-the end all of them are merged by ranges of keys.
+n-gram always holds one of each part. A first pass sieves most infrequent pairs out. The others are counted in a hash
+table; a full one is sorted and put on disk, and in the end all of them are merged by ranges of keys.
 
-The memory: that of the table, about 100 bytes for each n-gram that is frequent, and as many pages of the streams on
-disk as the system can spare; these are 4 bytes for each word of the corpus and length.
+The memory: that of sieve and table, about 100 bytes for each n-gram that is frequent, and as many pages of the streams
+on disk as the system can spare; these are 4 bytes for each word of the corpus and length.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from mslm_data.kernels import ngrams as kernels
 from mslm_data.ragged import Array
-from mslm_data.vocab.stream import Scratch, WordStream
+from mslm_data.vocab.stream import IN_MEMORY, Scratch, WordStream
 
 MEMORY = 1 << 30
 """Bytes that counting may use."""
-_FIRST_PLACES = 1 << 12
-_PLACES_AT_ONCE = 1 << 20
+_PLACES_AT_ONCE = IN_MEMORY // 4
+"""So that a stream that stays in memory is one block."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,8 @@ def count_ngrams(
     words, none = stream.words, np.empty(0, np.int32)
     floors = [min(least[n:]) for n in range(len(least))]
     frequent = words.counts >= floors[0]
-    grams = [Grams(_lasting(stream.numbers, frequent if kept is None else frequent & kept), words.counts, none, none)]
+    names = np.where(frequent if kept is None else frequent & kept, np.arange(len(words)), -1).astype(np.int32)
+    grams = [Grams(_renamed(stream.numbers, names), words.counts, none, none)]
     for floor in floors:
         pairs = count_pairs(grams[-1].stream, floor, memory)
         left, right = pairs.keys >> np.uint64(32), pairs.keys & np.uint64(0xFFFFFFFF)
@@ -99,12 +100,18 @@ def count_pairs(stream: Array, least: int, memory: int = MEMORY) -> Pairs:
     Args:
         stream: int32 `[P]`, -1 for none.
         least: Occurrences that a pair has at least.
-        memory: Bytes of the table and of what sorting it takes.
+        memory: Bytes of the sieve, of the table and of what sorting it takes.
     """
-    table = PairTable(most=1 << max((memory // 64).bit_length() - 1, 4))
-    numbers = Scratch(np.int32)
-    for block in _blocks(stream):
-        numbers.append(table.count(block))
+    sieve = np.zeros(_power(min(len(stream), memory // 8)), np.uint8)
+    enough, room = min(least, 255), _room(stream)  # what a byte of the sieve can count up to
+    only = [*_live(stream, room)] if len(stream) <= _PLACES_AT_ONCE else None
+    for block, places, _ in only or _live(stream, room):
+        kernels.fill_sieve(block, places, enough, sieve)
+    table = PairTable(int(np.count_nonzero(sieve == enough)), most=_power(memory // 64))
+    numbers = Scratch(np.int32, in_memory=IN_MEMORY)
+    for block, places, size in only or _live(stream, room):
+        kept = kernels.keep_frequent(block, enough, sieve, places)
+        numbers.append(table.count(block, places[:kept], size))
     if not table.runs:
         return table.frequent(numbers.array(), least)
     keys, counts = merge_runs([*table.runs, table.drain()], least, table.most)
@@ -119,26 +126,26 @@ class PairTable:
         runs: uint64 `[K, 2]` each: keys, rising, and counts.
     """
 
-    def __init__(self, most: int) -> None:
-        """Begin with no pair."""
+    def __init__(self, expected: int, *, most: int) -> None:
+        """Begin with no pair, and room for as many as are expected, about."""
         self.most = most
         self.runs: list[Array] = []
         self._known = 0
-        self._table = np.zeros((min(_FIRST_PLACES, most), 2), np.uint64)
+        self._make(min(1 << max((3 * expected).bit_length(), 4), most))
         self._counts = np.zeros(len(self._table) // 2, np.int64)
 
-    def count(self, block: Array) -> npt.NDArray[np.int32]:
-        """Count the neighbours in `block`, int32 `[P + 1]`.
+    def count(self, block: Array, places: Array, size: int) -> npt.NDArray[np.int32]:
+        """Count the pairs that begin at some of the first `size` places of a block.
 
         Returns:
-            int32 `[P]`: the pair at each place, -1 for none; of use for `frequent` alone.
+            int32 `[size]`: the pair at each place, -1 for none; of use for `frequent` alone.
         """
-        out = np.empty(len(block) - 1, np.int32)
+        out = np.full(size, -1, np.int32)
         state = np.array([0, self._known])
         while True:
-            kernels.count_pairs(block, self._table, self._counts, state, out)
+            kernels.count_pairs(block, places, self._table, self._numbers, self._counts, state, out)
             self._known = int(state[1])
-            if state[0] == len(out):
+            if state[0] == len(places):
                 return out
             if len(self._table) < self.most:
                 self._grow()
@@ -154,7 +161,7 @@ class PairTable:
         order = np.argsort(keys)
         pairs = np.stack([keys[order], self._counts[order].astype(np.uint64)], axis=1)
         self._known = 0
-        self._table[:] = 0
+        self._numbers[:] = -1
         self._counts[:] = 0
         return pairs
 
@@ -162,7 +169,7 @@ class PairTable:
         """Return the pairs that occur often enough, if there are no runs.
 
         Args:
-            stream: int32 `[P]`, what `count` returned of all blocks; changed and kept.
+            stream: int32 `[P]`, what `count` returned of all blocks; changed and kept where it can be.
             least: Occurrences at least.
         """
         keys = self._keys()
@@ -170,21 +177,22 @@ class PairTable:
         kept = kept[np.argsort(keys[kept])]
         names = np.full(len(keys), -1, np.int32)
         names[kept] = np.arange(len(kept))
-        kernels.rename(names, stream)
-        return Pairs(keys[kept], self._counts[kept], stream)
+        return Pairs(keys[kept], self._counts[kept], _renamed(stream, names, into=stream))
 
     def _keys(self) -> npt.NDArray[np.uint64]:
         """Return the keys in order of their numbers."""
-        entries = self._table[self._table[:, 1] > 0]
-        keys = np.empty(len(entries), np.uint64)
-        keys[entries[:, 1].astype(np.int64) - 1] = entries[:, 0]
+        keys = np.empty(self._known, np.uint64)
+        kernels.list_keys(self._table, self._numbers, keys)
         return keys
 
+    def _make(self, places: int) -> None:
+        self._table, self._numbers = np.empty(places, np.uint64), np.full(places, -1, np.int32)
+
     def _grow(self) -> None:
-        entries = self._table[self._table[:, 1] > 0]
-        self._table = np.zeros((min(4 * len(self._table), self.most), 2), np.uint64)
+        keys = self._keys()
+        self._make(min(4 * len(self._table), self.most))
         self._counts = np.pad(self._counts, (0, len(self._table) // 2 - len(self._counts)))
-        kernels.place_pairs(entries[:, 0], entries[:, 1], self._table)
+        kernels.place_pairs(keys, self._table, self._numbers)
 
 
 def merge_runs(runs: Sequence[Array], least: int, most: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
@@ -217,31 +225,46 @@ def merge_runs(runs: Sequence[Array], least: int, most: int) -> tuple[npt.NDArra
     return whole[:, 0].copy(), whole[:, 1].astype(np.int64)
 
 
-def _found(stream: Array, keys: Array) -> npt.NDArray[np.int32]:
+def _found(stream: Array, pairs: Array) -> npt.NDArray[np.int32]:
     """Return the stream of pairs, each named by its place among these keys."""
-    table = np.zeros((1 << (2 * len(keys)).bit_length(), 2), np.uint64)
-    kernels.place_pairs(keys, np.arange(1, len(keys) + 1, dtype=np.uint64), table)
-    out = Scratch(np.int32)
-    for block in _blocks(stream):
-        numbers = np.empty(len(block) - 1, np.int32)
-        kernels.find_pairs(block, table, numbers)
-        out.append(numbers)
+    size = 1 << (2 * len(pairs)).bit_length()
+    keys, numbers = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+    kernels.place_pairs(pairs, keys, numbers)
+    out, room = Scratch(np.int32, in_memory=IN_MEMORY), _room(stream)
+    for block, places, size in _live(stream, room):
+        found = np.full(size, -1, np.int32)
+        kernels.find_pairs(block, places, keys, numbers, found)
+        out.append(found)
     return out.array()
 
 
-def _lasting(numbers: Array, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Return a stream of words without those that are not kept."""
-    names = np.where(kept, np.arange(len(kept), dtype=np.int32), np.int32(-1))
-    out = Scratch(np.int32)
-    for start in range(0, len(numbers), _PLACES_AT_ONCE):
-        block = numbers[start : start + _PLACES_AT_ONCE].copy()
-        kernels.rename(names, block)
-        out.append(block)
-    return out.array()
-
-
-def _blocks(stream: Array) -> Iterator[Array]:
-    """Give blocks of a stream with the item after each, -1 at the end."""
+def _renamed(stream: Array, names: npt.NDArray[np.int32], *, into: Array | None = None) -> npt.NDArray[np.int32]:
+    """Return a stream with other numbers, -1 for none; in memory of its own, or else `into` if that can be written."""
+    names = np.append(names, np.int32(-1))
+    if into is not None and into.flags.writeable:
+        kernels.rename(names, stream, into)
+        return into
+    out = Scratch(np.int32, in_memory=IN_MEMORY)
     for start in range(0, len(stream), _PLACES_AT_ONCE):
-        stop = start + _PLACES_AT_ONCE
-        yield stream[start : stop + 1] if stop < len(stream) else np.append(stream[start:], np.int32(-1))
+        block = stream[start : start + _PLACES_AT_ONCE]
+        renamed = np.empty_like(block)
+        kernels.rename(names, block, renamed)
+        out.append(renamed)
+    return out.array()
+
+
+def _room(stream: Array) -> npt.NDArray[np.int32]:
+    """Return room for the places of a block."""
+    return np.empty(min(len(stream), _PLACES_AT_ONCE), np.int32)
+
+
+def _live(stream: Array, places: Array) -> Iterator[tuple[Array, Array, int]]:
+    """Give blocks of a stream with the item after each, the places where pairs begin, and the number of all places."""
+    for start in range(0, len(stream), _PLACES_AT_ONCE):
+        block = stream[start : start + _PLACES_AT_ONCE + 1]  # the last has no item after it: no pair begins at its end
+        yield block, places[: kernels.find_live(block, places)], min(len(block), _PLACES_AT_ONCE)
+
+
+def _power(number: int) -> int:
+    """Return the greatest power of 2 that is not greater, 16 at least."""
+    return 1 << max(number.bit_length() - 1, 4)

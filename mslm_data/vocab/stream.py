@@ -1,6 +1,7 @@
-"""The words of rows as one long stream of numbers on disk, which is what n-grams are counted in.
+"""The words of rows as one long stream of numbers, which is what n-grams are counted in.
 
-It lies in files without a name, below `$TMPDIR`: nothing of it is left behind, even by a process that is killed.
+A large one is on disk, in files without a name below `$TMPDIR`: nothing of it is left behind, even by a process that is
+killed.
 """
 
 from __future__ import annotations
@@ -9,40 +10,53 @@ import mmap
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.examples import Examples
 from mslm_data.kernels import ngrams as kernels
-from mslm_data.ragged import Array
+from mslm_data.kernels.gather import gather
+from mslm_data.ragged import Array, Ragged
 from mslm_data.vocab.words import WordNumbers, Words
 
 LONGEST = 5
 """Words of the longest n-gram that is counted."""
+IN_MEMORY = 1 << 24
+"""Bytes of a stream that is not put on disk: one write and one page fault for each page are a third of the time."""
 
 
 class Scratch:
-    """An array that grows on disk and is then mapped into memory."""
+    """An array that grows on disk and is then mapped into memory; a small one can stay in memory."""
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        """Begin with no item."""
-        self._dtype = np.dtype(dtype)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the mapping outlives it
-        self._size = 0
+    def __init__(self, dtype: npt.DTypeLike, *, in_memory: int = 0) -> None:
+        """Begin with no item, and stay in memory up to so many bytes."""
+        self._dtype, self._in_memory = np.dtype(dtype), in_memory
+        self._parts: list[Array] = []
+        self._file: IO[bytes] | None = None
+        self._bytes = 0
 
     def append(self, items: Array) -> None:
-        """Add items."""
-        self._file.write(np.ascontiguousarray(items, self._dtype).data)
-        self._size += items.size
+        """Add items, which are not to be changed any more."""
+        items = np.ascontiguousarray(items, self._dtype).reshape(-1)
+        self._bytes += items.nbytes
+        if self._file is None and self._bytes <= self._in_memory:
+            self._parts.append(items)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the mapping outlives it
+        for part in (*self._parts, items):
+            self._file.write(part.data)
+        self._parts.clear()
 
     def array(self) -> Array:
-        """Return all items, flat; none can be added any more, but they can be written."""
-        if self._size == 0:
-            return np.empty(0, self._dtype)
+        """Return all items, flat, read-only if on disk; none can be added any more."""
+        if self._file is None:
+            return self._parts[0] if len(self._parts) == 1 else np.concatenate([np.empty(0, self._dtype), *self._parts])
         with self._file as file:
             file.flush()
-            return np.frombuffer(mmap.mmap(file.fileno(), 0), self._dtype)
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), self._dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,18 +85,17 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
         chunks: Rows in order, such as those of `Split.chunks()`.
         across: Whether rows follow each other as if they were one sentence.
     """
-    types, numbers, mentions = WordNumbers(), Scratch(np.int32), Scratch(np.uint8)
+    types = WordNumbers()
+    numbers, mentions = Scratch(np.int32, in_memory=IN_MEMORY), Scratch(np.uint8, in_memory=IN_MEMORY)
     in_mention = np.zeros(0, np.bool_)
     positions = np.zeros(LONGEST + 1, np.int64)
     for examples in chunks:
         rows = types.number(examples)
-        marks = _marks(examples, len(rows.values))
-        touched = np.bincount(rows.values[marks > 0], minlength=len(in_mention)) > 0
-        touched[: len(in_mention)] |= in_mention
-        in_mention = touched
-        ends = np.empty(0, np.int64) if across else rows.offsets[1:]
-        numbers.append(np.insert(rows.values, ends, -1))
-        mentions.append(np.insert(marks, ends, 0))
+        marks = _marks(examples, rows.offsets)
+        in_mention = np.pad(in_mention, (0, max(int(rows.values.max(initial=-1)) + 1 - len(in_mention), 0)))
+        in_mention[rows.values[marks > 0]] = True
+        numbers.append(rows.values if across else _set_apart(rows, -1))
+        mentions.append(marks if across else _set_apart(Ragged(marks, rows.offsets), 0))
         for n in range(1, LONGEST + 1):
             positions[n] += np.maximum(rows.lengths - n + 1, 0).sum()
     words = types.words()
@@ -92,8 +105,16 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
     return WordStream(words, numbers.array(), mentions.array(), in_mention, (0, *positions[1:].tolist()))
 
 
-def _marks(examples: Examples, size: int) -> npt.NDArray[np.uint8]:
-    marks = np.empty(size, np.uint8)
+def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
+    marks = np.zeros(of_words[-1], np.uint8)
     ids, words, starts, ends = examples.input_ids, examples.word_ids, examples.span_starts, examples.span_ends
-    kernels.mark_mentions(ids.offsets, words.values, starts.offsets, starts.values, ends.values, marks)
+    kernels.mark_mentions(ids.offsets, words.values, of_words, starts.offsets, starts.values, ends.values, marks)
     return marks
+
+
+def _set_apart(rows: Ragged, mark: int) -> Array:
+    """Return all rows, flat, each with a mark after it."""
+    out = np.full(len(rows.values) + len(rows), mark, rows.values.dtype)
+    numbers = np.arange(len(rows))
+    gather(numbers, rows.offsets, rows.values, rows.offsets[:-1] + numbers, out)
+    return out

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,62 +40,109 @@ def test_find_words__a_number_again_after_a_special_token_is_another_word() -> N
     assert bounds[:3].tolist() == [[0, 1], [2, 3], [3, 5]]
 
 
-@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=20))
-def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words) -> None:
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=20), st.integers(0, 4))
+def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, vocabulary) -> None:
     rows = Ragged.of(words, np.int32)
     bounds = np.stack([rows.offsets[:-1], rows.offsets[1:]], axis=1)
-    table = np.full(32, -1, np.int32)
+    alone, table = np.full(vocabulary, -1, np.int32), np.full(32, -1, np.int32)
     offsets, values = np.zeros(len(words) + 1, np.int64), np.zeros(len(rows.values), np.int32)
-    size, out = np.zeros(1, np.int64), np.empty(len(words), np.int32)
-    first = list(dict.fromkeys(map(tuple, words)))
+    times, size, out = np.zeros(len(words), np.int64), np.zeros(1, np.int64), np.empty(len(words), np.int32)
+    expected = Counter(map(tuple, words))
     rows.values.flags.writeable = False
 
-    counts.number_words(rows.values, bounds, table, offsets, values, size, out)
+    counts.number_words(rows.values, bounds, alone, table, offsets, values, times, size, out)
 
+    first = list(expected)
     assert out.tolist() == [first.index(tuple(word)) for word in words]
+    assert times[: len(first)].tolist() == list(expected.values())
+    assert alone.tolist() == [first.index((token,)) if (token,) in first else -1 for token in range(vocabulary)]
     again = np.full(32, -1, np.int32)
-    counts.place_words(offsets[: size[0] + 1], values, again)
+    counts.place_words(offsets[: size[0] + 1], values, alone, again)
     assert again.tolist() == table.tolist()
+
+
+def pairs_of(stream) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in pairwise(stream) if a >= 0 and b >= 0]
+
+
+def live(stream):
+    places = np.empty(len(stream), np.int32)
+    return places[: ngrams.find_live(stream, places)]
+
+
+@given(streams)
+def test_find_live__is_where_both_are(stream) -> None:
+    assert live(stream).tolist() == [p for p, (a, b) in enumerate(pairwise(stream)) if a >= 0 and b >= 0]
+
+
+@given(streams, st.integers(1, 4), st.integers(0, 6))
+def test_keep_frequent__loses_no_pair_that_is(stream, least, bits) -> None:
+    sieve, places = np.zeros(1 << bits, np.uint8), live(stream)
+    ngrams.fill_sieve(stream, places, least, sieve)
+    kept = places.copy()
+
+    kept = kept[: ngrams.keep_frequent(stream, least, sieve, kept)].tolist()
+
+    frequent = {pair for pair, count in Counter(pairs_of(stream)).items() if count >= least}
+    assert {p for p in places.tolist() if (stream[p], stream[p + 1]) in frequent} <= set(kept) <= set(places.tolist())
+    assert kept == sorted(kept)
+    assert sieve.max() <= least
+
+
+@pytest.mark.parametrize(("least", "kept"), [(3, [0, 1, 2]), (4, [])])
+def test_keep_frequent__leaves_out_what_is_rare(least, kept) -> None:
+    stream, sieve = np.zeros(4, np.int32), np.zeros(4, np.uint8)
+    places = live(stream)
+    ngrams.fill_sieve(stream, places, least, sieve)
+
+    assert places[: ngrams.keep_frequent(stream, least, sieve, places)].tolist() == kept
 
 
 @given(streams)
 def test_count_pairs__counts_and_numbers_in_order(stream) -> None:
-    pairs = [(int(a), int(b)) for a, b in pairwise(stream) if a >= 0 and b >= 0]
-    table, tally = np.zeros((64, 2), np.uint64), np.zeros(32, np.int64)
-    state, out = np.zeros(2, np.int64), np.empty(len(stream) - 1, np.int32)
+    pairs, places = pairs_of(stream), live(stream)
+    keys, numbers, tally = np.empty(64, np.uint64), np.full(64, -1, np.int32), np.zeros(32, np.int64)
+    state, out = np.zeros(2, np.int64), np.full(len(stream) - 1, -1, np.int32)
     expected = Counter(pairs)
     stream.flags.writeable = False
 
-    ngrams.count_pairs(stream, table, tally, state, out)
+    ngrams.count_pairs(stream, places, keys, numbers, tally, state, out)
 
-    assert state.tolist() == [len(out), len(expected)]
+    assert state.tolist() == [len(places), len(expected)]
     assert tally[: len(expected)].tolist() == list(expected.values())
     assert [list(expected)[number] for number in out if number >= 0] == pairs
-    found = np.empty_like(out)
-    ngrams.find_pairs(stream, table, found)
+    found, listed = np.full_like(out, -1), np.empty(len(expected), np.uint64)
+    ngrams.find_pairs(stream, places, keys, numbers, found)
     assert found.tolist() == out.tolist()
+    ngrams.list_keys(keys, numbers, listed)
+    assert listed.tolist() == [left << 32 | right for left, right in expected]
 
 
 def test_count_pairs__stops_at_a_half_full_table_and_goes_on() -> None:
     stream = np.arange(10, dtype=np.int32)
+    places = live(stream)
     state, out = np.zeros(2, np.int64), np.full(9, -5, np.int32)
 
-    ngrams.count_pairs(stream, np.zeros((8, 2), np.uint64), np.zeros(4, np.int64), state, out)
+    def count(size):
+        table = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+        ngrams.count_pairs(stream, places, *table, np.zeros(size // 2, np.int64), state, out)
+
+    count(8)
 
     assert state.tolist() == [4, 4]
     assert out.tolist() == [0, 1, 2, 3, -5, -5, -5, -5, -5]
     state[1] = 0
-    ngrams.count_pairs(stream, np.zeros((16, 2), np.uint64), np.zeros(8, np.int64), state, out)
+    count(16)
     assert state.tolist() == [9, 5]
     assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4]
 
 
 def test_find_pairs__what_the_table_has_not_is_none() -> None:
-    table = np.zeros((4, 2), np.uint64)
-    ngrams.place_pairs(np.array([1 << 32 | 2], np.uint64), np.array([1], np.uint64), table)
-    out = np.empty(4, np.int32)
+    keys, numbers = np.empty(4, np.uint64), np.full(4, -1, np.int32)
+    ngrams.place_pairs(np.array([1 << 32 | 2], np.uint64), keys, numbers)
+    stream, out = np.array([1, 2, 1, 2, 3], np.int32), np.full(4, -5, np.int32)
 
-    ngrams.find_pairs(np.array([1, 2, 1, 2, 3], np.int32), table, out)
+    ngrams.find_pairs(stream, live(stream), keys, numbers, out)
 
     assert out.tolist() == [0, -1, 0, -1]
 
@@ -102,7 +150,7 @@ def test_find_pairs__what_the_table_has_not_is_none() -> None:
 def test_rename__leaves_none_alone() -> None:
     stream = np.array([0, -1, 1, 2], np.int32)
 
-    ngrams.rename(np.array([5, -1, 0], np.int32), stream)
+    ngrams.rename(np.array([5, -1, 0, -1], np.int32), stream, stream)
 
     assert stream.tolist() == [5, -1, -1, 0]
 
@@ -110,11 +158,10 @@ def test_rename__leaves_none_alone() -> None:
 def test_mark_mentions__a_word_of_which_a_mention_is_a_part_counts_whole() -> None:
     # words [0 0] [1] [2 2 2] [3], mentions [1, 3) and [3, 4) and [5, 7) of tokens after one special token
     words = np.array([-1, 0, 0, 1, 2, 2, 2, 3, -1], np.int32)
-    out = np.empty(4, np.uint8)
+    out = np.zeros(4, np.uint8)
+    starts, ends = np.array([2, 4, 6], np.int32), np.array([4, 5, 8], np.int32)
 
-    ngrams.mark_mentions(
-        np.array([0, 9]), words, np.array([0, 3]), np.array([2, 4, 6], np.int32), np.array([4, 5, 8], np.int32), out
-    )
+    ngrams.mark_mentions(np.array([0, 9]), words, np.array([0, 4]), np.array([0, 3]), starts, ends, out)
 
     assert out.tolist() == [1, 2, 1, 1]  # the third mention's first word is the second one's
 

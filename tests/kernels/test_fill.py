@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import config
 
-from mslm_data.kernels.fill import CUT, OVER, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted, grow, lower, pick
+from mslm_data.kernels.fill import (
+    CUT,
+    GROUP,
+    OVER,
+    SKIP,
+    STOP,
+    drop,
+    fill_ranked,
+    fill_uniform,
+    fill_weighted,
+    pick,
+    weigh,
+)
 from mslm_data.ragged import Ragged
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import draws
@@ -46,6 +58,10 @@ def expect(rows, offsets, quota, taken, slow):
         assert (taken[offsets[i] : offsets[i + 1]].tolist(), quota[i]) == (expected, left)
 
 
+def weights_in(pool, weights):
+    return [weight if open_ else 0.0 for open_, weight in zip(pool, weights, strict=True)]
+
+
 @given(rows_of(st.just(1.0)))
 def test_fill_uniform__equals_twin(made):
     rows, overrun = made
@@ -60,10 +76,16 @@ def test_fill_uniform__equals_twin(made):
 @given(rows_of(WEIGHTS))
 def test_fill_weighted__equals_twin(made):
     rows, overrun = made
-    offsets, weights, lengths, _, quota, streams, taken = arrays_of(rows)
-    fill_weighted(offsets, weights, lengths, quota, OVERRUNS[overrun], streams, taken)
+    offsets, weights, lengths, pool, quota, streams, taken = arrays_of(rows)
+    fill_weighted(offsets, pool, weights, lengths, quota, OVERRUNS[overrun], streams, taken)
 
-    expect(rows, offsets, quota, taken, lambda stream, own, sizes, _, n: twin.weighted(stream, own, sizes, n, overrun))
+    expect(
+        rows,
+        offsets,
+        quota,
+        taken,
+        lambda stream, own, sizes, open_, n: twin.weighted(stream, weights_in(open_, own), sizes, n, overrun),
+    )
 
 
 @given(rows_of(st.one_of(st.sampled_from([0.0, -1.0, 0.5]), st.floats(-9, 9))))
@@ -87,27 +109,28 @@ def test_fill_ranked__a_unit_that_is_longer_than_what_is_left(overrun, taken, le
     assert (out.tolist(), quota.tolist()) == (taken, [left])
 
 
-@given(st.lists(WEIGHTS, max_size=40), st.data())
+@given(st.lists(WEIGHTS, max_size=3 * GROUP + 2), st.data())
 def test_pick__is_where_the_running_sum_passes(weights, data):
-    parts, tree = np.zeros(len(weights) + 1, np.int64), np.zeros(len(weights) + 1, np.int64)
-    total = grow(np.array(weights, np.float64), parts, tree)
-    gone = data.draw(st.sets(st.integers(0, len(weights) - 1)) if weights else st.just(set()))
+    size = len(weights)
+    parts, sums = np.zeros(size, np.int64), np.zeros(size // GROUP + 1, np.int64)
+    total = weigh(np.ones(size, np.uint8), np.array(weights, np.float64), parts, sums)
+    gone = data.draw(st.sets(st.integers(0, size - 1)) if weights else st.just(set()))
     for u in sorted(gone) if total else ():
-        lower(tree, len(weights), u + 1, parts[u + 1])
-        total, parts[u + 1] = total - parts[u + 1], 0
+        total -= drop(parts, sums, u)
     drawn = data.draw(st.integers(0, max(total - 1, 0)))
 
-    assert total == (parts[1:].sum() if max(weights, default=0) > 0 else 0)
+    assert total == (parts.sum() if max(weights, default=0) > 0 else 0)
     if total:
-        assert pick(tree, len(weights), drawn) == np.searchsorted(np.cumsum(parts[1:]), drawn, side="right")
+        assert pick(parts, sums, drawn) == np.searchsorted(np.cumsum(parts), drawn, side="right")
 
 
 def taken_of_equal_rows(weights, k, rows, first=0):
     """Return which units the kernel takes in each of many rows of the same weights, bool `[rows, units]`."""
     size, streams = len(weights), np.array([draws.mix(first + key) for key in range(rows)], np.uint64)
     out, ones = np.zeros(rows * size, np.int64), np.ones(rows * size, np.int64)
-    offsets = np.arange(rows + 1, dtype=np.int64) * size
-    fill_weighted(offsets, np.tile(np.array(weights, np.float64), rows), ones, np.full(rows, k), SKIP, streams, out)
+    offsets, pool = np.arange(rows + 1, dtype=np.int64) * size, np.ones(rows * size, np.uint8)
+    own = np.tile(np.array(weights, np.float64), rows)
+    fill_weighted(offsets, pool, own, ones, np.full(rows, k), SKIP, streams, out)
     return out.reshape(rows, size) > 0
 
 
@@ -164,6 +187,7 @@ def test_fill_weighted__equal_weights_are_uniform():
 def test_fill_weighted__fewer_than_are_due():
     """All that weigh something are taken, however little, and the rest of the budget is left."""
     weights, quota, taken = np.array([0.0, 1e-300, 1.0, -2.0]), np.array([3]), np.zeros(4, np.int64)
-    fill_weighted(np.array([0, 4]), weights, np.ones(4, np.int64), quota, SKIP, np.array([7], np.uint64), taken)
+    offsets, pool, ones = np.array([0, 4]), np.ones(4, np.uint8), np.ones(4, np.int64)
+    fill_weighted(offsets, pool, weights, ones, quota, SKIP, np.array([7], np.uint64), taken)
 
     assert (taken.tolist(), quota.tolist()) == ([0, 1, 1, 0], [1])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mslm_data.kernels.tokens import (
     count_at_least,
     count_words,
-    least_of_units,
+    find_open_units,
     open_pool,
     paint_units,
     reduce_units,
@@ -71,15 +71,15 @@ def test_reduce_units__equals_twin(examples, data, how):
 
 
 @given(random_examples(), st.data())
-def test_least_of_units__equals_twin(examples, data):
+def test_find_open_units__equals_twin(examples, data):
     starts, ends, offsets = examples.span_starts, examples.span_ends, examples.input_ids.offsets
     size = len(examples.input_ids.values)
-    values = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)), np.uint8)
-    out = np.empty(len(starts.values), np.uint8)
-    least_of_units(offsets, starts.offsets, starts.values, ends.values, values, out)
+    pool = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)), np.uint8)
+    out = np.full(len(starts.values), 9, np.uint8)
+    find_open_units(offsets, starts.offsets, starts.values, ends.values, pool, out)
 
     expected = [
-        min(values[offsets[i] + start : offsets[i] + end].tolist())
+        int(all(pool[offsets[i] + start : offsets[i] + end]))
         for i, row in enumerate(rows_of(examples))
         for start, end, _ in row.mentions
     ]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.trie import EMPTY, add_entries, exact_entries, match_entries
+from mslm_data.kernels.trie import EMPTY, add_entries, exact_values, match_entries
 from mslm_data.ragged import Ragged
 from tests.generate import Row
 from tests.reference import grams as twins
@@ -30,8 +30,8 @@ def trie_of(entries):
     """Return edges, endings and the two tables of what may begin."""
     tokens = Ragged.of(entries, np.int32)
     places = 1 << (2 * len(tokens.values) + 1).bit_length()
-    edges, ending = np.full(places, EMPTY, np.uint64), np.full(places, -1, np.int32)
     begins, seconds = np.zeros(5, np.uint8), np.zeros(1, np.uint64)
+    edges, ending = np.full(places, EMPTY, np.uint64), np.full(len(begins) + places, -1, np.int32)
     add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
     return edges, ending, begins, seconds
 
@@ -60,15 +60,27 @@ def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(mad
     assert out[: of_rows[-1]].tolist() == whole[: min(capacity, of_rows[-1])].tolist()
 
 
-@given(ENTRIES, st.lists(st.lists(TOKENS, min_size=1, max_size=5), max_size=6))
-def test_exact_entries__equals_twin(entries, units):
+def look_up(units, entries):
+    """Return the entry of each unit, each unit being a row, by a table that has each entry's number for its value."""
     edges, ending, _, _ = trie_of(entries)
-    ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int32)
+    ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)
-    alone = np.array([entries.index((token,)) if (token,) in entries else -1 for token in range(4)], np.int32)
-    exact_entries(ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, ending, alone, out)
+    numbers = np.append(np.arange(len(entries)), -1)
+    exact_values(ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, ending, numbers, out)
+    return out.tolist()
 
-    assert out.tolist() == [entries.index(tuple(unit)) if tuple(unit) in entries else -1 for unit in units]
+
+@given(ENTRIES, st.lists(st.lists(TOKENS, min_size=1, max_size=5), max_size=6))
+def test_exact_values__equals_twin(entries, units):
+    numbers = look_up(units, entries)
+
+    assert numbers == [entries.index(tuple(unit)) if tuple(unit) in entries else -1 for unit in units]
+
+
+@pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])
+def test_exact_values__tokens_that_no_tokenizer_has(token):
+    """Damaged shards may hold anything."""
+    assert look_up([[token], [1, token], [token, 1], [1, 2]], [(1,), (1, 2), (3,)]) == [-1, -1, -1, 1]
 
 
 @pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])

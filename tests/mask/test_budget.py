@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.mask.budget import ceil_exact, floor_float, quotas
+from mslm_data.mask.budget import budgets, ceil_exact, floor_float, quotas
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.rate import check_share
 
@@ -39,6 +39,15 @@ def test_quotas__exact(rate, sizes):
     counts = quotas(float(rate), np.array(sizes, np.int64), "up", draws)
 
     assert counts.tolist() == [math.ceil(Fraction(rate) * n) for n in sizes]
+
+
+@given(st.sampled_from([0.0, 0.07, 0.5, 1.0]), st.integers(0, 70), st.integers(0, 3), st.sampled_from([None, 0, 2]))
+def test_budgets__are_the_quotas_within_limits(rate, largest, least, most):
+    table = budgets(rate, largest, "up", least, most).tolist()
+
+    assert len(table) > largest
+    counts = [ceil_exact(rate, n) if most is None else min(ceil_exact(rate, n), most) for n in range(len(table))]
+    assert table == [max(count, least) if n else 0 for n, count in enumerate(counts)]
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.01, float("nan")])

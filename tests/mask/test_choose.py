@@ -54,6 +54,36 @@ def test_choose__equals_twin(examples, stages, seed, epoch):
         assert (got, owed) == (expected, sum(due))
 
 
+PLAIN = st.fixed_dictionaries(
+    {
+        "hide": st.sampled_from(["tokens", "words", "mentions"]),
+        "rate": RATES,
+        "rounding": st.sampled_from(["up", "down", "nearest"]),
+        "least": st.integers(0, 1),
+        "most": st.sampled_from([None, 0, 2]),
+        "unknown": st.booleans(),
+        "kind": st.sampled_from(["base", "entity"]),
+    }
+)
+"""Of these nearly all are chosen and written in one pass; of `STAGES` few are."""
+
+
+@given(random_examples(), st.lists(PLAIN, min_size=1, max_size=3), COUNTS)
+def test_choose__in_one_pass_equals_twin(examples, stages, seed):
+    kinds, draft = marked([Choose(**stage) for stage in stages], examples, seed)
+    apart, also = marked([Choose(**stage) for stage in stages], examples, seed, joined=True)
+
+    assert apart == kinds
+    assert also.owed.tolist() == draft.owed.tolist()
+    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
+        expected = [0] * len(row.ids)
+        due = [
+            twins.choose(row, expected, seed=seed, epoch=0, stage=number, **stage)
+            for number, stage in enumerate(stages)
+        ]
+        assert (got, owed) == (expected, sum(due))
+
+
 @given(random_examples(), STAGES, STAGES, COUNTS)
 def test_one_of__each_row_goes_one_way(examples, first, second, seed):
     ways = OneOf(chances=(0.5, 0.25), ways=((Choose(**first),), (Choose(**second), Choose(**first))))

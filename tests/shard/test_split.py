@@ -92,7 +92,9 @@ def test_examples__refuses_rows_that_are_not_there(train: Split, start: int, sto
 
 @pytest.mark.parametrize("row", [-1, 10**9])
 def test_take__refuses_rows_that_are_not_there(train: Split, row: int) -> None:
-    with pytest.raises(IndexError):
+    least, most = sorted([0, row])
+
+    with pytest.raises(IndexError, match=rf"^rows: expected some of {len(train)}, got {least} to {most}$"):
         train.take(np.array([0, row], np.int64))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from mslm_data.ragged import Ragged
 from mslm_data.vocab.words import WordNumbers, count_words, word_strings
 from tests import made
-from tests.generate import examples_of, fixed_examples, random_examples, row_of, rows_of
+from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.reference import ngrams as reference
 
 
@@ -44,6 +45,17 @@ def test_count_words__the_table_grows() -> None:
 
     assert len(words) > 4096
     assert {tuple(word): count for word, count in zip(words.tokens.tolist(), words.counts, strict=True)} == expected
+
+
+def test_count_words__a_tokenizer_that_grows() -> None:
+    """Tokens past its end, as damaged shards have them, are words like others, before and after it has them."""
+    rows = [row_of([1, 2, 1], fill=token) for token in (10, 30)]
+    chunks = [examples_of(rows, replace(IDS, size=size)) for size in (5, 20, 40)]
+
+    words = count_words(chunks)
+
+    assert words.tokens.tolist() == [[10], [10, 10], [30], [30, 30]]
+    assert words.counts.tolist() == [6, 3, 6, 3]
 
 
 def test_count_words__a_word_between_special_tokens_is_not_the_same_word_twice() -> None:

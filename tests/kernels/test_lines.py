@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.kernels.lines import NEWLINE, is_blank, scan_lines
+from tests.reference import lines as reference
+
+WORDS = ["a", "bc", "\u00e9", "\U0001f9ec", "\u2028", "\u00a0", "x y", "\x0b", "\x1f", ""]
+TAGS = ["O", "B-X", "I-X", " O", "O ", "\f", "", "NN"]
+some_lines = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(WORDS), st.sampled_from(["\t", " ", "  "]), st.sampled_from(TAGS)).map("".join),
+        st.tuples(st.sampled_from(WORDS), st.sampled_from(TAGS), st.sampled_from(TAGS)).map("\t".join),
+        st.text("a \t\r\v\u00e9", max_size=12),
+    ),
+    max_size=12,
+)
+
+
+def scanned(text: str, *, word: int, tag: int, room: int = 16) -> tuple[list[tuple[int, list[object]]], str, int]:
+    """Return what was found as the twin returns it, the text that was laid, and the number of distinct tags."""
+    data = np.frombuffer(text.encode() + b"\n", np.uint8)
+    size = int((data == NEWLINE).sum())
+    names, slots, laid = np.zeros((room, 2), np.int64), np.full(2 * room, -1), np.zeros(len(data), np.uint8)
+    words, sentences, sizes = np.zeros((size, 3), np.int64), np.zeros((size + 1, 2), np.int64), np.zeros(4, np.int64)
+
+    scan_lines(data, np.array([word, tag]), names, slots, laid, words, sentences, sizes)
+
+    num_words, num_sentences, num_bytes, num_tags = sizes.tolist()
+    out = laid[:num_bytes].tobytes().decode()
+    tags = [data[start:stop].tobytes().decode() for start, stop in names[:num_tags].tolist()]
+    assert len(set(tags)) == num_tags
+    pairs = [None if tag < 0 else (out[start:stop], tags[tag]) for start, stop, tag in words[:num_words].tolist()]
+    bounds = sentences[: num_sentences + 1].tolist()
+    found = [(line, pairs[a:b]) for (a, line), (b, _) in pairwise(bounds)]
+    return found, out, num_tags
+
+
+@given(some_lines, st.sampled_from([(0, 1), (0, 2), (1, 0), (2, 1)]))
+def test_scan_lines__equals_its_twin(lines: list[str], columns: tuple[int, int]) -> None:
+    text = "\n".join(lines)
+
+    found, laid, _ = scanned(text, word=columns[0], tag=columns[1])
+
+    expected = reference.sentences(text, word=columns[0], tag=columns[1])
+    assert found == expected
+    rows = [" ".join("" if pair is None else pair[0] for pair in pairs) for _, pairs in expected]
+    assert laid == "\n".join(rows) + " " * bool(rows)
+
+
+def test_scan_lines__has_no_room_for_more_tags_than_there_is() -> None:
+    text = "\n".join(f"w\tT{number}" for number in range(5))
+
+    full, _, met = scanned(text, word=0, tag=1, room=4)
+
+    assert met == 4
+    assert full[0][1] == [("w", "T0"), ("w", "T1"), ("w", "T2"), ("w", "T3"), None]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", " \n\t"])
+def test_scan_lines__finds_nothing_in_blank_lines(text: str) -> None:
+    assert scanned(text, word=0, tag=1) == ([], "", 0)
+
+
+def test_is_blank__is_what_may_stand_in_a_line_without_a_word() -> None:
+    assert {chr(byte) for byte in range(256) if byte != NEWLINE and is_blank(byte)} == set(reference.BLANKS)

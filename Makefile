@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-all fuzz clean
 
 demo: .venv/ready  ## Build the shipped samples and print what joint masking hides in one of them.
 	$(BIN)/mslm-data build --source blurb --sample --out out/demo
@@ -22,6 +22,14 @@ bench: .venv-bench/ready  ## Side by side with what a user would pick instead; w
 	-@$(MAKE) --no-print-directory .venv-peers/ready
 	.venv-bench/bin/python -m benchmarks
 
+bench-all: bench  ## And how cost grows, builds that are killed, and what masking does to NER: an hour or more.
+	.venv-bench/bin/python -m benchmarks.growth
+	.venv-bench/bin/python -m benchmarks.faults
+	.venv-bench/bin/python -m benchmarks.finetune
+
+fuzz: .venv-fuzz/ready  ## Every reader on damaged files, a minute each; what is found goes to out/fuzz.
+	.venv-fuzz/bin/python -m tests.fuzz
+
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
@@ -32,11 +40,16 @@ bench: .venv-bench/ready  ## Side by side with what a user would pick instead; w
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	touch $@
 
+.venv-fuzz/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+	touch $@
+
 # These want older packages than ours. Where they do not install, `make bench` leaves their rows out.
 .venv-peers/ready: constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt torch litdata mosaicml-streaming
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt torch litdata mosaicml-streaming webdataset
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-peers out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-fuzz .venv-peers out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mslm_data import plain_arrow
 from mslm_data.errors import VocabularyError
 from mslm_data.files import make_folder, write_whole
 from mslm_data.ragged import Ragged
@@ -82,12 +83,11 @@ def read_lexicon(path: Path) -> Lexicon:
     if not path.is_file():
         raise VocabularyError(f"{path}: expected a lexicon, found none; `mslm-data vocab` makes one")
     try:
-        with pa.ipc.open_file(path.read_bytes()) as reader:
-            about = json.loads((reader.schema.metadata or {}).get(b"mslm_data_lexicon", b"null"))
-            _check_format(path, about, reader.schema)
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        for batch in batches:
-            batch.validate(full=True)
+        with pa.BufferReader(path.read_bytes()) as file:
+            schema = plain_arrow.schema(file)
+            about = json.loads((schema.metadata or {}).get(b"mslm_data_lexicon", b"null"))
+            _check_format(path, about, schema)
+            batches = plain_arrow.batches(file)
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise VocabularyError(f"{path}: expected a lexicon ({type(error).__name__}); not one, or damaged") from None
     if len(batches) != 1:

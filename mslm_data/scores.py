@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mslm_data import plain_arrow
 from mslm_data.errors import VocabularyError
 from mslm_data.examples import Examples
 from mslm_data.files import make_folder, write_whole
@@ -113,7 +114,10 @@ def open_scores(folder: Path) -> ScoreColumn:
     paths = sorted(folder.glob("*/*.arrow"))
     if not paths:
         raise VocabularyError(f"{folder}: expected a score column, found none; `mslm-data vocab scores` makes one")
-    states = [path.stat() for path in paths]
+    try:
+        states = [path.stat() for path in paths]
+    except OSError as error:
+        raise VocabularyError(f"{folder}: expected scores that can be read, got {type(error).__name__}") from None
     return _opened(folder, tuple(paths), tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states))
 
 
@@ -166,12 +170,11 @@ def about_of(path: Path) -> dict[str, Any]:
 def _open(path: Path) -> tuple[dict[str, Any], Array, Array, Array]:
     """Map a file: what made it, its keys, and its scores as offsets and values."""
     try:
-        with pa.ipc.open_file(pa.memory_map(str(path))) as reader:
-            about = json.loads((reader.schema.metadata or {}).get(b"mslm_data_scores", b"null"))
-            _check_format(path, about, reader.schema)
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        for batch in batches:
-            batch.validate(full=True)  # offsets that lead out of the file would end the process
+        with pa.memory_map(str(path)) as file:
+            schema = plain_arrow.schema(file)
+            about = json.loads((schema.metadata or {}).get(b"mslm_data_scores", b"null"))
+            _check_format(path, about, schema)
+            batches = plain_arrow.batches(file)
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise VocabularyError(
             f"{path}: expected scores ({type(error).__name__}); not a file of them, or damaged"

@@ -234,7 +234,7 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
         **known,
     )
     if max(ids.special, default=0) >= size:
-        raise TokenizerError(f"tokenizer: expected special ids below {size}, as its tokens have, got {max(ids.special)}")
+        raise TokenizerError(f"tokenizer: expected special ids below {size}, as its tokens have, got {ids.special[-1]}")
     return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
 
 

@@ -170,7 +170,11 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: expected {NAME}, found none; the folder is no built one, or its build has not finished: "
             "the same build command goes on"
         )
-    return parse_manifest(path.read_bytes(), path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ShardError(f"{path}: expected a file that can be read, got {error.strerror}") from None
+    return parse_manifest(data, path)
 
 
 def parse_manifest(data: bytes, path: Path | str) -> Manifest:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mslm_data.columns import COLUMNS
+from mslm_data import plain_arrow
+from mslm_data.columns import COLUMNS, MAX_LABELS
 from mslm_data.errors import ShardError
 from mslm_data.examples import Examples, TokenIds
 from mslm_data.ragged import Array, Ragged
@@ -23,25 +24,26 @@ _LIKE = {"tokens": "input_ids", "spans": "span_starts"}
 class Shard:
     """One shard, opened when it is first asked for a row."""
 
-    def __init__(self, path: Path, record: ShardRecord, ids: TokenIds) -> None:
+    def __init__(self, path: Path, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS) -> None:
         """Remember where it is.
 
         Args:
-            path: The file.
+            path: The file, in the folder of its split.
             record: What the manifest says of it.
             ids: The tokenizer's special ids, for the examples.
+            labels: How many labels the manifest has; None believes the ids and labels of rows without a look.
         """
-        self.path, self.record, self._ids = path, record, ids
+        self.path, self.record, self._ids, self._labels = path, record, ids, labels
         self._batch: pa.RecordBatch | None = None
         self._lists: dict[str, tuple[Array, Array]] = {}
 
     def __len__(self) -> int:
         return self.record.rows
 
-    def __getstate__(self) -> tuple[Path, ShardRecord, TokenIds]:
-        return self.path, self.record, self._ids
+    def __getstate__(self) -> tuple[Path, ShardRecord, TokenIds, int | None]:
+        return self.path, self.record, self._ids, self._labels
 
-    def __setstate__(self, state: tuple[Path, ShardRecord, TokenIds]) -> None:
+    def __setstate__(self, state: tuple[Path, ShardRecord, TokenIds, int | None]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     @property
@@ -49,7 +51,8 @@ class Shard:
         """The whole shard as one record batch over the mapped file.
 
         Raises:
-            ShardError: Missing, of another size or number of rows than the manifest says, or no shard of ours.
+            ShardError: Missing, of another size or number of rows than the manifest says, or no shard of ours: with
+                numbers that would lead out of its rows, the vocabulary or the labels.
         """
         if self._batch is None:
             batch = self._open()
@@ -102,30 +105,37 @@ class Shard:
     def _open(self) -> pa.RecordBatch:
         try:
             size = self.path.stat().st_size
-        except OSError:
+            real, folder = self.path.resolve(), self.path.parent.parent.resolve()
+        except (OSError, RuntimeError):  # RuntimeError: links in a circle
             raise ShardError(f"{self.path}: expected a shard, found none; build the folder again") from None
+        if folder not in real.parents:
+            raise ShardError(
+                f"{self.path}: expected a file within the built folder, got a link that leads out of it; copy the "
+                f"folder with what its links point to (`cp -rL`) and open the copy"
+            )
         if size != self.record.bytes:
             raise ShardError(f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged")
         try:
-            with pa.ipc.open_stream(pa.memory_map(str(self.path))) as reader:
-                batches = list(reader)
-            for batch in batches:
-                batch.validate(full=True)  # lengths and offsets that lead out of the file would end the process
+            with pa.memory_map(str(self.path)) as file:
+                batches = plain_arrow.batches(file)
+            names = batches[0].schema.names if batches else []
             got = {field.name: field.type for field in batches[0].schema} if batches else {}
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise ShardError(f"{self.path}: expected an Arrow stream ({type(error).__name__}); damaged") from None
         rows = sum(batch.num_rows for batch in batches)
         if len(batches) != 1 or rows != self.record.rows:
             raise ShardError(
                 f"{self.path}: expected one batch of {self.record.rows} rows, got {len(batches)} of {rows}"
             )
+        if len(got) < len(names):
+            raise ShardError(f"{self.path}: expected columns of different names, got {len(names)} of {len(got)} names")
         for name, wanted in _TYPES.items():
             if (name in got or name in _REQUIRED) and got.get(name) != wanted:
                 raise ShardError(f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}")
         return batches[0]
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
-        """Map the columns of lists of numbers, and refuse offsets that would lead out of them or of each other."""
+        """Map the columns of lists of numbers, and refuse numbers that would lead out of them or of each other."""
         lists: dict[str, tuple[Array, Array]] = {}
         for column in COLUMNS:
             if column.name not in batch.schema.names:
@@ -143,8 +153,26 @@ class Shard:
                 raise ShardError(f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; damaged")
             lists[column.name] = offsets, values
         spans = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
-        begin, end = lists["span_starts"][0][[0, -1]]
-        starts, ends = lists["span_starts"][1][begin:end], lists["span_ends"][1][begin:end]
+        starts, ends = _used(*lists["span_starts"]), _used(*lists["span_ends"])
         if np.any((starts < 0) | (starts >= ends) | (ends > spans)):
             raise ShardError(f"{self.path}: expected mentions within their rows; the file is damaged")
+        if self._labels is not None:
+            self._refuse_strange(lists, self._labels)
         return lists
+
+    def _refuse_strange(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
+        """Refuse numbers that the vocabulary or the labels do not have; `verify` says in which row."""
+        for name, most in (("input_ids", self._ids.size - 1), ("bio", 2 * labels), ("span_labels", labels - 1)):
+            values = _used(*lists[name])
+            unsigned = values.view(f"u{values.dtype.itemsize}")  # so that what is negative is large
+            if len(values) and unsigned.max() > most:
+                raise ShardError(
+                    f"{self.path}: {name}: expected numbers from 0 to {most}, got others; the file is damaged"
+                )
+        if _used(*lists["word_ids"]).min(initial=0) < -1:
+            raise ShardError(f"{self.path}: word_ids: expected numbers from -1, got others; the file is damaged")
+
+
+def _used(offsets: Array, values: Array) -> Array:
+    """Return the values that are in a row; a file may have others before and behind."""
+    return values[offsets[0] : offsets[-1]] if len(offsets) else values[:0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow.compute as pc
 
 from mslm_data.columns import schema
 from mslm_data.errors import ShardError
@@ -41,14 +43,18 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
     problems = list(_beside(folder, manifest))
     for split, record in manifest.splits.items():
         keys: list[Array] = []
+        documents = 0
         for shard_record in record.shards:
             path = folder / split / shard_record.file
-            shard = Shard(path, shard_record, manifest.token_ids)
+            shard = Shard(path, shard_record, manifest.token_ids, labels=None)
             found = list(_shard(shard, manifest))
             problems += [Problem(f"{split}/{path.name}{place}", what) for place, what in found]
             if not found:
                 keys.append(shard.flat("key"))
+                documents += _documents(shard)
         problems += _keys(split, keys)
+        if len(keys) == len(record.shards) and documents != record.written:
+            problems.append(Problem(split, f"expected rows of {record.written} documents, got {documents}"))
         known = {shard_record.file for shard_record in record.shards}
         strange = sorted(path.name for path in (folder / split).glob("*.arrow") if path.name not in known)
         problems += [
@@ -62,25 +68,62 @@ def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
     tokenizer = folder / "tokenizer.json"
     if not tokenizer.is_file() or sha256_of(tokenizer) != manifest.tokenizer["sha256"]:
         yield Problem("tokenizer.json", "expected the tokenizer that the manifest names")
-    aside = folder / "set_aside.jsonl"
-    lines = aside.read_bytes().count(b"\n") if aside.is_file() else -1
-    expected = sum(split.set_aside for split in manifest.splits.values())
-    if lines != expected:
-        yield Problem("set_aside.jsonl", f"expected {expected} documents set aside, got {max(lines, 0)}")
-    try:
-        splits = msgspec.json.decode((folder / "dataset_dict.json").read_bytes())["splits"]
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        splits = None
+    yield from _set_aside(folder, manifest)
+    splits = _json(folder / "dataset_dict.json", "splits")
     if not isinstance(splits, list) or sorted(map(str, splits)) != sorted(manifest.splits):
         yield Problem("dataset_dict.json", "expected the manifest's splits")
+    text = bool(manifest.pipeline["encode"]["keep_text"])
+    metadata = schema(manifest.labels, weak=manifest.weak, text=text).metadata
+    features = msgspec.json.decode(metadata[b"huggingface"])["info"]["features"]
     for split, record in manifest.splits.items():
-        try:
-            state = msgspec.json.decode((folder / split / "state.json").read_bytes())
-            files = [file["filename"] for file in state["_data_files"]]
-        except (OSError, msgspec.DecodeError, KeyError, TypeError):
-            files = None
-        if files != [shard.file for shard in record.shards]:
+        files = [{"filename": shard.file} for shard in record.shards]
+        if _json(folder / split / "state.json", "_data_files") != files:
             yield Problem(f"{split}/state.json", "expected the manifest's shards")
+        if _json(folder / split / "dataset_info.json", "features") != features:
+            yield Problem(f"{split}/dataset_info.json", "expected the features of the shards' columns")
+    for path in (folder, *(folder / split for split in manifest.splits)):
+        left = [*path.glob(".*.tmp"), *([path / ".build"] if path is folder and (path / ".build").exists() else [])]
+        for name in sorted(str(one.relative_to(folder)) for one in left):
+            yield Problem(name, "expected nothing left of an unfinished build; the same build command removes it")
+
+
+class _Aside(msgspec.Struct):
+    """A line of `set_aside.jsonl`."""
+
+    split: str
+    id: str
+    place: str
+    reason: str
+
+
+def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Check that each document which is not written is named once, in its split."""
+    name, decoder = "set_aside.jsonl", msgspec.json.Decoder(_Aside)
+    counts, broken = Counter[str](), 0
+    if not (folder / name).is_file():
+        yield Problem(name, "expected the documents set aside, found no file")
+        return
+    with (folder / name).open("rb") as file:
+        for line in file:
+            try:
+                counts[decoder.decode(line).split] += 1
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                broken += 1
+    strange = sum(count for split, count in counts.items() if split not in manifest.splits)
+    if broken or strange:
+        yield Problem(name, f"expected split, id, place and reason in each line, got {broken + strange} others")
+    for split, record in manifest.splits.items():
+        if counts[split] != record.set_aside:
+            yield Problem(name, f"expected {record.set_aside} documents of {split}, got {counts[split]}")
+
+
+def _json(path: Path, key: str) -> Any:
+    """Return a value of a JSON object in a file, None where there is none."""
+    try:
+        value = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value.get(key) if isinstance(value, dict) else None
 
 
 def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -143,6 +186,12 @@ def _falls(examples: Examples) -> Array:
     falls = np.zeros(len(words.values), np.bool_)
     falls[inside[1:]] = (np.diff(words.values[inside]) < 0) & (np.diff(row[inside]) == 0)
     return falls
+
+
+def _documents(shard: Shard) -> int:
+    """Count the documents of a shard's rows; those of one stand together, and in one shard."""
+    ids = shard.batch.column("doc_id")
+    return 1 + int(pc.sum(pc.not_equal(ids[1:], ids[:-1])).as_py() or 0) if len(ids) else 0
 
 
 def _keys(split: str, keys: list[Array]) -> Iterator[Problem]:

@@ -6,8 +6,9 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,6 +21,8 @@ from mslm_data.ragged import Ragged
 _MAGIC = b"ARROW1\0\0"
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
 """Columns whose field of `Examples` has another name."""
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+"""A number of things, as manifests are read: one that can be added up and be an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +30,10 @@ class ShardRecord:
     """What the manifest says of a shard."""
 
     file: str
-    rows: int
-    tokens: int
-    mentions: int
-    bytes: int
+    rows: Count
+    tokens: Count
+    mentions: Count
+    bytes: Count
     sha256: str
 
 

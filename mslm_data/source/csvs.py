@@ -7,8 +7,6 @@ decided by the bytes from its first one on, so cutting a file finds exactly the 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,10 +16,11 @@ from typing import BinaryIO, NamedTuple
 from mslm_data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.records import RecordError, opened
-from mslm_data.source.window import CHUNK, LONGEST, Window
+from mslm_data.source.window import CHUNK, Window
 
 _BOM = b"\xef\xbb\xbf"
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
+_MOST_COLUMNS = 1000
 _INTEGER = re.compile(r"\d+")
 _KEY = re.compile(r"\S{1,128}")
 
@@ -63,14 +62,11 @@ class Table:
         """
         group = self.groups[role]
         raw: bytes = match[group]
-        if raw.startswith(b'"'):
-            raw = raw[1:-1].replace(b'""', b'"')
-        else:
-            raw = raw.removesuffix(b"\r") if group == self.last else raw
-            if not raw:
-                return None
+        value = _plain(raw, is_last=group == self.last)
+        if not value and not raw.startswith(b'"'):
+            return None
         try:
-            return raw.decode()
+            return value.decode()
         except UnicodeDecodeError:
             raise RecordError("expected UTF-8, got other bytes") from None
 
@@ -123,8 +119,8 @@ def open_table(path: Path, columns: Mapping[str, str], *, keys: Collection[str],
         separator: One character.
 
     Raises:
-        SourceError: No header that has these columns, each once. What it has instead is not named: in a file
-            without a header that would be a patient's.
+        SourceError: No header that has these columns, each once, or too many others. What it has instead is not
+            named: in a file without a header that would be a patient's.
     """
     any_record = _pattern(separator, width=None)
     with opened(path) as file:
@@ -138,6 +134,8 @@ def open_table(path: Path, columns: Mapping[str, str], *, keys: Collection[str],
             f"{path.name}:1: expected a header with the columns {', '.join(columns.values())}, found no single "
             f"{', '.join(absent)}; name the columns with [source] text_column and the like, '' for none"
         )
+    if len(names) > _MOST_COLUMNS:
+        raise SourceError(f"{path.name}:1: expected at most {_MOST_COLUMNS} columns, got {len(names)}; is it a table?")
     numbers = {role: names.index(name.casefold()) for role, name in columns.items()}
     captured = sorted(set(numbers.values()))
     pattern = _pattern(separator, width=len(names), captured=captured)
@@ -158,22 +156,31 @@ def open_table(path: Path, columns: Mapping[str, str], *, keys: Collection[str],
 
 
 def _fields(record: bytes, separator: str) -> list[str]:
-    """Return all fields of a record; bytes that are not UTF-8 become something else."""
-    text = io.StringIO(record.decode(errors="replace"), newline="")
-    before = csv.field_size_limit(LONGEST)
-    try:
-        return next(csv.reader(text, delimiter=separator), [])
-    finally:
-        csv.field_size_limit(before)
+    """Return all fields of a record with its line end; bytes that are not UTF-8 become something else."""
+    mark, field = _marked(separator)
+    found = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|(\r?\n))", record)
+    return [_plain(match[1], is_last=match[2] is not None).decode(errors="replace") for match in found]
 
 
-def _pattern(separator: str, *, width: int | None, captured: Collection[int] = ()) -> re.Pattern[bytes]:
-    """Return what matches a record of `width` fields, None for any number, with a group for some of them.
+def _plain(field: bytes, *, is_last: bool) -> bytes:
+    """Return a field's value; the last of a record may have the first byte of its line end."""
+    if field.startswith(b'"'):
+        return field[1:-1].replace(b'""', b'"')
+    return field.removesuffix(b"\r") if is_last else field
+
+
+def _marked(separator: str) -> tuple[bytes, bytes]:
+    """Return patterns of what separates fields, and of a field.
 
     A field without quotes may hold them but for its first character, as every reader has it.
     """
     mark = re.escape(separator.encode())
-    field = _QUOTED + rb"|(?:[^\"\n" + mark + rb"][^\n" + mark + rb"]*+)?"
+    return mark, _QUOTED + rb"|(?:[^\"\n" + mark + rb"][^\n" + mark + rb"]*+)?"
+
+
+def _pattern(separator: str, *, width: int | None, captured: Collection[int] = ()) -> re.Pattern[bytes]:
+    """Return what matches a record of `width` fields, None for any number, with a group for some of them."""
+    mark, field = _marked(separator)
     if width is None:
         return re.compile(rb"(?:" + field + rb")(?:" + mark + rb"(?:" + field + rb"))*+\r?\n")
     fields = [(b"(" if number in captured else b"(?:") + field + b")" for number in range(width)]

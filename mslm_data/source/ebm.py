@@ -135,10 +135,14 @@ class EbmNlp:
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
         """Return where a document's tokens and each element's labels are, by the place of one of its label files."""
-        root = path
-        while root.name != "annotations":
-            root = root.parent
-        folder = Path(*path.parent.relative_to(root / "aggregated" / self.phase).parts[1:])
+        root = next((parent for parent in path.parents if parent.name == "annotations"), path)
+        below = root / "aggregated" / self.phase
+        if below not in path.parents:
+            raise SourceError(
+                f"{path.name}: expected it at annotations/aggregated/{self.phase}/ELEMENT/SPLIT/, with documents/ "
+                f"beside annotations/; pass the corpus' folder with --input"
+            )
+        folder = Path(*path.parent.relative_to(below).parts[1:])
         labels = {element: root / "aggregated" / self.phase / element / folder / path.name for element in FINE}
         return root.parent / "documents" / f"{_pmid(path)}.tokens", labels
 

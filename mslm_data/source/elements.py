@@ -12,6 +12,7 @@ from mslm_data.source import inputs
 from mslm_data.source.records import opened
 
 _CHUNK = 1 << 18
+_LONGEST_DEFAULT = 100
 
 
 def elements(path: Path, name: str) -> Iterator[tuple[int, Element]]:
@@ -45,7 +46,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 class _EntityError(Exception):
-    """An entity was declared, or used without a declaration."""
+    """An entity was declared or used without a declaration, or something else that grows without bound."""
 
 
 class _Collector:
@@ -63,6 +64,7 @@ class _Collector:
         self._parser.CharacterDataHandler = self._text
         self._parser.EntityDeclHandler = self._entity
         self._parser.SkippedEntityHandler = self._entity
+        self._parser.AttlistDeclHandler = self._attribute
 
     def parse(self, chunk: bytes) -> str:
         """Take some bytes, none for the end; return the line and kind of a problem, "" where there is none."""
@@ -71,6 +73,8 @@ class _Collector:
         except expat.ExpatError as error:
             kind = expat.ErrorString(error.code)
             return f"{error.lineno}: expected well-formed XML, got '{kind}'; is the file whole?"
+        except (LookupError, ValueError):  # ValueError: an encoding of several bytes a character, or none of text
+            return f"{self._parser.CurrentLineNumber}: expected an encoding such as UTF-8, got another"
         except _EntityError:
             line = self._parser.CurrentLineNumber
             return f"{line}: expected no entities but XML's own five, got one; put the characters in their place"
@@ -98,3 +102,8 @@ class _Collector:
 
     def _entity(self, *_: object) -> None:
         raise _EntityError
+
+    def _attribute(self, _: str, __: str, ___: str, default: str | None, ____: bool) -> None:
+        """Refuse a long value that every element of a name would have."""
+        if len(default or "") > _LONGEST_DEFAULT:
+            raise _EntityError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,9 @@ from mslm_data.source.records import stem
 from mslm_data.source.shapes import COLUMNS, RowReader
 from mslm_data.source.standoff import Discontinuous
 
+T = TypeVar("T")
 SUFFIXES = (".parquet", ".arrow", *JSON_SUFFIXES)
+_LONGEST_NAME = 80
 _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
 
 
@@ -133,25 +135,59 @@ class Hub(SingleFile):
 def _saved(folder: Path) -> dict[str, list[Path]]:
     """Return split -> Arrow files of a folder that `save_to_disk` wrote, nothing for any other input."""
     if (folder / "dataset_dict.json").is_file():
-        names = _json_of(folder / "dataset_dict.json").get("splits", [])
-        return {_split(name): _data_files(folder / name) for name in names}
+        names = _json_of(folder / "dataset_dict.json", _Splits).splits
+        return {_split(name): _data_files(folder / _plain(name, folder / "dataset_dict.json")) for name in names}
     if (folder / "state.json").is_file():
-        return {_split(_json_of(folder / "state.json").get("_split") or folder.name): _data_files(folder)}
+        return {_split(_json_of(folder / "state.json", _State).split or folder.name): _data_files(folder)}
     return {}
 
 
+class _Splits(msgspec.Struct):
+    """`dataset_dict.json`."""
+
+    splits: list[str] = []
+
+
+class _File(msgspec.Struct):
+    """A file that `state.json` names."""
+
+    filename: str
+
+
+class _State(msgspec.Struct, rename={"files": "_data_files", "selection": "_indices_data_files", "split": "_split"}):
+    """`state.json`, what is looked at of it."""
+
+    files: list[_File] = []
+    selection: Any = None
+    split: str | None = None
+
+
 def _data_files(folder: Path) -> list[Path]:
-    state = _json_of(folder / "state.json")
-    if state.get("_indices_data_files"):
+    state = _json_of(folder / "state.json", _State)
+    if state.selection:
         message = f"{folder.name}/state.json: expected a set as its rows are, got a selection of rows"
         raise SourceError(f"{message}; save it again with a newer version of datasets")
-    return [folder / file["filename"] for file in state.get("_data_files", [])]
+    paths = [folder / _plain(file.filename, folder / "state.json") for file in state.files]
+    missing = sum(not path.is_file() for path in paths)
+    if missing:
+        there = len(paths) - missing
+        message = f"{folder.name}/state.json: expected {len(paths)} files beside it, found {there}"
+        raise SourceError(f"{message}; is the folder whole?")
+    return paths
 
 
-def _json_of(path: Path) -> dict[str, Any]:
+def _plain(name: str, path: Path) -> str:
+    """Return the name of a file or folder beside the one that names it, if it is just that."""
+    is_one = name not in ("", ".", "..") and PurePath(name).name == PureWindowsPath(name).name == name
+    if not is_one or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise SourceError(f"{path.parent.name}/{path.name}: expected names of what lies beside it, got another path")
+    return name
+
+
+def _json_of(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (msgspec.DecodeError, OSError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (msgspec.DecodeError, OSError, UnicodeDecodeError, RecursionError) as error:
         message = f"{path.parent.name}/{path.name}: expected a JSON object, got {type(error).__name__}"
         raise SourceError(f"{message}; is the folder whole?") from None
 

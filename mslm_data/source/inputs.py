@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import NamedTuple
 
 from mslm_data.document import split_order
 from mslm_data.errors import SourceError
+from mslm_data.source.records import opened
 
 _SPLIT_IN_NAME = {
     "train": re.compile(r"train"),
@@ -130,34 +129,29 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
         SourceError: Missing, unreadable, truncated, or larger than `MAX_UNPACKED` when unpacked.
     """
     count = -1 if stop < 0 else stop - start
-    try:
+    with opened(path) as file:
+        file.seek(start)
         if path.suffix != ".gz":
-            with path.open("rb") as file:
-                file.seek(start)
-                return file.read(count)
-        with gzip.open(path) as file:
-            file.seek(start)
-            left = count if count >= 0 else MAX_UNPACKED + 1
-            pieces = []
-            while left and (piece := file.read(min(left, 1 << 20))):  # read(n) would set n bytes aside at once
-                pieces.append(piece)
-                left -= len(piece)
-            data = b"".join(pieces)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path.name}: cannot be read ({type(error).__name__}); is the file whole?") from None
+            return file.read(count)
+        left = count if count >= 0 else MAX_UNPACKED + 1
+        pieces = []
+        while left and (piece := file.read(min(left, 1 << 20))):  # read(n) would set n bytes aside at once
+            pieces.append(piece)
+            left -= len(piece)
+        data = b"".join(pieces)
     if len(data) > MAX_UNPACKED:
         raise SourceError(f"{path.name}: unpacks to more than {MAX_UNPACKED >> 30} GiB; unpack it and pass the folder")
     return data
 
 
 def lines(data: bytes, *, first: int = 1) -> Iterator[Line]:
-    """Give the lines of some bytes. Only LF and CRLF end a line; a byte order mark at the start goes.
+    """Give the lines of some bytes. Only LF and CRLF end a line; a byte order mark at the start of a file goes.
 
     Args:
         data: Whole lines.
         first: Number of the first.
     """
-    pieces = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    pieces = (data.removeprefix(b"\xef\xbb\xbf") if first == 1 else data).split(b"\n")
     if pieces and not pieces[-1]:
         pieces.pop()
     for number, piece in enumerate(pieces, start=first):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.document import Part
+from mslm_data.source.records import opened
 
 BLANKS = " \t\r\f\v"
 """What a line that ends a sentence may hold; other white space of Unicode can be a word."""
@@ -23,15 +24,14 @@ _LEADING_BYTES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f\v]*\n)*")
 
 
 class Piece(NamedTuple):
-    """A document's lines: the id in its mark, "" where it has none, the number of its first line, and its text."""
+    """Where a document begins: the id in its mark, "" where it has none, and the number of its first line."""
 
     id: str
     line: int
-    text: str
 
 
 def pieces(text: str, *, first: int) -> list[Piece]:
-    """Divide lines into documents at the marks; empty where there is no mark.
+    """Find the documents that marks divide lines into; none where there is no mark.
 
     Lines before the first mark are a document too, if they are not blank.
 
@@ -47,14 +47,18 @@ def pieces(text: str, *, first: int) -> list[Piece]:
     found = []
     before = text[: marks[0].start()]
     if before.strip(BLANKS + "\n"):
-        found.append(Piece("", first, before))
-    line = first + before.count("\n")
-    stops = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, stop in zip(marks, stops, strict=True):
-        body = text[mark.end() + 1 : stop]
-        found.append(Piece(_name(mark), line + 1, body))
-        line += 1 + body.count("\n")
+        found.append(Piece("", first))
+    line, begin = first, 0
+    for mark in marks:
+        line += text.count("\n", begin, mark.start())
+        begin = mark.start()
+        found.append(Piece(_name(mark), line + 1))
     return found
+
+
+def blanked(text: str) -> str:
+    """Return the same lines, with nothing in those that are marks."""
+    return MARK.sub("", text)
 
 
 def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:
@@ -65,7 +69,7 @@ def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:
     if path.suffix == ".gz" or path.stat().st_size <= target_bytes:
         yield Part(str(path))
         return
-    with path.open("rb") as file:
+    with opened(path) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     start, first, line = 0, 0, 1
     for here, before in _places(data):

@@ -154,7 +154,18 @@ def _of_text(part: Part) -> Iterator[Row]:
 
 
 def _plain(value: object) -> str | None:
-    """Return a cell of a typed table as a table of text would have it: whole numbers without a point, no NaN."""
+    """Return a cell of a typed table as a table of text would have it: whole numbers without a point, no NaN.
+
+    Raises:
+        RecordError: Several values, or bytes that are not UTF-8.
+    """
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise RecordError("expected UTF-8, got other bytes") from None
+    if isinstance(value, list | dict):
+        raise RecordError("expected one value in each column, got several")
     if isinstance(value, float):
         value = None if value != value else int(value) if value.is_integer() else value  # noqa: PLR0124 - NaN
     if isinstance(value, bool):

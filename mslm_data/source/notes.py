@@ -58,7 +58,7 @@ class Notes(Choosing, Tables, SingleFile):
             raise ValueError("expected category_column to name a column, as categories are asked for, got ''")
         try:
             re.compile(self.patient_pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"expected patient_pattern to be a regular expression, got one with {error}") from None
 
     def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:

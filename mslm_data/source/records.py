@@ -12,6 +12,10 @@ from typing import BinaryIO, cast
 from mslm_data.document import Part
 from mslm_data.errors import SourceError
 
+RATIO, FREE_BYTES = 200, 64 << 20
+"""Bytes that one packed byte may become, beyond so many that any file may: text packs to a fifth, labels of one digit
+a token to a fiftieth, a bomb to a thousandth."""
+
 
 class RecordError(Exception):
     """A record cannot be used: it is set aside with this reason, which holds none of its words.
@@ -30,13 +34,41 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes, unpacked if it ends with `.gz`.
 
     Raises:
-        SourceError: Missing, unreadable or truncated, at the opening or at any later read within the block.
+        SourceError: Missing, unreadable, truncated, or unpacking to more than a text would (see `RATIO`), at the
+            opening or at any later read within the block.
     """
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(BinaryIO, file)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path.name}: cannot be read ({type(error).__name__}); is the file whole?") from None
+
+
+class _Unpacking(gzip.GzipFile):
+    """A compressed file that says when it unpacks to more than it should."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+        self._most = max(FREE_BYTES, path.stat().st_size * RATIO)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read as any file does; all of it is read piece by piece, as it is set aside at once otherwise."""
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        return self._counted(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read what one look at the file gives."""
+        return self._counted(super().read1(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise SourceError(
+                f"{self._path.name}: unpacks to more than {self._most} bytes, as no text does; if it is to be trusted, "
+                f"unpack it and pass what comes out"
+            )
+        return data
 
 
 def stem(path: Path) -> str:

@@ -25,7 +25,7 @@ NO_LABEL = "without a label"
 """Reasons in `Document.unplaced`."""
 
 MAX_GAP = 1 << 20
-"""Longest stretch without text that is filled with spaces; beyond it an offset is taken to be wrong."""
+"""Characters of a document that may be without text, and are filled with spaces; beyond it an offset is wrong."""
 
 
 class Mention(NamedTuple):
@@ -101,6 +101,8 @@ def _misfit(text: str, fragments: Sequence[tuple[int, int]], mention: Mention) -
         return NO_LABEL
     if not all(0 <= start < end <= len(text) for start, end in fragments):
         return MISMATCH
+    if sum(end - start for start, end in fragments) > len(text):
+        return MISMATCH  # fragments that overlap could repeat the text without end
     if mention.words is None:
         return ""
     found = " ".join(text[start:end] for start, end in fragments)
@@ -136,10 +138,11 @@ def lay_out(pieces: Sequence[tuple[int, str]], *, unit: OffsetUnit = "characters
     """
     out: list[str] = []
     bounds: list[Sentence] = []
-    position = start = 0
+    position = start = filled = 0
     for offset, text in sorted((piece for piece in pieces if piece[1]), key=lambda piece: piece[0]):
         gap = offset - position
-        if not 0 <= gap <= MAX_GAP:
+        filled += gap
+        if gap < 0 or filled > MAX_GAP:
             problem = "before the one before it ends" if gap < 0 else "far beyond the text"
             raise RecordError(f"expected passages one after the other, got offset {offset}, {problem}")
         if gap:

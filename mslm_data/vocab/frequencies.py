@@ -15,6 +15,7 @@ from mslm_data.errors import VocabularyError
 from mslm_data.files import sha256_of
 from mslm_data.vocab.words import Words, word_strings
 
+_LONGEST_COUNT = 19
 WORDFREQ_WORDS = 10**9
 """Words of the text that wordfreq's probabilities are taken to be of; its rarest word has 10 then."""
 
@@ -101,7 +102,7 @@ def of_file(path: Path) -> Frequencies:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, start=1):
                 text, _, count = line.rstrip("\r\n").partition("\t")
-                if not (count.isascii() and count.isdigit()):
+                if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
                     raise VocabularyError(
                         f"{path}:{number}: expected a word, a tab and a whole number, got another line"
                     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
+
+from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.source.records import opened
 
 _SNOMED_TAG = re.compile(
     r" \((?:disorder|finding|situation|function|event|procedure|substance|product|observable entity|body structure|"
@@ -82,8 +86,18 @@ def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
             yield name._replace(name=written)
 
 
-def open_text(path: Path) -> IO[str]:
-    """Open a file of concepts, plain or gzipped, as UTF-8 with its line ends as they are."""
-    if path.suffix == ".gz":
-        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
-    return path.open(encoding="utf-8-sig", newline="")
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a file of concepts, plain or gzipped, as UTF-8 with its line ends as they are.
+
+    Raises:
+        AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any later read within the
+            block.
+    """
+    try:
+        with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            yield text
+    except UnicodeDecodeError:
+        raise AnnotateError(f"{path}: expected concepts in UTF-8, got other bytes") from None
+    except SourceError as error:
+        raise AnnotateError(str(error)) from None

@@ -54,7 +54,7 @@ def _names(
     if choice.xref:
         prefix = f"{choice.xref}:"
         found = (value.removeprefix(prefix) for key, value in fields if key == "xref" and value.startswith(prefix))
-        concept = next((value.split()[0] for value in found), concept)
+        concept = next((value.split()[0] for value in found if value.strip()), concept)
     names = [_plain(value.split(" {")[0]) for key, value in fields if key == "name"]
     quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
     names += [_plain(match[1]) for match in quoted if match]

@@ -27,7 +27,7 @@ def read(path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[s
         left_out: Reason -> names, counted up.
 
     Raises:
-        AnnotateError: No MRSTY.RRF, or a row of other than 18 fields.
+        AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than 18 fields.
     """
     of_concept = _types(path, choice)
     with open_text(path) as file:
@@ -56,8 +56,11 @@ def _types(path: Path, choice: Choice) -> dict[str, tuple[str, ...]]:
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[str, tuple[str, ...]] = {}
     with open_text(table) as file:
-        for line in file:
-            concept, type_id = line.split("|", 2)[:2]
+        for number, line in enumerate(file, start=1):
+            concept, separator, rest = line.partition("|")
+            if not separator:
+                raise AnnotateError(f"{table}:{number}: expected a concept, its type and more between '|', got 1 field")
+            type_id = rest.partition("|")[0].rstrip("\r\n")
             both = (*found.get(concept, ()), type_id)
             found[concept] = known.setdefault(both, both)
     if choice.types:

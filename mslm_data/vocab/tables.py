@@ -21,6 +21,7 @@ from mslm_data.vocab.strings import pieces_of
 
 By = Literal["words", "pieces", "ids"]
 _LINES_AT_ONCE = 1 << 12
+_LONGEST_ID = 20
 
 Line = tuple[int, str, float]
 Entry = tuple[tuple[int, ...], tuple[int, ...]]
@@ -185,7 +186,7 @@ def _of_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
     if not text:
         return "no entry"
     if by == "ids":
-        id_ = int(text) if text.isdecimal() else -1
+        id_ = int(text) if text.isdecimal() and len(text) < _LONGEST_ID else -1
     else:
         found = tokenizer.core.token_to_id(text)
         id_ = -1 if found is None else found

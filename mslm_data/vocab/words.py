@@ -5,7 +5,7 @@ Types are numbered in order of first appearance, so numbers do not depend on how
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,8 @@ from mslm_data.examples import Examples
 from mslm_data.kernels import counts as kernels
 from mslm_data.ragged import Array, Ragged, offsets_of
 
-_WORDS_AT_ONCE = 1 << 16
-"""Words that are numbered by one call, as tables are made large enough for all of them to be new."""
+_TOKENS_AT_ONCE = 1 << 15
+"""Tokens, about, whose words are numbered by one call, as tables are made large enough for all of them to be new."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +41,7 @@ class WordNumbers:
 
     def __init__(self) -> None:
         """Begin with no word."""
+        self._alone = np.empty(0, np.int32)
         self._table = np.full(1024, -1, np.int32)
         self._offsets = np.zeros(1, np.int64)
         self._values = np.empty(0, np.int32)
@@ -53,16 +54,21 @@ class WordNumbers:
         Returns:
             int32, one row of numbers for each row of `examples`; special tokens are in no word.
         """
-        ids, word_ids = examples.input_ids, examples.word_ids
-        bounds = np.empty((len(ids.values), 2), np.int64)
+        if len(self._alone) < examples.ids.size:
+            self._all_tokens(examples.ids.size)
+        ids, words = examples.input_ids, examples.word_ids.values
         counts = np.empty(len(ids), np.int64)
-        kernels.find_words(ids.offsets, word_ids.values, bounds, counts)
-        offsets = offsets_of(counts)
-        numbers = np.empty(offsets[-1], np.int32)
-        for start in range(0, len(numbers), _WORDS_AT_ONCE):
-            stop = min(start + _WORDS_AT_ONCE, len(numbers))
-            self._number(ids.values, bounds[start:stop], numbers[start:stop])
-        return Ragged(numbers, offsets)
+        numbers, size = np.empty(len(ids.values), np.int32), 0
+        bounds = np.empty((0, 2), np.int64)
+        for start, stop in _parts(ids.offsets):
+            offsets = ids.offsets[start : stop + 1]
+            if len(bounds) < offsets[-1] - offsets[0]:
+                bounds = np.empty((offsets[-1] - offsets[0], 2), np.int64)
+            kernels.find_words(offsets, words, bounds, counts[start:stop])
+            found = int(counts[start:stop].sum())
+            self._number(ids.values, bounds[:found], numbers[size : size + found])
+            size += found
+        return Ragged(numbers[:size], offsets_of(counts))
 
     def words(self) -> Words:
         """Return the types so far."""
@@ -70,18 +76,43 @@ class WordNumbers:
         offsets = self._offsets[: size + 1].copy()
         return Words(Ragged(self._values[: offsets[-1]].copy(), offsets), self._counts[:size].copy())
 
-    def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
+    def _all_tokens(self, size: int) -> None:
+        """Make room for the words of one token of a tokenizer of so many ids."""
         known = int(self._size[0])
-        most = known + len(out)
+        self._alone = np.full(size, -1, np.int32)
+        singles = np.flatnonzero(np.diff(self._offsets[: known + 1]) == 1)
+        tokens = self._values[self._offsets[singles]]
+        inside = (tokens >= 0) & (tokens < size)
+        self._alone[tokens[inside]] = singles[inside]
+        self._place(known)
+
+    def _place(self, most: int) -> None:
+        """Lay the known words out in a table that has room for so many."""
+        known = int(self._size[0])
+        self._table = np.full(max(1024, 1 << (2 * most - 1).bit_length()), -1, np.int32)
+        kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
+
+    def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
+        if len(bounds) == 0:
+            return
+        known = int(self._size[0])
+        most = known + len(bounds)
         self._offsets = _with_room(self._offsets, most + 1)
-        self._values = _with_room(self._values, int(self._offsets[known] + (bounds[:, 1] - bounds[:, 0]).sum()))
+        self._values = _with_room(self._values, int(self._offsets[known] + bounds[-1, 1] - bounds[0, 0]))
+        self._counts = _with_room(self._counts, most)
         if len(self._table) < 2 * most:
-            self._table = np.full(1 << (2 * most - 1).bit_length(), -1, np.int32)
-            kernels.place_words(self._offsets[: known + 1], self._values, self._table)
-        kernels.number_words(tokens, bounds, self._table, self._offsets, self._values, self._size, out)
-        self._counts = _with_room(self._counts, int(self._size[0]))
-        added = np.bincount(out, minlength=int(self._size[0]))
-        self._counts[: len(added)] += added
+            self._place(most)
+        kernels.number_words(
+            tokens,
+            bounds,
+            self._alone,
+            self._table,
+            self._offsets,
+            self._values,
+            self._counts,
+            self._size,
+            out,
+        )
 
 
 def count_words(chunks: Iterable[Examples]) -> Words:
@@ -104,6 +135,16 @@ def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
     """
     texts: list[str] = tokenizer.decode_batch(words.tolist(), skip_special_tokens=False)
     return [text.replace(" ", "") for text in texts]
+
+
+def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges of few tokens, one row at least."""
+    start, last = 0, len(offsets) - 1
+    while start < last:
+        stop = int(np.searchsorted(offsets, offsets[start] + _TOKENS_AT_ONCE, side="right")) - 1
+        stop = min(max(stop, start + 1), last)
+        yield start, stop
+        start = stop
 
 
 def _with_room(array: Array, size: int) -> Array:

@@ -58,7 +58,10 @@ def test_read_manifest__refuses_a_newer_format_by_its_number(folder: Path) -> No
         read_manifest(folder)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"1", b'{"format": 1}', b'{"format": "x"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b"1", b'{"format": 1}', b'{"format": "x"}', b"\xff\xfe", b'{"a": "\xff"}', b"[" * 9999],
+)
 def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -> None:
     (folder / "manifest.json").write_bytes(data)
 
@@ -72,6 +75,23 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
         (lambda m: m.update(tags=["O"]), "expected tags that follow from the labels"),
         (lambda m: m["tokenizer"].pop("ids"), "expected a manifest of mslm-data"),
         (lambda m: m["tokenizer"]["ids"].update(size=0), "expected a tokenizer with at least one id"),
+        (lambda m: m["tokenizer"]["ids"].update(size=1 << 40), "expected a tokenizer with at least one id"),
+        (lambda m: m["tokenizer"]["ids"].update(mask=1144), "expected special ids of the tokenizer's 1144, got others"),
+        (lambda m: m["tokenizer"]["ids"].update(pad=-2), "expected special ids of the tokenizer's 1144, got others"),
+        (lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]), "expected special ids of the tokenizer's 1144"),
+        (lambda m: m["tokenizer"].pop("sha256"), "expected the tokenizer's sha256, got none"),
+        (lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]), "at most 63 different labels"),
+        (lambda m: m["pipeline"].pop("encode"), "expected a manifest of mslm-data"),
+        (lambda m: m["pipeline"]["annotate"].pop("weak"), "expected a manifest of mslm-data"),
+        (lambda m: m["pipeline"].update(annotate=[]), "expected a manifest of mslm-data"),
+        (lambda m: train(m)["shards"][0].update(rows=-1), "expected a manifest of mslm-data: Expected `int` >= 0"),
+        (
+            lambda m: train(m).update(read=1 << 60, written=1 << 60),
+            "expected a manifest of mslm-data: Expected `int` <",
+        ),
+        (lambda m: train(m)["left_out"].update(x=-1), "expected a manifest of mslm-data: Expected `int` >= 0"),
+        (lambda m: train(m)["shards"][1].update(train(m)["shards"][0]), r"expected shards named .*, each once"),
+        (lambda m: train(m)["shards"][0].update(sha256="x"), "train: expected a sha256 of each shard"),
         (lambda m: m["tokenizer"]["ids"].update(size="many"), "expected a manifest of mslm-data"),
         (lambda m: train(m).update(read=1), r"train: expected read = written \+ set aside, got 1 = \d+ \+ 0"),
         (lambda m: train(m).update(tokens=1), "train: expected the shards' counts to add up to the split's"),
@@ -98,7 +118,10 @@ def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path,
         load(folder)
 
 
-@pytest.mark.parametrize("name", ["../data-00000-of-00001.arrow", "/etc/passwd", "data-1-of-1.arrow", "..", ""])
+@pytest.mark.parametrize(
+    "name",
+    ["../data-00000-of-00001.arrow", "/etc/passwd", "data-1-of-1.arrow", "..", "", "data-\u06600000-of-00001.arrow"],
+)
 def test_read_manifest__refuses_shards_that_lead_out_of_the_folder(folder: Path, name: str) -> None:
     edit_manifest(folder, lambda manifest: train(manifest)["shards"][0].update(file=name))
 

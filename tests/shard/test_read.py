@@ -183,6 +183,77 @@ def test_examples__refuses_mentions_outside_their_rows(folder: Path, column: str
         read(folder)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "wanted"),
+    [
+        ("input_ids", -1, r"numbers from 0 to 1143"),
+        ("input_ids", 1144, r"numbers from 0 to 1143"),
+        ("word_ids", -2, r"numbers from -1, got others"),
+        ("bio", -1, r"numbers from 0 to 2"),
+        ("bio", 3, r"numbers from 0 to 2"),
+        ("span_labels", -1, r"numbers from 0 to 0"),
+        ("span_labels", 1, r"numbers from 0 to 0"),
+    ],
+)
+def test_examples__refuses_numbers_that_no_token_or_label_has(
+    folder: Path, column: str, value: int, wanted: str
+) -> None:
+    forge(folder, set_value(column, 1, value))
+
+    with pytest.raises(ShardError, match=rf"{column}: expected {wanted}"):
+        read(folder)
+
+
+def test_examples__refuses_two_columns_of_one_name(folder: Path) -> None:
+    batch = batch_of(folder)
+    claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), new_name="input_ids"))
+
+    with pytest.raises(ShardError, match=r"expected columns of different names, got 8 of 7 names"):
+        read(folder)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_examples__refuses_compressed_buffers(folder: Path, codec: str) -> None:
+    """They could unpack to anything, and are no zero-copy columns."""
+    batch = batch_of(folder)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_batch(batch)
+    claim_bytes(folder, sink.getvalue().to_pybytes())
+
+    with pytest.raises(ShardError, match=r"expected an Arrow stream \(ArrowInvalid\); damaged"):
+        read(folder)
+
+
+@pytest.mark.parametrize("what", ["shard", "split"])
+def test_examples__refuses_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path: Path, what: str) -> None:
+    inside = first_shard(folder) if what == "shard" else folder / "train"
+    outside = tmp_path / inside.name
+    inside.rename(outside)
+    inside.symlink_to(outside)
+
+    with pytest.raises(ShardError, match=r"expected a file within the built folder, got a link that leads out of it"):
+        read(folder)
+
+
+def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_path: Path) -> None:
+    path = first_shard(folder)
+    path.rename(folder / "here.arrow")
+    path.symlink_to(folder / "here.arrow")
+    (tmp_path / "link").symlink_to(folder)
+
+    read(tmp_path / "link")
+
+
+def test_examples__says_that_links_go_in_a_circle(folder: Path) -> None:
+    path = first_shard(folder)
+    path.unlink()
+    path.symlink_to(path)
+
+    with pytest.raises(ShardError, match="expected a shard, found none"):
+        read(folder)
+
+
 def test_examples__reads_a_shard_without_rows(folder: Path) -> None:
     def empty(examples: Examples) -> Examples:
         nothing = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,13 +59,16 @@ def test_verify__sees_a_truncated_shard(folder: Path, size: int) -> None:
     assert problem.place == f"train/{path.name}"
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "set_aside.jsonl", "dataset_dict.json", "train/state.json"])
-@pytest.mark.parametrize("missing", [True, False])
-def test_verify__sees_what_is_wrong_beside_the_shards(folder: Path, name: str, missing: bool) -> None:
+BESIDE = ["tokenizer.json", "set_aside.jsonl", "dataset_dict.json", "train/state.json", "train/dataset_info.json"]
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("data", [None, b"[]\n", b'"\xff"\n', b"[" * 9999, b"{}\n"])
+def test_verify__sees_what_is_wrong_beside_the_shards(folder: Path, name: str, data: bytes | None) -> None:
     path = folder / name
     path.unlink()
-    if not missing:
-        path.write_text("[]\n")
+    if data is not None:
+        path.write_bytes(data)
 
     (problem,) = problems(folder)
 
@@ -78,6 +82,68 @@ def test_verify__sees_a_shard_that_nobody_named(folder: Path) -> None:
     assert problems(folder) == [
         Problem("train/data-00009-of-00001.arrow", "expected no shard that the manifest does not name")
     ]
+
+
+def aside(split: str) -> bytes:
+    return json.dumps({"split": split, "id": "x", "place": "x:1", "reason": "expected x, got y"}).encode() + b"\n"
+
+
+def test_verify__counts_the_documents_set_aside_of_each_split(folder: Path) -> None:
+    edit_manifest(folder, lambda m: m["splits"]["train"].update(set_aside=2, read=m["splits"]["train"]["written"] + 2))
+    (folder / "set_aside.jsonl").write_bytes(aside("train") + aside("test"))
+
+    assert problems(folder) == [
+        Problem("set_aside.jsonl", "expected 2 documents of train, got 1"),
+        Problem("set_aside.jsonl", "expected 0 documents of test, got 1"),
+    ]
+
+
+def test_verify__sees_documents_set_aside_of_no_split(folder: Path) -> None:
+    (folder / "set_aside.jsonl").write_bytes(aside("nucleus") + b"nucleus\n")
+
+    assert problems(folder) == [
+        Problem("set_aside.jsonl", "expected split, id, place and reason in each line, got 2 others")
+    ]
+
+
+def test_verify__sees_documents_that_are_written_nowhere(folder: Path) -> None:
+    written = json.loads((folder / "manifest.json").read_bytes())["splits"]["train"]["written"]
+    edit_manifest(folder, lambda m: m["splits"]["train"].update(written=written + 1, read=written + 1))
+
+    assert problems(folder) == [Problem("train", f"expected rows of {written + 1} documents, got {written}")]
+
+
+@pytest.mark.parametrize("name", [".build", ".manifest.json.7.tmp", "train/.data-00000-of-00004.arrow.7.tmp"])
+def test_verify__sees_what_a_build_left(folder: Path, name: str) -> None:
+    if name == ".build":
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_bytes(b"")
+
+    (problem,) = problems(folder)
+
+    assert problem.place == name
+    assert problem.what.startswith("expected nothing left of an unfinished build")
+
+
+def test_verify__sees_a_pipe_in_the_place_of_a_file(folder: Path) -> None:
+    """Opening one would wait for ever."""
+    for name in ("dataset_dict.json", "train/state.json", "train/dataset_info.json", "set_aside.jsonl"):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    assert len(problems(folder)) == 4
+
+
+def test_verify__sees_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    path = first_shard(folder)
+    path.rename(tmp_path / path.name)
+    path.symlink_to(tmp_path / path.name)
+
+    (problem,) = problems(folder)
+
+    assert problem.place == f"train/{path.name}"
+    assert "got a link that leads out of it" in problem.what
 
 
 def test_verify__sees_rows_with_one_key(folder: Path) -> None:

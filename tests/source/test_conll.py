@@ -127,6 +127,33 @@ def test_read__keeps_what_stands_before_the_first_mark(tmp_path: Path) -> None:
         assert texts == [("f:0", "a"), ("f:1", ""), ("f:2", "b")]
 
 
+def test_read__counts_mentions_that_begin_with_i(tmp_path: Path) -> None:
+    data = "-DOCSTART- (1)\na\tI-X\nb\tO\n\nc\tI-X\n-DOCSTART- (2)\nd\tB-X\ne\tI-X\n-DOCSTART- (3)\nf\tI-Y\n"
+
+    found = [record.adjusted for record in read(tmp_path, data) if isinstance(record, Document)]
+
+    assert found == [{"begins with I": 2}, {}, {"begins with I": 1}]
+
+
+def test_read__counts_characters_from_each_document(tmp_path: Path) -> None:
+    data = "-DOCSTART-\n-DOCSTART-\nna\u00efve\tO\n\U0001f9ec\tB-X\n\nb\tO\n-DOCSTART-\nc\tB-X\n-DOCSTART-\n"
+
+    records = [record for record in read(tmp_path, data) if isinstance(record, Document)]
+
+    assert [(record.text, record.sentences, record.spans) for record in records] == [
+        ("", (), ()),
+        ("na\u00efve \U0001f9ec\nb", ((0, 7), (8, 9)), ((6, 7, "X", "", 1.0),)),
+        ("c", ((0, 1),), ((0, 1, "X", "", 1.0),)),
+        ("", (), ()),
+    ]
+    assert [[] if record.words is None else record.words.tolist() for record in records] == [
+        [],
+        [[0, 5], [6, 7], [8, 9]],
+        [[0, 1]],
+        [],
+    ]
+
+
 GOOD = "a\tO\nb\tB-X\n\n" * 3
 
 

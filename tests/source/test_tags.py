@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.source.tags import WordSpan, decode, is_tag, runs
+from mslm_data.source.tags import WordSpan, decode, find, is_tag, meanings, meanings_of_labels, runs
 from tests.reference import conll as reference
 
 TAGS = ["O", "B-X", "I-X", "E-X", "S-X", "L-X", "U-X", "M-X", "W-X", "B-Y", "I-Y", "E-Y", "B", "I", "B_Z", "I_Z"]
@@ -68,3 +69,25 @@ def test_runs__makes_equal_neighbours_one_mention() -> None:
     assert runs(["N", "P", "P", "I", "N", "O", "O"], outside="N") == [(1, 3, "P"), (3, 4, "I"), (5, 7, "O")]
     assert runs([], outside="N") == []
     assert runs(["P"], outside="N") == [(0, 1, "P")]
+
+
+@given(st.lists(st.lists(st.sampled_from(["N", "P", "I"]), max_size=5), max_size=4))
+def test_find__makes_runs_of_labels_as_runs_does(sentences: list[list[str]]) -> None:
+    names = ["N", "P", "I"]
+    numbers = np.array([names.index(label) for sentence in sentences for label in sentence], np.int64)
+    offsets = np.cumsum([0, *map(len, sentences)])
+
+    found = find(numbers, offsets, meanings_of_labels(names, outside="N"))
+
+    for number, sentence in enumerate(sentences):
+        base = offsets[number]
+        expected = [(base + start, base + end, label) for start, end, label in runs(sentence, outside="N")]
+        assert found.of(number) == expected
+    assert not found.late.any()
+
+
+def test_meanings__takes_what_is_no_tag_for_outside() -> None:
+    means = meanings(("B-X", "secret", "I-Y"), untyped="Entity")
+
+    assert means.labels == ["X", "Y"]
+    assert means.table[:, 0].tolist() == [0, -1, 1, -1]

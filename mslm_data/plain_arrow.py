@@ -1,0 +1,82 @@
+"""Reads Arrow files as this package writes them, uncompressed, and refuses others before they can take memory.
+
+A damaged length or offset would end the process, and a compressed buffer can unpack to anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+_MAGIC = b"ARROW1\0\0"
+_HEADER, _COMPRESSION = 2, 3
+"""Fields of Arrow's flatbuffer tables Message and RecordBatch."""
+
+
+def schema(file: pa.NativeFile) -> pa.Schema:
+    """Return the schema of a stream, or of a file.
+
+    Raises:
+        pa.ArrowInvalid: Not one, or cut off; so for other exceptions of Arrow's, and ValueError for names that are
+            no text.
+    """
+    _begin(file)
+    with pa.ipc.open_stream(file) as reader:
+        return reader.schema
+
+
+def batches(file: pa.NativeFile) -> list[pa.RecordBatch]:
+    """Return the batches of a stream, or of a file: all of whose offsets stay within them, and whose texts are text.
+
+    Raises:
+        pa.ArrowInvalid: See `schema`; or compressed.
+    """
+    begin = _begin(file)
+    if any(_is_compressed(message) for message in _messages(file)):
+        raise pa.ArrowInvalid("compressed")
+    file.seek(begin)
+    with pa.ipc.open_stream(file) as reader:
+        found = list(reader)
+    for batch in found:
+        batch.validate(full=True)
+    return found
+
+
+def _begin(file: pa.NativeFile) -> int:
+    """Go to where the stream begins: after the magic of a file, which must stand at its end too."""
+    file.seek(0)
+    if file.read(len(_MAGIC)) != _MAGIC:
+        file.seek(0)
+        return 0
+    end = len(_MAGIC.rstrip(b"\0"))
+    file.seek(max(file.size() - end, 0))
+    if file.read() != _MAGIC[:end]:
+        raise pa.ArrowInvalid("cut off")
+    file.seek(len(_MAGIC))
+    return len(_MAGIC)
+
+
+def _messages(file: pa.NativeFile) -> Iterator[pa.Message]:
+    yield from pa.ipc.MessageReader.open_stream(file)
+
+
+def _is_compressed(message: pa.Message) -> bool:
+    """Say whether a message is anything but a schema and a batch whose buffers are as they are."""
+    if message.type != "record batch":
+        return str(message.type) != "schema"
+    data = message.metadata.to_pybytes()
+    header = _field(data, struct.unpack_from("<I", data)[0], _HEADER)
+    batch = header + struct.unpack_from("<I", data, header)[0]
+    return _field(data, batch, _COMPRESSION) > 0
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return where a field of a flatbuffer's table is, 0 where it has none; Arrow has checked that it is one."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    slot = 4 + 2 * number
+    if slot >= struct.unpack_from("<H", data, vtable)[0]:
+        return 0
+    offset: int = struct.unpack_from("<H", data, vtable + slot)[0]
+    return table + offset if offset else 0

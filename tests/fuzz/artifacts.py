@@ -1,0 +1,153 @@
+"""Checks of what is no corpus: pipelines, strategies, lexicons, scores, tables of concepts and words, tokenizers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from mslm_data import lexicon, pipeline, scores
+from mslm_data.annotate import semantic_types
+from mslm_data.annotate.term_table import read_terms as terms_of
+from mslm_data.annotate.terms import Terms
+from mslm_data.build import plan
+from mslm_data.document import Document
+from mslm_data.encode import tokenizer
+from mslm_data.encode.encoder import Encoder
+from mslm_data.encode.mentions import Account
+from mslm_data.mask import make
+from mslm_data.mask.file import with_files
+from mslm_data.vocab import concept_tables, frequencies, obo, rrf, tables
+from mslm_data.vocab.names import Choice, distinct
+from tests import made
+from tests.fuzz import checks, seeds
+from tests.fuzz.checks import Check
+from tests.generate import fixed_examples
+
+ABOUT = {"size": 1144, "tokenizer": "0" * 64}
+VOCAB = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\na\n##s\nA\n.\n0\n"
+NAMES = b'{"mask_token": "[MASK]", "pad_token": {"content": "[PAD]", "lstrip": false}, "unk_token": "[UNK]"}'
+BPE_VOCAB = b'{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "a": 5, "b": 6, "ab": 7, "0": 8}'
+MERGES = b"#version: 0.2\na b\n"
+
+
+def read_lexicon(folder: Path) -> None:
+    """Read a lexicon; what is accepted can be used."""
+    path = folder / "x.arrow"
+    read = lexicon.read_lexicon(path)
+    assert checks.within(read.tokens.values, 0, read.about["size"])
+    assert len(read.words) == len(read)
+    lexicon.write_lexicon(folder / "again.arrow", read)
+    lexicon._read.cache_clear()
+    strategy = make("pmi", {"vocabulary": str(path)})
+    strategy.plan(fixed_examples(), seed=1)
+
+
+def read_scores(folder: Path) -> None:
+    """Open scores; what is accepted can be used."""
+    scores._opened.cache_clear()
+    column = scores.open_scores(folder / "x")
+    examples = fixed_examples(seeds.ROWS)
+    assert bool(np.all(column.keys[1:] >= column.keys[:-1]))
+    column.of(examples)
+
+
+def read_pipeline(folder: Path) -> None:
+    """Read a pipeline, and make its parts."""
+    read = pipeline.read(str(folder / "x.toml"))
+    json.dumps(read.effective(), default=str)
+    plan.source_of(read)
+    plan.segmenter_of(read)
+    plan.annotator_of(read)
+
+
+def read_strategy(folder: Path) -> None:
+    """Read a strategy; what is accepted masks."""
+    strategy = with_files(make(str(folder / "x.toml"), {}), str)
+    examples = fixed_examples()
+    strategy.corrupt(examples, strategy.plan(examples, seed=1, epoch=2, step=3), seed=1)
+
+
+def concepts(file: str) -> Check:
+    """Return a check that reads a file of concepts."""
+    name = file.removesuffix(".gz")
+    read = {".csv": concept_tables.read, ".obo": obo.read, ".RRF": rrf.read}[Path(name).suffix]
+
+    def check(folder: Path) -> None:
+        left_out: Counter[str] = Counter()
+        choice = Choice(types=frozenset({"T047"}), xref="UMLS_CUI")
+        for one in distinct(read(folder / file, ("T047",), choice, left_out), left_out):
+            assert one.name.strip()
+            "".join((one.concept, one.name, *one.types, one.source)).encode()
+
+    return check
+
+
+def read_terms(folder: Path) -> None:
+    """Read a table of terms; what is accepted finds mentions."""
+    path = folder / "x.csv"
+    for term in terms_of(path, "semantic_types.toml"):
+        assert term.name
+        assert term.label
+    running = Terms(table=str(path)).start()
+    running.annotate([Document(id="d", text="A high fever, and a rash, red.")])
+
+
+def read_types(folder: Path) -> None:
+    """Read a table of semantic types."""
+    read = semantic_types.read(str(folder / "x.toml"))
+    assert all(label in read.labels for label in read.of_type.values())
+    read.label(("T047", "T121"))
+
+
+def read_weights(folder: Path) -> None:
+    """Read a table of words and numbers, in each way."""
+    for by in ("words", "pieces", "ids"):
+        read, report = tables.read_table(
+            folder / "x.tsv", made.word_piece(), by=by, given_words=by == "words", about=dict(ABOUT)
+        )
+        assert report.read == report.kept + sum(report.left_out.values())
+        lexicon.write_lexicon(folder / "made.arrow", read)
+
+
+def read_counts(folder: Path) -> None:
+    """Read a table of words and how often they occur."""
+    assert all(count > 0 for count in frequencies.of_file(folder / "x.tsv").counts.values())
+
+
+def build_notes(folder: Path) -> None:
+    """Build notes with a table of terms."""
+    annotate = {"use": "terms", "table": str(folder / "terms.csv")}
+    checks.building("notes", "NOTEEVENTS.csv", labels=("Disease",), segment="clinical", annotate=annotate)(folder)
+
+
+def tokenizers() -> list[bytes]:
+    """Return more tokenizers, small ones."""
+    kinds = [
+        {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1, "the": 2}, "unk_token": "[UNK]"},
+        {"type": "WordPiece", "vocab": {"a": 0, "[UNK]": 1, "the": 2, "##s": 3}, "unk_token": "[UNK]",
+         "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
+        {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0], ["the", -2.5]]},
+        {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "byte_fallback": False},
+    ]  # fmt: skip
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [{"id": 1, "content": "[UNK]", "special": True, **flags}]
+    return [json.dumps({"version": "1.0", "added_tokens": added, "model": model}).encode() for model in kinds]
+
+
+def load_tokenizer(file: str) -> Check:
+    """Return a check that loads a tokenizer; what is accepted encodes."""
+
+    def check(folder: Path) -> None:
+        loaded = tokenizer.load(str(folder / file))
+        ids = loaded.ids
+        assert all(-1 <= id_ < ids.size for id_ in (ids.mask, ids.pad, ids.unk))
+        assert all(0 <= id_ < ids.size for id_ in ids.special)
+        assert tokenizer.of_json(loaded.json).json == loaded.json
+        encoder = Encoder(loaded, ("X",), max_tokens=16)
+        document = made.of_words(["the", "a", "0", "é", "ab", "."], [(0, 2)])
+        encoder.encode([document], [made.whole(document)], Account())
+
+    return check

@@ -1,0 +1,199 @@
+"""What is done with a mutated file, and what must hold of the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mslm_data.document import Document, NotChosen, SetAside
+from mslm_data.errors import MslmDataError
+from mslm_data.loading import load
+from mslm_data.mask import make
+from mslm_data.shard.verify import verify
+from mslm_data.source import SOURCES, Source
+from mslm_data.source.choice import of_split, settled
+from tests import made
+from tests.fuzz.seeds import CANARY, SHARD, folder
+
+Check = Callable[[Path], object]
+Count = Callable[[bytes], int]
+REASON = re.compile(r"expected .+, (got|found) ", re.DOTALL)
+CUTS, MOST_PARTS = (1, 64, 900), 100
+
+
+def source(name: str, options: Mapping[str, Any] | None = None, *, file: str = "", count: Count | None = None) -> Check:
+    """Return a check that reads all of a source's files, in one part and in many.
+
+    Args:
+        name: The source.
+        options: Of the source.
+        file: The one that `count` counts the records of.
+        count: How many records there are, told another way.
+    """
+
+    def check(folder: Path) -> None:
+        general = SOURCES.make(name, dict(options or {}))
+        found = general.find([folder])
+        paths = sorted({path for of in found.values() for path in of})
+        chosen = SOURCES.make(name, {**(options or {}), **settled(general, paths)})
+        for split, of in found.items():
+            for path in of:
+                one = of_split(chosen, split)
+                assert all(beside.is_file() for beside in one.files(path))
+                records, problem = outcome(one, path, 1 << 40)
+                for record in records:
+                    sound(record, path.name)
+                for target_bytes in (max(cut, path.stat().st_size // MOST_PARTS) for cut in CUTS):
+                    assert outcome(one, path, target_bytes) == (records, problem), f"cut at {target_bytes}"
+                if count and problem is None and path.name == file:
+                    assert len(records) == count(path.read_bytes())
+                if problem is not None:
+                    raise problem[0](problem[1])
+
+    return check
+
+
+def outcome(source: Source, path: Path, target_bytes: int) -> tuple[list[Record], tuple[type[Exception], str] | None]:
+    """Return a file's records up to the first error, and that."""
+    records: list[Record] = []
+    try:
+        for part in source.cut(path, target_bytes=target_bytes):
+            for record in source.read(part):
+                records.append(Record(record))  # noqa: PERF401 - those before an error count
+    except MslmDataError as error:
+        return records, (type(error), str(error))
+    return records, None
+
+
+class Record:
+    """A record that can be compared."""
+
+    def __init__(self, record: Document | SetAside | NotChosen) -> None:
+        self.of = record
+        self._values: object = record
+        if isinstance(record, Document):
+            words = None if record.words is None else record.words.tolist()
+            fields = (record.id, record.text, record.spans, record.sentences, record.placeholders, record.place)
+            self._values = (*fields, words, dict(record.unplaced), dict(record.adjusted))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+
+def sound(record: Record, name: str) -> None:
+    """See that a record is what the stages after it count on."""
+    of = record.of
+    if isinstance(of, SetAside):
+        assert REASON.match(of.reason), of.reason
+        assert ":" in of.place, of.place
+        assert CANARY not in of.reason + of.place, "the text is in a reason"
+        of.id.encode()
+    elif isinstance(of, Document):
+        assert of.text or of.sentences == (), "a document without text"
+        (of.id + of.text).encode()
+        length = len(of.text)
+        assert of.place.startswith(f"{name}:") or of.place.partition(":")[0].endswith(".tokens"), of.place
+        assert all(0 <= span.start < span.end <= length and span.label for span in of.spans)
+        assert all("".join((span.label, span.concept)).encode() for span in of.spans)
+        rising([tuple(sentence) for sentence in of.sentences or ()], length)
+        rising([] if of.words is None else of.words.tolist(), length)
+        rising([(place.start, place.end) for place in of.placeholders], length)
+        assert all(count > 0 for count in [*of.unplaced.values(), *of.adjusted.values()])
+    else:
+        assert isinstance(of, NotChosen)
+
+
+def rising(ranges: Sequence[Sequence[int]], length: int) -> None:
+    assert all(0 <= start < end <= length for start, end in ranges), ranges
+    assert all(left[1] <= right[0] for left, right in pairwise(ranges)), ranges
+
+
+def building(name: str, file: str, **pipeline: Any) -> Check:
+    """Return a check that builds a folder of a file, in which all is as it should be."""
+
+    def check(folder: Path) -> None:
+        out = folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        of = made.pipeline_of(source={"use": name}, unit_bytes=600, **pipeline)
+        manifest = made.built(out, folder / file, of)
+        assert verify(out)[1] == []
+        for split in manifest.splits.values():
+            assert split.read == split.written + split.set_aside
+        assert CANARY.encode() not in b"".join(path.read_bytes() for path in out.iterdir() if path.is_file())
+        read_rows(out)
+
+    return check
+
+
+def verified(file: str) -> Check:
+    """Return a check that verifies a built folder, one file of which may be changed."""
+
+    def check(at: Path) -> None:
+        manifest, problems = verify(at)
+        said = json.dumps(problems)
+        assert CANARY not in said, "the text is in a problem"
+        same = (at / file).read_bytes() == folder()[file]
+        if same:
+            assert problems == []
+        elif file.endswith(".arrow") or file == "tokenizer.json":
+            assert any(problem.place.startswith(file) for problem in problems), "a change went unseen"
+        if not problems:
+            read_rows(at)
+            assert load(at).splits == tuple(manifest.splits)
+
+    return check
+
+
+def blessed(at: Path) -> None:
+    """Read a shard whose size and digest the manifest agrees with, whatever is in it, and mask its rows."""
+    data = (at / SHARD).read_bytes()
+    value = json.loads(folder()["manifest.json"])
+    value["splits"]["train"]["shards"][0] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (at / "manifest.json").write_text(json.dumps(value))
+    _, problems = verify(at)
+    assert CANARY not in json.dumps(problems), "the text is in a problem"
+    try:
+        read_rows(at)
+    except MslmDataError:
+        assert problems, "a shard that cannot be read went unseen"
+        raise
+
+
+def read_rows(at: Path) -> None:
+    """Read and mask all rows of a built folder in every way there is, and see that no number leads elsewhere."""
+    shards = load(at)
+    size, labels = shards.manifest.token_ids.size, len(shards.labels)
+    for split in shards.values():
+        examples = split.examples()
+        lengths = np.repeat(examples.input_ids.lengths, examples.span_starts.lengths)
+        assert within(examples.input_ids.values, 0, size)
+        assert within(examples.word_ids.values, -1, 1 << 31)
+        assert within(examples.bio.values, 0, 1 + 2 * labels)
+        assert within(examples.span_labels.values, 0, labels)
+        assert bool(np.all(examples.span_starts.values >= 0))
+        assert bool(np.all(examples.span_starts.values < examples.span_ends.values))
+        assert bool(np.all(examples.span_ends.values <= lengths))
+        for name in ("joint", "whole-word", "spanbert"):
+            strategy = make(name, {})
+            strategy.corrupt(examples, strategy.plan(examples, seed=1))
+        split.take(np.arange(len(split))[::-1])
+        for i in range(len(split)):
+            split[i]
+
+
+def within(values: Any, low: int, high: int) -> bool:
+    """Say whether all values are in `[low, high)`."""
+    return bool(np.all((values >= low) & (values < high)))

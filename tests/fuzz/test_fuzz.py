@@ -1,0 +1,57 @@
+"""A few mutations of every target; FUZZ_EXAMPLES=2000 tries so many, others each time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from mslm_data.source import SOURCES
+from tests.fuzz.mutations import KINDS, Change, mutate
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.watch import watched
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 0)
+numbers = st.integers(0, (1 << 20) - 1)
+changes = st.lists(st.builds(Change, st.sampled_from(list(KINDS)), numbers, numbers, numbers), min_size=1, max_size=4)
+
+
+def test_targets__every_source_is_one() -> None:
+    assert set(SOURCES.names()) <= {name.split("-")[0] for name in TARGETS}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_target__reads_its_seeds(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]
+    target.lay_out(tmp_path)
+
+    assert all(target.try_one(tmp_path, seed) for seed in target.seeds())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_target__answers_or_refuses(name: str) -> None:
+    target = TARGETS[name]
+    seeds, tokens = list(target.seeds()), target.all_tokens
+
+    @settings(
+        max_examples=EXAMPLES or 12,
+        derandomize=not EXAMPLES,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.sampled_from(seeds), changes)
+    def some(seed: bytes, drawn: list[Change]) -> None:
+        with watched():
+            target.try_one(folder, mutate(seed, drawn, tokens))
+
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        target.lay_out(folder)
+        for seed in seeds:  # numba compiles now, and not within the time of a try
+            target.try_one(folder, seed)
+        some()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import msgspec
 import numpy as np
-from torch import where
+from torch import from_numpy, where
 from torch.utils.data import DataLoader
 from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
@@ -37,6 +39,10 @@ _COLLATES = {
 }
 _LISTS = 20
 """Batches of rows in memory."""
+_SHAPES = 200
+"""Batches whose shapes the limit writes."""
+_LIMIT = " The limit writes arrays of the shapes of our batches and makes tensors of them."
+_ENCODER = msgspec.msgpack.Encoder()
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
@@ -75,6 +81,7 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
             "loader": _turns(_epochs(ours), 100 if workers else len(ours)),
             "plain": _turns(_epochs(plain, dataset), 100 if workers else 500),
             "peer": _turns(lambda _: peer, 100),
+            "limit": _writes(dataset),
         },
         rounds=5,
     )
@@ -86,9 +93,9 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     return [
         row_of(
             f"into a training loop, {how}: `MaskedLoader`, peer datasets",
-            {"ours": rates["loader"], "peer": rates["peer"]},
+            {"ours": rates["loader"]} | {of: rates[of] for of in ("peer", "limit") if of == "peer" or not workers},
             unit="batches",
-            what=f"{_says(shards, how)}; {against}",
+            what=f"{_says(shards, how)}; {against}{'' if workers else _LIMIT}",
             goal=None if workers else Goal(peer=80),
         ),
         row_of(
@@ -115,6 +122,7 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
             {
                 "ours": _turns(_epochs(ours), len(ours)),
                 "peer": Contestant(call=lambda _: peer.ask(f"take {many}"), work=many),
+                "limit": _writes(_masked(shards)),
             },
             rounds=3,
         )
@@ -125,7 +133,7 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
         unit="batches",
         what=f"{_says(shards, 'no workers')}; the peer reads the same rows, shuffled, from its own shards on the local "
         f"disk, {how}, and {does}; it has no other column. "
-        "Rows of an epoch were equal, whatever their order (checked without workers).",
+        f"Rows of an epoch were equal, whatever their order (checked without workers).{_LIMIT}",
         goal=Goal(peer=7) if of == ("litdata", "pad", 0) else None,
     )
 
@@ -159,23 +167,25 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
             "bert": _collates(bert, usual),
             "joint": _collates(joint, words),
             "peer": _collates(theirs, usual),
+            "limit": _collates(_pack, usual),
         },
         rounds=7,
     )
-    against = "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, as lists too."
+    against = "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, as lists too"
     return [
         row_of(
             "a 32x128 batch from lists: `MaskingCollator` as a drop-in",
-            {"ours": rates["bert"], "peer": rates["peer"]},
+            {"ours": rates["bert"], "peer": rates["peer"], "limit": rates["limit"]},
             unit="batches",
-            what=f"strategy `bert` over the peer's own rows; {against}",
+            what=f"strategy `bert` over the peer's own rows; {against}; the limit is msgspec packing the three columns "
+            "that are read, and nothing else.",
             goal=Goal(peer=30),
         ),
         row_of(
             "a 32x128 batch from lists: `MaskingCollator` with words and mentions",
             {"ours": rates["joint"], "peer": rates["peer"]},
             unit="batches",
-            what=f"joint masking over rows of `datasets.load_from_disk` of our own folder, all columns; {against}",
+            what=f"joint masking over rows of `datasets.load_from_disk` of our own folder, all columns; {against}.",
         ),
     ]
 
@@ -208,6 +218,24 @@ def _collates(collator: Callable[[list[Any]], Any], rows: list[Any]) -> Contesta
             collator(batch)
 
     return Contestant(call=collate, work=len(batches), repeat=3)
+
+
+def _pack(rows: list[dict[str, list[int]]]) -> None:
+    """Read the numbers in lists, by the quickest that reads any."""
+    for name in ("input_ids", "special_tokens_mask", "attention_mask"):
+        _ENCODER.encode([row[name] for row in rows])
+
+
+def _writes(dataset: MaskedDataset) -> Contestant:
+    """Write arrays of the shapes that the first batches have, and make tensors of them: no reading, no masks."""
+    batches = itertools.islice(dataset.loader(SIZE), _SHAPES)
+    shapes = [[(tuple(column.shape), column.numpy().dtype) for column in batch.values()] for batch in batches]
+
+    def write(_: None) -> None:
+        for batch in shapes:
+            [from_numpy(np.full(shape, 0, dtype)) for shape, dtype in batch]
+
+    return Contestant(call=write, work=len(shapes), repeat=5)
 
 
 def _workers(count: int) -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mslm_data.batch import Batch, collate, collate_sequences
 from mslm_data.errors import ShardError, VocabularyError
-from mslm_data.examples import Examples, take
+from mslm_data.examples import Examples
 from mslm_data.lexicon import open_lexicon
 from mslm_data.mask import Strategy, make
 from mslm_data.mask.draws import check_count
@@ -30,7 +30,9 @@ from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split
 
 BATCHES_AT_ONCE = 64
-"""Batches that are gathered and masked by one call, and among which rows of like length are put together."""
+"""Batches of a window, among which rows of like length are put together; the most that one call masks."""
+TOKENS_AT_ONCE = 1 << 17
+"""Tokens that one call masks: fewer spend their time in Python, more do not fit a core's cache."""
 
 
 def load(folder: str | Path) -> Shards:
@@ -227,34 +229,58 @@ class Batches:
         self._begin = self._next = state["next"]
 
     def _window(self, window: int) -> Iterator[Batch]:
-        """Give the batches of one window: gathered at once, masked at once."""
+        """Give the batches of one window."""
+        batches = self._rows(window)
+        many = 1 if self._strategy.by_step else batches_at_once(self._split, self._size)
+        for first in range(0, len(batches), many):
+            group = batches[first : first + many]
+            step = self.epoch * len(self) + window * BATCHES_AT_ONCE + first
+            yield from self._masked(self._gathered(group), [len(rows) for rows in group], step=step)
+
+    def _rows(self, window: int) -> list[npt.NDArray[np.int64]]:
+        """Return the rows of each batch of a window."""
         size, seed = self._size, self._seed
         start = window * BATCHES_AT_ONCE * size
         stop = min(start + BATCHES_AT_ONCE * size, len(self._split))
+        order = np.arange(start, stop)
         if self._order["shuffle"]:
-            examples = self._split.take(rows_at(start, stop, size=len(self._split), seed=seed, epoch=self.epoch))
-        else:
-            examples = self._split.examples(start, stop)
-        places = [np.arange(first, min(first + size, len(examples))) for first in range(0, len(examples), size)]
+            order = rows_at(start, stop, size=len(self._split), seed=seed, epoch=self.epoch)
+        batches = [order[first : first + size] for first in range(0, len(order), size)]
         if self._order["bucketed"]:
-            lengths = examples.input_ids.lengths
+            lengths = self._split.lengths(order)
             places = batches_of_window(lengths, size, seed=seed, epoch=self.epoch, window=window)
-        if self._order["drop_last"]:
-            places = [rows for rows in places if len(rows) == size]
-        if not self._strategy.by_step:
-            yield from self._masked(examples, places, step=None)
-            return
-        for number, rows in enumerate(places):
-            step = self.epoch * len(self) + window * BATCHES_AT_ONCE + number
-            yield from self._masked(take(examples, rows), [np.arange(len(rows))], step=step)
+            batches = [order[rows] for rows in places]
+        return [rows for rows in batches if len(rows) == size or not self._order["drop_last"]]
 
-    def _masked(self, examples: Examples, places: list[npt.NDArray[np.int64]], *, step: int | None) -> Iterator[Batch]:
-        """Mask rows at once, and give batches of them."""
+    def _gathered(self, batches: list[npt.NDArray[np.int64]]) -> Examples:
+        """Return the rows of batches; those that are stored side by side as views."""
+        if self._order["shuffle"] or self._order["bucketed"]:
+            return self._split.take(np.concatenate(batches))
+        return self._split.examples(int(batches[0][0]), int(batches[-1][-1]) + 1)
+
+    def _masked(self, examples: Examples, sizes: list[int], *, step: int) -> Iterator[Batch]:
+        """Mask rows at once, and give batches of so many each."""
         plan = self._strategy.plan(examples, seed=self._seed, epoch=self.epoch, step=step)
         hidden = self._strategy.corrupt(examples, plan, seed=self._seed, epoch=self.epoch)
         targets = self._strategy.targets(examples, plan)
-        for rows in places:
+        places, first = np.arange(len(examples)), 0
+        for size in sizes:
+            rows = places[first : first + size]
+            first += size
             if targets is None:
                 yield collate(examples, plan.kinds, hidden, rows, multiple_of=self._multiple_of)
             else:
                 yield collate_sequences(examples, hidden, targets, rows, multiple_of=self._multiple_of)
+
+
+def batches_at_once(split: Split, batch_size: int) -> int:
+    """Return how many batches to gather and mask by one call: those of about `TOKENS_AT_ONCE` tokens.
+
+    Masks are each row's own, so it changes none of them.
+
+    Args:
+        split: Whose rows.
+        batch_size: Rows of a batch.
+    """
+    tokens = batch_size * split.record.tokens / max(len(split), 1)
+    return max(1, min(BATCHES_AT_ONCE, int(TOKENS_AT_ONCE / max(tokens, 1))))

@@ -170,9 +170,9 @@ def pick(parts: Array, sums: Array, drawn: int) -> int:
 
 
 @kernel
-def drop(parts: Array, sums: Array, u: int) -> np.int64:
+def drop(parts: Array, sums: Array, u: int) -> int:
     """Make a unit's part 0, and return what it was; see `weigh`."""
-    part = np.int64(parts[u])
+    part = int(parts[u])
     sums[u // GROUP] -= part
     parts[u] = 0
     return part

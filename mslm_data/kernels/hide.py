@@ -1,7 +1,7 @@
 """Whole stages in one pass over the rows, for the most common plans: single tokens or whole units.
 
-What `open_pool`, `choose_uniform` or `fill_weighted`, and `paint_units` do one after the other, with the same draws, but
-without a pool, a budget and a share for each unit in memory: 0.7 of the time.
+What `open_pool`, `choose_uniform` or `fill_weighted`, and `paint_units` do one after the other, with the same draws,
+but without a pool, a budget and a share for each unit in memory: 0.7 of the time.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ def edge_of(edges: Array, node: int | np.int64, token: int) -> np.int64:
 
 
 @kernel
-def child_of(edges: Array, ending: Array, node: int | np.int64, token: int) -> np.int64:
-    """Return the node that a token leads to from another, or -1; see `edge_of`."""
+def child_of(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.int64:
+    """Return the node that a token leads to from another, or -1; see `edge_of`, and `nodes` is `B + 2**n`."""
     place = edge_of(edges, node, token)
-    return np.int64(-1) if edges[place] == EMPTY else len(ending) - len(edges) + place
+    return np.int64(-1) if edges[place] == EMPTY else nodes - len(edges) + place
 
 
 @kernel
@@ -80,17 +80,9 @@ def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array, begi
 
 @kernel
 def exact_values(
-    offsets: Array,
-    ids: Array,
-    unit_offsets: Array,
-    starts: Array,
-    ends: Array,
-    edges: Array,
-    ending: Array,
-    values: Array,
-    out: Array,
+    offsets: Array, ids: Array, unit_offsets: Array, starts: Array, ends: Array, edges: Array, values: Array, out: Array
 ) -> None:
-    """Look up the entry that each unit is. Most words of a corpus are one token, and so found without any edge.
+    """Look up the sequence that each unit is. Most words of a corpus are one token, and so found without any edge.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -99,20 +91,19 @@ def exact_values(
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open; no unit is empty.
         edges: uint64 `[2**n]`, the trie.
-        ending: int32 `[B + 2**n]`, likewise.
-        values: `[E + 1]`: the number of each entry; the last is that of what is no entry.
-        out: `[U]`, written: the number of the entry of just the unit's tokens.
+        values: `[B + 2**n + 1]`: what there is to know of each node; the last is for what leads to no node.
+        out: `[U]`, written: the value of the node of just the unit's tokens.
     """
-    none = np.uint64(len(ending) - len(edges) - 1)
+    nodes = len(values) - 1
+    none = np.uint64(nodes - len(edges) - 1)
     for i in range(len(offsets) - 1):
         row = ids[offsets[i] : offsets[i + 1]]
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
             node, t = np.int64(min(np.uint64(row[starts[u]]), none)), starts[u] + 1
             while node >= 0 and t < ends[u]:
-                node = child_of(edges, ending, node, row[t])
+                node = child_of(edges, nodes, node, row[t])
                 t += 1
-            entry = ending[node] if node >= 0 else -1
-            out[u] = values[entry if entry >= 0 else len(values) - 1]
+            out[u] = values[node]  # of -1 the last
 
 
 @kernel
@@ -186,6 +177,6 @@ def match_entries(
                     m += 1
                 if ended:
                     break
-                node = child_of(edges, ending, node, row_ids[t])
+                node = child_of(edges, len(ending), node, row_ids[t])
                 t += 1
         out_offsets[i + 1] = m

@@ -89,9 +89,7 @@ def look_up(chars: Array, words: Array, slots: Array, known: Array, bounds: Arra
         state = hash_word(chars[start:stop])
         s = state & last
         n = slots[s]
-        while n >= 0 and not (
-            hashes[n] == state and is_same(chars, start, stop, known, bounds[n, 0], bounds[n, 1])
-        ):
+        while n >= 0 and not (hashes[n] == state and is_same(chars, start, stop, known, bounds[n, 0], bounds[n, 1])):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         out[w] = n
@@ -115,9 +113,7 @@ def enter(chars: Array, words: Array, first: int, slots: Array, hashes: Array, o
         hashes[w] = hash_word(chars[start:stop])
         s = hashes[w] & last
         n = slots[s]
-        while n >= 0 and not (
-            hashes[n] == hashes[w] and is_same(chars, start, stop, chars, words[n, 0], words[n, 1])
-        ):
+        while n >= 0 and not (hashes[n] == hashes[w] and is_same(chars, start, stop, chars, words[n, 0], words[n, 1])):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         if n < 0:

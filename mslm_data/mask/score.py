@@ -86,7 +86,7 @@ class Score:
 
     def _of_words(self, examples: Examples, units: Units | None) -> Array:
         trie, of_words = open_trie(Path(self.lexicon)), words(examples) if units is None else units
-        values = trie.exact(examples, of_words, _with_missing(trie, self.missing))
+        values = trie.exact(examples, of_words, _by_word(trie, self.missing))
         values = _transformed(self.transform, values, of_words.starts.offsets)
         if units is not None:
             return values
@@ -104,9 +104,9 @@ class Score:
 
 
 @lru_cache(maxsize=8)
-def _with_missing(trie: Trie, missing: float) -> Array:
-    """Return the number of each entry, and after them that of none, `[E + 1]`."""
-    return np.append(trie.lexicon.scores, missing)
+def _by_word(trie: Trie, missing: float) -> Array:
+    """Return the number of each entry, and of what is none, as `Trie.exact` looks it up."""
+    return trie.table(trie.lexicon.scores, missing)
 
 
 @lru_cache(maxsize=8)

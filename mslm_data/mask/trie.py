@@ -46,21 +46,20 @@ class Trie:
         add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
         return cls(lexicon, edges, ending, begins, seconds)
 
-    def exact(self, examples: Examples, units: Units, values: Array) -> Array:
-        """Return the number of the entry that each unit is, `[U]`.
+    def table(self, values: Array, missing: float) -> Array:
+        """Return what `exact` looks up, from a number for each entry, and one for what is none."""
+        return np.append(np.append(values, missing)[self.ending], missing)
 
-        Args:
-            examples: N rows.
-            units: U units in them.
-            values: `[E + 1]`: the number of each entry, and of what is none.
+    def exact(self, examples: Examples, units: Units, table: Array) -> Array:
+        """Return the number of the entry that each unit is, `[U]`; see `table`.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
         """
         self.check(examples)
-        ids, starts, out = examples.input_ids, units.starts, np.empty(len(units), values.dtype)
+        ids, starts, out = examples.input_ids, units.starts, np.empty(len(units), table.dtype)
         where = (ids.offsets, ids.values, starts.offsets, starts.values, units.ends.values)
-        exact_values(*where, self.edges, self.ending, values, out)
+        exact_values(*where, self.edges, table, out)
         return out
 
     def matches(self, examples: Examples) -> tuple[Units, npt.NDArray[np.int32]]:

@@ -12,6 +12,7 @@ from mslm_data import plain_arrow
 from mslm_data.columns import COLUMNS, MAX_LABELS
 from mslm_data.errors import ShardError
 from mslm_data.examples import Examples, TokenIds
+from mslm_data.files import sha256_of
 from mslm_data.ragged import Array, Ragged
 from mslm_data.shard.write import ShardRecord
 
@@ -19,6 +20,8 @@ _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
 _LIKE = {"tokens": "input_ids", "spans": "span_starts"}
 """The column whose offsets all columns of a kind share."""
+_KNOWN: set[tuple[Path, int, int, str]] = set()
+"""Path, inode, time and digest of each file that this process has read whole."""
 
 
 class Shard:
@@ -31,7 +34,8 @@ class Shard:
             path: The file, in the folder of its split.
             record: What the manifest says of it.
             ids: The tokenizer's special ids, for the examples.
-            labels: How many labels the manifest has; None believes the ids and labels of rows without a look.
+            labels: How many labels the manifest has; None believes the file's digest, ids and labels without a look,
+                for who looks himself.
         """
         self.path, self.record, self._ids, self._labels = path, record, ids, labels
         self._batch: pa.RecordBatch | None = None
@@ -51,8 +55,8 @@ class Shard:
         """The whole shard as one record batch over the mapped file.
 
         Raises:
-            ShardError: Missing, of another size or number of rows than the manifest says, or no shard of ours: with
-                numbers that would lead out of its rows, the vocabulary or the labels.
+            ShardError: Missing, not the bytes that the manifest says, or no shard of ours: with numbers that would lead
+                out of its rows, the vocabulary or the labels.
         """
         if self._batch is None:
             batch = self._open()
@@ -115,6 +119,8 @@ class Shard:
             )
         if size != self.record.bytes:
             raise ShardError(f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged")
+        if self._labels is not None:
+            self._refuse_altered()
         try:
             with pa.memory_map(str(self.path)) as file:
                 batches = plain_arrow.batches(file)
@@ -133,6 +139,16 @@ class Shard:
             if (name in got or name in _REQUIRED) and got.get(name) != wanted:
                 raise ShardError(f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}")
         return batches[0]
+
+    def _refuse_altered(self) -> None:
+        """See that the bytes are those of the manifest; a process reads them once for that, while the file stays."""
+        status = self.path.stat()
+        state = (self.path.resolve(), status.st_ino, status.st_mtime_ns, self.record.sha256)
+        if state in _KNOWN:
+            return
+        if sha256_of(self.path) != self.record.sha256:
+            raise ShardError(f"{self.path}: expected the manifest's checksum, got another; the file is damaged")
+        _KNOWN.add(state)
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
         """Map the columns of lists of numbers, and refuse numbers that would lead out of them or of each other."""

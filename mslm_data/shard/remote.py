@@ -150,6 +150,9 @@ class RemoteShard(Shard):
         self.path = self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes).resolve()
         return super()._open()
 
+    def _refuse_altered(self) -> None:
+        """`RemoteFolder.file` has seen to that."""
+
 
 def _state(path: Path) -> tuple[Path, int, int, int]:
     status = path.stat()

@@ -22,7 +22,7 @@ from mslm_data.source.standoff import Discontinuous
 
 T = TypeVar("T")
 SUFFIXES = (".parquet", ".arrow", *JSON_SUFFIXES)
-_LONGEST_NAME = 80
+_LONGEST_NAME = 200
 _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
 
 

@@ -67,7 +67,7 @@ class Epoch:
             marks[:] = np.resize(keys[:_MOST], _MOST)
             seen[:] = 0
         elif shared[_BATCHES] > 2:
-            seen[np.isin(marks, keys)] = 1
+            seen[(marks[:, None] == keys).any(axis=1)] = 1
             if seen.all():
                 shared[_WARNED] = 1
                 warnings.warn(

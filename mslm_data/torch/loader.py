@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from mslm_data.loading import BATCHES_AT_ONCE
+from mslm_data.loading import batches_at_once
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.dataset import MaskedDataset
 from mslm_data.torch.sampler import ShardSampler
@@ -155,7 +155,7 @@ class MaskedLoader:
         self, batches: Iterator[tuple[npt.NDArray[np.int64], int]], epoch: int
     ) -> Iterator[dict[str, Tensor]]:
         """Gather and mask the rows of many batches at once; a batch at a time where a rate follows the step."""
-        many = 1 if self.dataset.strategy.by_step else BATCHES_AT_ONCE
+        many = 1 if self.dataset.strategy.by_step else batches_at_once(self.dataset.split, self.sampler.batch_size)
         while group := list(islice(batches, many)):
             chunk = self.dataset.masked(np.concatenate([rows for rows, _ in group]), epoch=epoch, step=group[0][1])
             places, begin = np.arange(len(chunk)), 0

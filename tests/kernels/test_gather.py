@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.gather import gather
+from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.ragged import Ragged, offsets_of
 
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
@@ -41,3 +41,19 @@ def test_gather__reads_what_is_read_only() -> None:
     gather(np.array([0]), source.offsets, source.values, np.array([0]), out)
 
     assert out.tolist() == [1, 2]
+
+
+@given(rows=rows_of_numbers, data=st.data())
+def test_gather_alike__copies_each_column_as_gather_does(rows: list[list[int]], data: st.DataObject) -> None:
+    picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
+    source = Ragged.of(rows, np.int32)
+    columns = source.values, source.values.astype(np.int8), 2 * source.values.astype(np.int16)
+    to = offsets_of(source.lengths[picked]) + 1
+    out = np.full(to[-1], 77, np.int32), np.full(to[-1], 77, np.int8), np.full(to[-1], 77, np.int16)
+
+    gather_alike(picked, source.offsets.astype(np.int32), columns, to, out)
+
+    for values, copies in zip(columns, out, strict=True):
+        alone = np.full(to[-1], 77, values.dtype)
+        gather(picked, source.offsets, values, to, alone)
+        assert copies.tolist() == alone.tolist()

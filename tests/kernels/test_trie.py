@@ -61,12 +61,12 @@ def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(mad
 
 
 def look_up(units, entries):
-    """Return the entry of each unit, each unit being a row, by a table that has each entry's number for its value."""
+    """Return the entry of each unit, each unit being a row, by a table that has the endings for values."""
     edges, ending, _, _ = trie_of(entries)
     ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)
-    numbers = np.append(np.arange(len(entries)), -1)
-    exact_values(ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, ending, numbers, out)
+    values = np.append(ending, np.int32(-1))
+    exact_values(ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, values, out)
     return out.tolist()
 
 

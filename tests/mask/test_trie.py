@@ -41,9 +41,9 @@ def test_matches__equals_twin(examples):
 @given(random_examples())
 def test_exact__equals_twin(examples):
     trie = open_trie(artifacts.concepts_lexicon(2))
-    values = np.append(np.arange(len(trie.lexicon)), -1)
+    table = trie.table(np.arange(len(trie.lexicon)), -1)
     for units in (words(examples), mentions(examples)):
-        numbers = trie.exact(examples, units, values)
+        numbers = trie.exact(examples, units, table)
 
         ids = examples.input_ids.values
         begins = np.repeat(examples.input_ids.offsets[:-1], units.starts.lengths)
@@ -67,7 +67,7 @@ def test_matches__empty_lexicon():
     trie = Trie.of(lexicon_of([]))
 
     assert len(trie.matches(examples)[0]) == 0
-    assert trie.exact(examples, words(examples), np.array([-1])).tolist() == [-1, -1]
+    assert trie.exact(examples, words(examples), trie.table(np.empty(0), -1)).tolist() == [-1, -1]
 
 
 def test_matches__more_than_there_is_room_for_at_first():
@@ -86,7 +86,7 @@ def test_matches__lexicon_of_another_tokenizer():
     with pytest.raises(VocabularyError, match=message):
         trie.matches(examples)
     with pytest.raises(VocabularyError, match=message):
-        trie.exact(examples, words(examples), np.zeros(2))
+        trie.exact(examples, words(examples), trie.table(np.zeros(1), 0))
 
 
 def test_open_trie__once_until_the_file_changes(tmp_path):

@@ -191,6 +191,45 @@ def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
     assert words.tolist() == [[-1, 0, 0, -1, 1, 2, -1], [-1, 4, 6, -1]]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        tuple,
+        np.array,
+        torch.tensor,
+        lambda items: list(np.array(items)),
+        lambda items: np.array(items, np.int8),
+        lambda items: np.array(items) if items[0] == 2 else items,
+    ],
+)
+def test_examples_of__takes_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
+    rows: Rows = [{"input_ids": [2, 9, 3], "word_ids": [-1, 0, -1]}, {"input_ids": [7, 3], "word_ids": [0, -1]}]
+
+    examples = examples_of([{name: form(items) for name, items in row.items()} for row in rows], IDS)
+
+    assert examples.input_ids.tolist() == [[2, 9, 3], [7, 3]]
+    assert examples.word_ids.tolist() == [[-1, 0, -1], [0, -1]]
+    assert (examples.input_ids.values.dtype, examples.word_ids.values.dtype) == (np.int32, np.int32)
+
+
+def test_examples_of__leaves_the_rows_as_they_were() -> None:
+    words = np.array([-1, 0, -1, 0, -1], np.int32)
+
+    examples = examples_of([{"input_ids": [2, 9, 3, 8, 3], "word_ids": words}], IDS)
+
+    assert examples.word_ids.tolist() == [[-1, 0, -1, 1, -1]]
+    assert words.tolist() == [-1, 0, -1, 0, -1]
+
+
+@pytest.mark.parametrize("label", [2**15, -(2**15) - 1])
+def test_examples_of__refuses_labels_that_are_too_large(label: int) -> None:
+    row = {"input_ids": [9, 8], "span_starts": [0], "span_ends": [1], "span_labels": [label]}
+
+    with pytest.raises(OverflowError):
+        examples_of([row], IDS)
+
+
 @pytest.mark.parametrize("mask", [{}, {"special_tokens_mask": [1, 0, 0, 0, 1]}])
 def test_examples_of__makes_each_token_a_word_where_nothing_is_said(mask: dict[str, Any]) -> None:
     examples = examples_of([{"input_ids": [2, 9, IDS.unk, 8, 3], **mask}] * 2, IDS)
@@ -296,6 +335,13 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(strategy: Any
 def test_collator__refuses_rows_that_cannot_be_masked(rows: Rows, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MaskingCollator(BERT if "bio" in str(rows) else WORDS, IDS)(rows)
+
+
+def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
+    masked = MaskedDataset(train, BERT)[0]
+
+    with pytest.raises(ValueError, match="rows: expected rows without masks, got some of a MaskedDataset among them"):
+        MaskingCollator(BERT, train)([masked, train[1]])
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def scan_lines(
         names: int64 `[M, 2]`, written: where each distinct tag stands first in `text`.
         slots: int64 `[2**k]`, more than M, all -1; changed.
         laid: uint8, as long as `text`, written: the words, a space after each, but a newline between sentences.
-        words: int64 `[lines, 3]`, written: of each line that is not blank, the word's first character in `laid`, the
+        words: integers `[lines, 3]`, written: of each line that is not blank, the word's first character in `laid`, the
             one after its last, and the number of its tag, -1 where the line is broken or `names` is full.
-        sentences: int64 `[lines + 1, 2]`, written: of each sentence the first word and the first line; then the ends.
+        sentences: integers `[lines + 1, 2]`, written: of each sentence the first word and line; then the ends.
         sizes: int64 `[4]`, written: words, sentences, bytes laid, and distinct tags.
     """
     fields, word, tag = np.zeros((MOST_FIELDS + 1, 2), np.int64), columns[0], columns[1]

@@ -30,8 +30,8 @@ def find_mentions(offsets: Array, tags: Array, meanings: Array, spans: Array, co
     """Read mentions from the tags of sentences; a tag's meaning says which scheme it is of.
 
     Args:
-        offsets: int64 `[S + 1]`, words of each sentence.
-        tags: int64 `[W]`, each a row of `meanings`, -1 for the last.
+        offsets: integers `[S + 1]`, words of each sentence.
+        tags: integers `[W]`, each a row of `meanings`, -1 for the last.
         meanings: int64 `[M, 4]`: the label, -1 for a word in no mention; 1 where the word goes on with a mention of its
             label, if one is open; 1 where no word goes on with its mention; 1 where it should not open one.
         spans: int64 `[W, 3]`, written: of each mention the first word, the one after its last, and the label.

@@ -71,9 +71,9 @@ class Conll(files.SingleFile):
         path = Path(part.path)
         name, stem = path.name, records.stem(path)
         columns = self.columns(path)
-        text = rows.decode(files.read_bytes(path, part.start, part.stop), first=part.line)
-        pieces = marks.pieces(text, first=part.line)
-        found = rows.scan(marks.blanked(text) if pieces else text, first=part.line, columns=columns)
+        data = rows.clean(files.read_bytes(path, part.start, part.stop), first=part.line)
+        pieces, data = marks.divide(data, first=part.line)
+        found = rows.scan(data, first=part.line, columns=columns)
         ids = [piece.id or f"{stem}:{number}" for number, piece in enumerate(pieces, start=part.first)]
         places = [f"{name}:{max(piece.line - 1, 1)}" for piece in pieces]
         firsts = np.searchsorted(found.lines, [piece.line for piece in pieces])

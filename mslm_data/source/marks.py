@@ -30,35 +30,30 @@ class Piece(NamedTuple):
     line: int
 
 
-def pieces(text: str, *, first: int) -> list[Piece]:
+def divide(data: bytes, *, first: int) -> tuple[list[Piece], bytes]:
     """Find the documents that marks divide lines into; none where there is no mark.
 
     Lines before the first mark are a document too, if they are not blank.
 
     Args:
-        text: Whole lines.
+        data: Whole lines.
         first: Number of the first.
+
+    Returns:
+        The documents, and the same lines with nothing in those that are marks.
     """
-    if "-DOCSTART-" not in text and "###MEDLINE:" not in text:
-        return []
-    marks = list(MARK.finditer(text))
-    if not marks:
-        return []
-    found = []
-    before = text[: marks[0].start()]
-    if before.strip(BLANKS + "\n"):
-        found.append(Piece("", first))
+    if b"-DOCSTART-" not in data and b"###MEDLINE:" not in data:
+        return [], data
+    text = data.decode("utf-8", "surrogatepass")
+    found: list[Piece] = []
     line, begin = first, 0
-    for mark in marks:
+    for mark in MARK.finditer(text):
         line += text.count("\n", begin, mark.start())
+        if not found and text[: mark.start()].strip(BLANKS + "\n"):
+            found.append(Piece("", first))
         begin = mark.start()
         found.append(Piece(_name(mark), line + 1))
-    return found
-
-
-def blanked(text: str) -> str:
-    """Return the same lines, with nothing in those that are marks."""
-    return MARK.sub("", text)
+    return found, MARK.sub("", text).encode("utf-8", "surrogatepass") if found else data
 
 
 def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mslm_data.kernels.lines import MOST_FIELDS, NEWLINE, scan_lines
 from mslm_data.source import inputs as files
 from mslm_data.source.marks import BLANKS, MARK
+from mslm_data.source.tags import Ints
 
 _DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
 _HEAD_BYTES = 64 << 10
@@ -32,30 +33,25 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """S consecutive sentences of W words in flat arrays.
+    """S consecutive sentences of W words in flat arrays, of int32 but where the text has 2 GiB and more.
 
     Attributes:
         text: The words, one space between words and one newline between sentences.
-        bounds: int64 `[W, 2]`, each word's characters in `text`, half open.
-        tags: int64 `[W]`, each word's tag.
+        bounds: `[W, 2]`, each word's characters in `text`, half open.
+        tags: `[W]`, each word's tag.
         names: The tags: the field that each number stands for.
-        offsets: int64 `[S + 1]`, words of each sentence; each has one at least.
-        lines: int64 `[S]`, the number of each sentence's first line.
+        offsets: `[S + 1]`, words of each sentence; each has one at least.
+        lines: `[S]`, the number of each sentence's first line.
         problems: Sentence -> the first thing wrong with it. Its broken lines are words of no use, of any tag or -1.
     """
 
     text: str
-    bounds: npt.NDArray[np.int64]
-    tags: npt.NDArray[np.int64]
+    bounds: Ints
+    tags: Ints
     names: list[str]
-    offsets: npt.NDArray[np.int64]
-    lines: npt.NDArray[np.int64]
+    offsets: Ints
+    lines: Ints
     problems: dict[int, Problem]
-
-    def words(self) -> list[str]:
-        """Return the words, `[W]`."""
-        starts, ends = self.bounds.T
-        return [self.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def problem(self, start: int, stop: int) -> Problem | None:
         """Return the first thing wrong with sentences `[start, stop)`; None where nothing is."""
@@ -95,19 +91,20 @@ def fields_of(line: str) -> list[str]:
     return ["", *fields] if line.startswith(" ") else fields
 
 
-def decode(data: bytes, *, first: int = 1) -> str:
-    """Decode lines; CRLF becomes LF, and a line that is not UTF-8 one that `Columns.parse` refuses.
+def clean(data: bytes, *, first: int = 1) -> bytes:
+    """Return lines in UTF-8; CRLF becomes LF, and a line that is not UTF-8 one that `Columns.parse` refuses.
 
     Args:
         data: Whole lines.
         first: Number of the first; a byte order mark before the first of a file goes.
     """
+    data = data.removeprefix(b"\xef\xbb\xbf") if first == 1 else data
     try:
-        text = data.decode("utf-8")
+        data.isascii() or data.decode("utf-8")
     except UnicodeDecodeError:
         text = _DAMAGED_LINE.sub(_DAMAGED, data.decode("utf-8", errors="surrogateescape"))
-    text = text.removeprefix("\ufeff") if first == 1 else text
-    return text.replace("\r\n", "\n").removesuffix("\r") if "\r" in text else text
+        data = text.encode("utf-8", "surrogatepass")
+    return data.replace(b"\r\n", b"\n").removesuffix(b"\r") if b"\r" in data else data
 
 
 def head(path: Path) -> list[tuple[int, str]]:
@@ -115,7 +112,12 @@ def head(path: Path) -> list[tuple[int, str]]:
     data = files.read_bytes(path, 0, _HEAD_BYTES)
     if len(data) == _HEAD_BYTES:
         data = data[: data.rfind(b"\n") + 1]
-    return list(enumerate(decode(data).split("\n")[:_HEAD_LINES], start=1))
+    return list(enumerate(_lines(clean(data), _HEAD_LINES)[:_HEAD_LINES], start=1))
+
+
+def _lines(data: bytes, most: int = -1) -> list[str]:
+    """Return lines as strings; what comes after the first `most`, if any, as one."""
+    return data.decode("utf-8", "surrogatepass").split("\n", most)
 
 
 def find_columns(
@@ -146,20 +148,20 @@ def find_columns(
     return Problem(rows[0][0], "expected a token and a tag, got no column of tags")
 
 
-def scan(text: str, *, first: int, columns: Columns) -> Sentences:
+def scan(data: bytes, *, first: int, columns: Columns) -> Sentences:
     """Take lines apart into sentences.
 
     Args:
-        text: Whole lines without marks.
+        data: Whole lines without marks, as `clean` gives them.
         first: Number of the first.
         columns: Where word and tag stand.
     """
-    data = text.encode("utf-8", "surrogatepass")
-    data += b"" if data.endswith(b"\n") else b"\n"
+    data = data if data.endswith(b"\n") else data + b"\n"
     chars = np.frombuffer(data, np.uint8)
     lines = int(np.count_nonzero(chars == NEWLINE))
     wanted, laid = np.array([columns.word, columns.tag]), np.empty(len(chars), np.uint8)
-    words, sentences = np.empty((lines, 3), np.int64), np.empty((lines + 1, 2), np.int64)
+    size = np.int32 if len(chars) < 2**31 else np.int64
+    words, sentences = np.empty((lines, 3), size), np.empty((lines + 1, 2), size)
     known, sizes = _FEW_TAGS, np.empty(4, np.int64)
     while True:
         names = np.empty((known, 2), np.int64)
@@ -178,8 +180,8 @@ def scan(text: str, *, first: int, columns: Columns) -> Sentences:
         problems={},
     )
     good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
-    if not good[found.tags].all():
-        found.problems.update(_problems(found, ~good[found.tags], text.split("\n"), first, columns))
+    if found.tags.min(initial=0) < 0 or not good[:-1].all():
+        found.problems.update(_problems(found, ~good[found.tags], _lines(data), first, columns))
     return found
 
 

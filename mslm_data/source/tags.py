@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from mslm_data.ragged import offsets_of
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
 
 _NONE = (-1, 0, 0, 0)
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 
 class WordSpan(NamedTuple):
@@ -131,12 +132,12 @@ class Mentions:
         return [WordSpan(start, end, self.labels[label]) for start, end, label in spans]
 
 
-def find(tags: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], means: Meanings) -> Mentions:
+def find(tags: Ints, offsets: Ints, means: Meanings) -> Mentions:
     """Find the mentions of sentences.
 
     Args:
-        tags: int64 `[W]`, a tag's number in `means` for each word; -1 where a word has none.
-        offsets: int64 `[S + 1]`, words of each sentence.
+        tags: `[W]`, a tag's number in `means` for each word; -1 where a word has none.
+        offsets: `[S + 1]`, words of each sentence.
         means: What they mean.
     """
     spans, counts = np.empty((len(tags), 3), np.int64), np.empty((2, len(offsets) - 1), np.int64)

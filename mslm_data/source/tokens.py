@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mslm_data.document import Document, Sentence, SetAside, Span
 from mslm_data.ragged import offsets_of
 from mslm_data.source.rows import Sentences
-from mslm_data.source.tags import Mentions, WordSpan
+from mslm_data.source.tags import Ints, Mentions, WordSpan
 
 
 def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
@@ -76,7 +76,7 @@ def documents_of_rows(
     begins, ends = found.bounds[found.offsets[:-1], 0], found.bounds[found.offsets[1:] - 1, 1]
     bases = np.append(begins, len(found.text))[firsts]
     shifts = np.repeat(bases, stops - firsts)  # of each sentence's characters, so that they count from its document's
-    words = (found.bounds - np.repeat(shifts, np.diff(found.offsets))[:, None]).astype(np.int32)
+    words = (found.bounds - np.repeat(shifts, np.diff(found.offsets))[:, None]).astype(np.int32, copy=False)
     sentences = [*map(Sentence, (begins - shifts).tolist(), (ends - shifts).tolist())]
     spans = _spans(words, mentions)
     late = mentions.late.tolist() if mentions.late.any() else []
@@ -110,5 +110,5 @@ def _spans(words: npt.NDArray[np.int32], mentions: Mentions) -> list[Span]:
     return [*map(Span, words[first, 0].tolist(), words[stop - 1, 1].tolist(), labels)]
 
 
-def _slices(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> Iterator[slice]:
+def _slices(starts: Ints, stops: Ints) -> Iterator[slice]:
     return map(slice, starts.tolist(), stops.tolist())

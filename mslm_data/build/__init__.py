@@ -159,13 +159,12 @@ def _is_built(out: Path) -> bool:
 
 def _prepare(out: Path, plan: Plan, *, alone: bool) -> None:
     """Make the folders that work units write into, and clear what killed processes left in them."""
-    make_folder(receipts_folder(out))
-    for split in plan.sources:
-        make_folder(out / split)
-        if alone:
-            clear_temporaries(out / split)
+    folders = [receipts_folder(out), *(out / split for split in plan.sources)]
+    for folder in folders:
+        make_folder(folder)
     if alone:
-        clear_temporaries(receipts_folder(out))
+        for folder in (out, out / ".build", *folders):
+            clear_temporaries(folder)
 
 
 def _refuse_foreign(out: Path) -> None:

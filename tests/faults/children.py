@@ -9,20 +9,25 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from tests import made
 from tests.faults.corpora import CORPORA
 from tests.faults.disk import watched
+
+NO_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
+"""A fork has none of its parent's threads."""
 
 
 class Children:
     """The other end: starts builds that are killed."""
 
     def __enter__(self) -> Children:
-        command = [sys.executable, "-m", "tests.faults.children"]
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        command, environment = [sys.executable, "-m", "tests.faults.children"], os.environ | NO_THREADS
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -51,7 +56,9 @@ def _child(corpus: str, inputs: str, out: str, at: str) -> int:
 
 def main() -> None:
     """Serve until there are no more lines."""
-    made.word_piece()
+    with tempfile.TemporaryDirectory() as folder:  # the children find kernels and tables in memory
+        for name, corpus in CORPORA.items():
+            corpus.build(corpus.write(Path(folder) / name), Path(folder) / f"{name}-out")
     for line in sys.stdin:
         read, write = os.pipe()
         child = os.fork()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.examples import Examples, TokenIds
+from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.packed import unpack_lists
 from mslm_data.kernels.rows import count_on, number_words
 from mslm_data.kernels.tags import paint_bio
@@ -188,9 +188,9 @@ def _without_padding(columns: Mapping[str, Ragged], spans: Spans, kept: Array) -
 
 
 def _keys(rows: Sequence[Row], tokens: Ragged) -> npt.NDArray[np.uint64]:
-    """Return the rows' keys, uint64 `[N]`: as given, or else digests of their ids."""
+    """Return the rows' keys, uint64 `[N]`: as given, or else what their ids decide."""
     if "key" in rows[0]:
         return np.array([int(row["key"]) & 0xFFFF_FFFF_FFFF_FFFF for row in rows], np.uint64)
-    ids, bounds = tokens.values.astype("<i4").tobytes(), (4 * tokens.offsets).tolist()
-    digests = [hashlib.blake2b(ids[start:stop], digest_size=8).digest() for start, stop in pairwise(bounds)]
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    keys = np.empty(len(tokens), np.uint64)
+    digest_rows(tokens.offsets, tokens.values, keys)
+    return keys

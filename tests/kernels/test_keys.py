@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.encode.encoder import digest_of
-from mslm_data.kernels.keys import name_rows
+from mslm_data.kernels.keys import digest_rows, name_rows
+from mslm_data.ragged import Ragged
 from tests.reference import draws
 
 one_row = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31), st.integers(0, 2**31))
@@ -29,6 +31,32 @@ def test_name_rows__tells_sentences_and_windows_apart() -> None:
     name_rows(digests.astype(np.uint64), sentences, windows, out)
 
     assert len(np.unique(out)) == len(grid)
+
+
+@given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=5))
+def test_digest_rows__equals_its_twin(rows: list[list[int]]) -> None:
+    ids, out = Ragged.of(rows, np.int32), np.empty(len(rows), np.uint64)
+
+    digest_rows(ids.offsets, ids.values, out)
+
+    assert out.tolist() == [digest(row) for row in rows]
+
+
+def digest(row: list[int]) -> int:
+    state = 14695981039346656037  # FNV-1a of 64 bits, over ids in place of bytes
+    for id_ in row:
+        state = (state ^ id_) * 1099511628211 % 2**64
+    return draws.mix(state ^ state >> 32)
+
+
+def test_digest_rows__tells_rows_of_few_ids_apart() -> None:
+    ids = np.array([(a, b, c) for a in range(40) for b in range(40) for c in range(40)], np.int32)
+    out = np.empty(len(ids), np.uint64)
+
+    digest_rows(np.arange(0, ids.size + 1, 3), ids.ravel(), out)
+
+    assert len(np.unique(out)) == len(ids)
+    assert np.unpackbits(out.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.002)
 
 
 def test_digest_of__never_changes() -> None:

@@ -17,7 +17,19 @@ from benchmarks import inputs
 from benchmarks.harness import Results
 from benchmarks.report import page, table
 
-FILES = ("reading", "encode", "masking", "strategies", "ngrams", "batches", "loaders", "loss", "annotate", "startup")
+FILES = (
+    "reading",
+    "encode",
+    "masking",
+    "strategies",
+    "released",
+    "ngrams",
+    "batches",
+    "loaders",
+    "loss",
+    "annotate",
+    "startup",
+)
 """One file a topic, in the order of the table; each has `run(inputs, scratch) -> Results`."""
 
 

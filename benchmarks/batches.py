@@ -26,6 +26,10 @@ _PEER_BATCHES = 100
 _USUAL_ROWS = 20_000
 _RETURNS = {"torch": "pt", "numpy": "np"}
 _JOINT = {"elm": 1.0, "blm": 0.075}
+_WHY_SINGLE = (
+    "ours reads rows in random order, masks them and makes nine columns in some times the limit, which writes five "
+    "arrays and reads nothing; the peer is twice to three times as fast as the one beside which the goal was set"
+)
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
@@ -128,9 +132,10 @@ def _singles(shards: Shards, tokenizer: Any) -> list[Row]:
     lists = shards["train"].examples().input_ids.tolist()
     rows = [ids for ids in lists if len(ids) > 100][: 20 * SIZE]
     usual, alone = [columns_of(ids) for ids in rows], [{"input_ids": ids} for ids in rows]
+    single = Goal(peer=100, why=_WHY_SINGLE)
     return [
-        _single(shards, usual, tokenizer, "torch", "the four columns that `run_mlm` stores", goal=Goal(peer=100)),
-        _single(shards, alone, tokenizer, "torch", "`input_ids` alone", goal=Goal(peer=100)),
+        _single(shards, usual, tokenizer, "torch", "the four columns that `run_mlm` stores", goal=single),
+        _single(shards, alone, tokenizer, "torch", "`input_ids` alone", goal=single),
         _single(shards, usual, tokenizer, "numpy", "the four columns that `run_mlm` stores"),
     ]
 

@@ -72,6 +72,7 @@ class Row:
         vs_limit: Ours to the limit.
         goal: In words.
         met: `MET`, `MISSED` or `NONE`.
+        why: What stands in the way of the goal.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Row:
     vs_limit: Ratio | None = None
     goal: str = "-"
     met: str = NONE
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +95,15 @@ class Goal:
     Attributes:
         peer: At least so many times the peer's rate.
         limit: At least this share of the limit's.
+        why: What stands in the way; said where it is missed.
     """
 
     peer: float | None = None
     limit: float | None = None
+    why: str = ""
 
     def __str__(self) -> str:
-        peer = [f"{self.peer:g}x peer"] if self.peer is not None else []
+        peer = [f"{self.peer:,g}x peer"] if self.peer is not None else []
         limit = [f"{self.limit:g}x limit"] if self.limit is not None else []
         return ", ".join(peer + limit) or "-"
 
@@ -163,6 +167,7 @@ def row_of(name: str, rates: Mapping[str, Sequence[float]], *, unit: str, what: 
         vs_limit=vs["limit"],
         goal=str(goal),
         met=goal.judge(vs["peer"], vs["limit"]),
+        why=goal.why,
     )
 
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.harness import Row, number
+from benchmarks.harness import MISSED, Row, number
 
 PAGES = {
     "finetune": "What masking does to NER",
@@ -41,7 +41,6 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
         inputs: What was measured on.
         root: The checkout, for its commit.
     """
-    missed = [row.name for row in rows if row.met == "no"]
     return "\n".join(
         [
             "# Results",
@@ -54,8 +53,7 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "",
             *table(rows),
             "",
-            f"Goals missed: {', '.join(missed) or 'none'}.",
-            "",
+            *_missed(rows),
             *_other_pages(root),
             "## Who is compared",
             "",
@@ -67,6 +65,12 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "",
         ]
     )
+
+
+def _missed(rows: Sequence[Row]) -> list[str]:
+    """Name the goals that were missed, and what stands in the way."""
+    missed = [f"* **{row.name}**{f': {row.why}' if row.why else ''}" for row in rows if row.met == MISSED]
+    return ["## Goals missed", "", *(missed or ["None."]), ""]
 
 
 def _other_pages(root: Path) -> list[str]:

@@ -93,6 +93,8 @@ def scan_lines(
     w = s = line = tabs = place = at = known = 0
     number, inside = -1, False
     for c in range(len(text)):
+        if text[c] > NEWLINE:  # nearly all
+            continue
         if text[c] == TAB:
             tabs += 1
             row = min(tabs, MOST_FIELDS)

@@ -100,11 +100,15 @@ def test_table__has_a_line_for_each_row() -> None:
 
 
 def test_page__names_what_was_missed_and_no_path() -> None:
-    rows = [Row(name="a", what="who", unit="s", ours=1, met="no"), Row(name="b", what="who", unit="s", ours=1)]
+    rows = [
+        Row(name="a", what="who", unit="s", ours=1, met="no", why="Physics."),
+        Row(name="b", what="who", unit="s", ours=1, met="yes", why="Said where it is missed."),
+    ]
 
     text = report.page(rows, ["Input: some"], root=inputs.ROOT)
 
-    assert "Goals missed: a." in text
+    assert "## Goals missed\n\n* **a**: Physics.\n\n" in text
+    assert "Said where" not in text
     assert "* **b**: who" in text
     assert "* Input: some" in text
     assert not any(path in text for path in (str(inputs.ROOT), str(Path.home()), "/tmp"))  # noqa: S108

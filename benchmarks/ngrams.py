@@ -18,6 +18,7 @@ from mslm_data.vocab.stream import read_words
 
 _COPIES = 1
 _LEAST = 5
+_WHY = "the goal is what it reaches where the machine is quiet; sorting integers is most of what is left"
 _FINDERS = (BigramCollocationFinder, TrigramCollocationFinder, QuadgramCollocationFinder)
 
 
@@ -50,7 +51,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
                 unit="words",
                 what=f"{what}; the peer is NLTK's three finders on the words in one list (`from_words`); the limit is "
                 f"reading: `ndarray.copy` of each chunk's ids, word numbers and tags. {checked}",
-                goal=Goal(peer=300),
+                goal=Goal(peer=300, why=_WHY),
             ),
             row_of(
                 "count n-grams, plain loop",

@@ -53,8 +53,8 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "",
             *table(rows),
             "",
-            *_missed(rows),
             *_other_pages(root),
+            *_missed(rows),
             "## Who is compared",
             "",
             *[f"* **{row.name}**: {row.what}" for row in rows],
@@ -80,7 +80,7 @@ def _other_pages(root: Path) -> list[str]:
         for name, what in PAGES.items()
         if (root / "benchmarks" / f"RESULTS-{name}.md").is_file()
     ]
-    return [*lines, ""] if lines else []
+    return ["Run for themselves:", "", *lines, ""] if lines else []
 
 
 def table(rows: Sequence[Row]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Moves ragged rows."""
+"""Moves ragged rows, and measures them."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ def copy(values: Array, out: Array) -> None:
     """Copy values to an array of the same length."""
     for t in range(len(values)):
         out[t] = values[t]
+
+
+@kernel
+def most_of_a_row(offsets: Array) -> int:
+    """Return the number of items of the row that has most, 1 at least."""
+    most = 1
+    for i in range(len(offsets) - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most

@@ -10,6 +10,7 @@ import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import below, uniform
+from mslm_data.kernels.gather import most_of_a_row
 
 _LOW = np.int64(2**32 - 1)
 _FEW = 32
@@ -93,15 +94,6 @@ def take_in_order(
                 took, last = True, entry
             size = kept
         quota[i] = left
-
-
-@kernel
-def most_of_a_row(offsets: Array) -> int:
-    """Return the number of items of the row that has most, 1 at least."""
-    most = 1
-    for i in range(len(offsets) - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most
 
 
 @kernel

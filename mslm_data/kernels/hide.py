@@ -11,6 +11,7 @@ import numpy as np
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import below, uniform
 from mslm_data.kernels.fill import GROUP, drop, pick, weigh
+from mslm_data.kernels.gather import most_of_a_row
 
 
 @kernel
@@ -81,10 +82,7 @@ def hide_units(
         mark: What to write.
         kinds: uint8 `[T]`: `mark` in hidden units, elsewhere as it was.
     """
-    most = 1
-    for i in range(len(streams)):
-        most = max(most, unit_offsets[i + 1] - unit_offsets[i])
-    places = np.empty(most, np.int32)
+    places = np.empty(most_of_a_row(unit_offsets), np.int32)
     for i in range(len(streams)):
         size = unit_offsets[i + 1] - unit_offsets[i]
         for u in range(size):
@@ -123,9 +121,7 @@ def hide_weighted(
         mark: What to write.
         kinds: uint8 `[T]`: `mark` in hidden units, elsewhere as it was.
     """
-    most = 0
-    for i in range(len(streams)):
-        most = max(most, unit_offsets[i + 1] - unit_offsets[i])
+    most = most_of_a_row(unit_offsets)
     parts, sums = np.empty(most, np.int64), np.empty(most // GROUP + 1, np.int64)
     for i in range(len(streams)):
         begin, end, k = unit_offsets[i], unit_offsets[i + 1], 0

@@ -30,15 +30,32 @@ done = time.perf_counter()
 print(numba_ready - start, ready - numba_ready, done - ready)
 """
 
+_FIRST_OF_WORKER = """
+import sys, time
+import torch
+import mslm_data as md
+from mslm_data.torch import MaskedDataset
+masked = MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint")).loader(batch_size=4, workers=1)
+plain = torch.utils.data.DataLoader(range(1000), batch_size=4, num_workers=1)
+for loader in (plain, masked):
+    start = time.perf_counter()
+    batches = iter(loader)
+    next(batches)
+    print(time.perf_counter() - start)
+    del batches
+"""
+
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time `--help`, and the first batch with kernels compiled and with kernels from the cache."""
+    """Time `--help`, and the first batch: kernels compiled, from the cache, and in a worker."""
     from benchmarks.folders import sentences
 
     shards = sentences(inputs, scratch, copies=1)
     rows = [_help(command) for command in ([], ["build"])]
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as cache:
-        runs = [_first_batch(shards.folder, cache) for _ in range(4)]
+        runs = [_times(_FIRST_BATCH, shards.folder, cache) for _ in range(4)]
+        _times(_FIRST_OF_WORKER, shards.folder, cache)
+        workers = [_times(_FIRST_OF_WORKER, shards.folder, cache) for _ in range(3)]
     cold, cached = runs[0], [statistics.median(times) for times in zip(*runs[1:], strict=True)]
     what = "in a new process, after all imports, the first batch of a built folder"
     rows.append(Row(name="first batch, kernels compiled", what=f"{what}; no cache.", unit="s", ours=cold[2]))
@@ -49,6 +66,17 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             unit="s",
             ours=cached[2],
             limit=cached[0],
+        )
+    )
+    bare, masked = [statistics.median(times) for times in zip(*workers, strict=True)]
+    rows.append(
+        Row(
+            name="first batch of a DataLoader worker, kernels cached",
+            what="from making the iterator to the batch, one worker, which torch forks; "
+            "the limit is the same of a dataset of plain numbers.",
+            unit="s",
+            ours=masked,
+            limit=bare,
         )
     )
     return Results(rows=rows)
@@ -82,10 +110,10 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - start
 
 
-def _first_batch(folder: Path, cache: str) -> list[float]:
-    """Return seconds of importing numba, of all else before the first batch, and of the first batch."""
+def _times(script: str, folder: Path, cache: str) -> list[float]:
+    """Return the seconds that a script prints: it is told a built folder, and keeps compiled kernels in `cache`."""
     done = subprocess.run(
-        [sys.executable, "-c", _FIRST_BATCH, str(folder)],
+        [sys.executable, "-c", script, str(folder)],
         check=True,
         capture_output=True,
         text=True,

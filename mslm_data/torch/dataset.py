@@ -62,12 +62,17 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         Raises:
             TypeError: Not a split, such as the folder itself.
             ValueError: A seed or epoch out of range.
+            ShardError: A shard is missing or damaged, as far as the first row tells.
         """
         if not isinstance(split, Split):
             raise TypeError(f"split: expected one, as md.load(folder)['train'] is, got {type(split).__name__}")
         check_count("seed", seed)
         self.split, self.strategy, self.seed, self.static = split, strategy, seed, static
         self._epoch = Epoch(epoch)
+        first = np.arange(
+            min(1, len(self))
+        )  # kernels are compiled or loaded here, and not by each worker that is forked
+        self.masked(first, step=0).batch()
 
     def __len__(self) -> int:
         return len(self.split)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,20 @@ def test_dataset__travels_to_another_process(train: Any) -> None:
     again = pickle.loads(pickle.dumps(dataset))  # noqa: S301 - our own
 
     assert all_lists(again.loader(32)) == all_lists(dataset.loader(32))
+
+
+def test_dataset__has_its_kernels_ready_before_workers_are_forked(folder: Path) -> None:
+    code = """
+import sys
+import mslm_data as md
+from mslm_data.kernels import gather, hide, pad
+from mslm_data.torch import MaskedDataset
+MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
+print(*(len(kernel.signatures) for kernel in (gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked)))
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["1"] * 4
 
 
 def test_load__copies_shards_from_a_url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

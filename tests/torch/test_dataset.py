@@ -137,11 +137,12 @@ import mslm_data as md
 from mslm_data.kernels import gather, hide, pad
 from mslm_data.torch import MaskedDataset
 MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
-print(*(len(kernel.signatures) for kernel in (gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked)))
+kernels = gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked
+print([kernel.__name__ for kernel in kernels if not kernel.signatures])
 """
     ended = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
 
-    assert ended.stdout.split() == ["1"] * 4
+    assert ended.stdout == "[]\n"
 
 
 def test_load__copies_shards_from_a_url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

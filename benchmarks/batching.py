@@ -1,4 +1,4 @@
-"""What both sides of a comparison need: epochs without end, and which rows were read.
+"""What both sides of a comparison need: epochs without end, which rows were read, and the memory it took.
 
 Nothing but NumPy, so that it runs in any environment.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 SIZE = 32
 """Rows of a batch."""
+_LOOK = 50
+"""Batches between two looks at memory."""
 
 
 class Endless:
@@ -52,3 +55,21 @@ def rows_of(batches: Iterable[Any], ids: Callable[[Any], Any]) -> Iterator[Any]:
         lengths = np.asarray(batch["attention_mask"]).sum(1).tolist()
         for row, length in zip(np.asarray(ids(batch)), lengths, strict=True):
             yield row[:length]
+
+
+def grown(batches: Endless, count: int) -> float:
+    """Return the MiB that this process has more than at first, at most, while it takes so many batches."""
+    first = most = own_memory("self")
+    for _ in range(0, count, _LOOK):
+        batches.take(_LOOK)
+        most = max(most, own_memory("self"))
+    return (most - first) / 1024
+
+
+def own_memory(pid: int | str) -> int:
+    """Return the KiB that a process has and no file backs; 0 where nobody tells."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), 0)

@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import inputs as corpora
+from benchmarks.batching import own_memory
 from benchmarks.report import commit, machine
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -116,7 +117,7 @@ def _watched(command: Sequence[str]) -> Figure:
         def look() -> None:
             nonlocal most
             while not over.wait(LOOK_S):
-                most = max(most, sum(map(_own_memory, _all(process.pid))))
+                most = max(most, sum(map(own_memory, _all(process.pid))))
 
         looking = threading.Thread(target=look)
         looking.start()
@@ -137,17 +138,6 @@ def _all(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield from _all(int(child))
-
-
-def _own_memory(pid: int) -> int:
-    """Return the KiB that a process has and no file backs."""
-    try:
-        status: dict[str, Any] = dict(
-            line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
-        )
-    except OSError:
-        return 0
-    return int(status.get("RssAnon", "0 kB").split()[0])
 
 
 def _page(lines: Sequence[str], workers: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,10 +19,10 @@ from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
 from benchmarks import elsewhere, folders
 from benchmarks.batches import columns_of, usual_table
-from benchmarks.batching import SIZE, Endless, digest_of, rows_of
+from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
-from benchmarks.inputs import Inputs
-from mslm_data.loading import Shards
+from benchmarks.inputs import ROOT, Inputs
+from mslm_data.loading import Shards, load
 from mslm_data.mask import strategy
 from mslm_data.torch import MaskedDataset, MaskingCollator
 
@@ -37,6 +38,8 @@ _COLLATES = {
     "pad": ("unmasked", "pads to int64 ids and mask row by row: **it does not mask**"),
     "mlm": ("MLM collator", "pads and masks with the MLM collator"),
 }
+_EPOCH = 3000
+"""Batches whose memory is looked at."""
 _LISTS = 20
 """Batches of rows in memory."""
 _SHAPES = 200
@@ -62,6 +65,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     table = usual_table(shards, scratch)
     rows = [row for workers in (0, 2) for row in _usual(shards, table, tokenizer, workers)]
     digest = _write_rows(shards, inputs, scratch)
+    memory = _alone("ours", shards.folder)
+    rows.append(_memory("datasets", memory, _alone("datasets", scratch / "usual", inputs.vocab)))
     for peer, turns in _STREAMED.items():
         try:
             elsewhere.write(peer, scratch)
@@ -73,7 +78,26 @@ def run(inputs: Inputs, scratch: Path) -> Results:
                 same(f"rows of {peer}", digest, reader.ask("digest"))
                 says.append(f"In an environment of its own: {reader.ask('versions')}")
             rows += [_streamed(shards, scratch, (peer, *how), many) for how, many in turns.items()]
+            with elsewhere.reading(peer, scratch) as reader:
+                rows.append(_memory(peer, memory, float(reader.ask(f"memory {_EPOCH}"))))
     return Results(rows=[*rows, *_collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)], inputs=says)
+
+
+def _alone(who: str, *paths: object) -> float:
+    """Return the MiB that an epoch's batches take in a process that does nothing else."""
+    command = [sys.executable, "-m", "benchmarks.loaders", who, str(_EPOCH), *map(str, paths)]
+    return float(subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout)
+
+
+def _memory(peer: str, ours: float, theirs: float) -> Row:
+    return Row(
+        name=f"into a training loop, memory: `MaskedLoader`, peer {peer}",
+        what=f"no workers, {_EPOCH:,} batches, each in a process of its own: what it has more than at the first, pages "
+        "of mapped files aside; ours and datasets mask, the streaming ones do not. Less is better.",
+        unit="MiB",
+        ours=ours,
+        peer=theirs,
+    )
 
 
 def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row]:
@@ -255,3 +279,16 @@ def _says(shards: Shards, how: str) -> str:
         f"`MaskedLoader`, {how}: shuffled, joint masking, batches of {SIZE} with all nine columns as tensors, over "
         f"{len(shards['train']):,} sequences"
     )
+
+
+def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Iterable[Any]]:
+    """Return what gives the batches of an epoch: ours of a built folder, or those of `datasets` and the collator."""
+    if who == "ours":
+        return _epochs(_masked(load(folder)).loader(SIZE))
+    collator = DataCollatorForLanguageModeling(BertTokenizerFast(vocab=vocab), mlm_probability=0.15)
+    table = datasets.load_from_disk(folder).with_format("torch")
+    return lambda _: DataLoader(table, batch_size=SIZE, shuffle=True, collate_fn=collator)
+
+
+if __name__ == "__main__":
+    print(grown(Endless(_epochs_alone(sys.argv[1], *sys.argv[3:])), int(sys.argv[2])))

@@ -5,7 +5,8 @@ Runs in the environment of `constraints-peers.txt`, as not all install beside ou
 COLLATES is "mlm"; with "pad" they are not.
 
     write PEER FOLDER: make the peer's shards, FOLDER/PEER, of FOLDER/values.npy and FOLDER/offsets.npy
-    read PEER FOLDER COLLATES WORKERS: answer lines of stdin, which are "versions", "digest" or "take BATCHES"
+    read PEER FOLDER COLLATES WORKERS: answer lines of stdin, which are "versions", "digest",
+        "take BATCHES" or "memory BATCHES"
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from benchmarks.batching import SIZE, Endless, digest_of, rows_of
+from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
 
 Rows = Callable[[int], Any]
 """Number of a row -> its ids, int32."""
@@ -55,6 +56,8 @@ def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
             said = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in (name, "torch", "numpy"))
         elif verb == "digest":
             said = digest_of(rows_of(loader, lambda batch: batch["input_ids"]))
+        elif verb == "memory":
+            said = f"{grown(endless, int(numbers[0])):.1f}"
         else:
             endless.take(int(numbers[0]))
         print(said, file=answers, flush=True)

@@ -39,18 +39,18 @@ def hide_tokens(
         kinds: uint8 `[T]`, not 0 where an earlier stage took the token; `mark` at what is hidden.
         owed: int64 `[N]`; what could not be hidden is added.
     """
-    longest = 1
-    for i in range(len(streams)):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    places = np.empty(longest, np.int32)
+    longest = most_of_a_row(offsets)
+    can, places = np.empty(longest, np.uint8), np.empty(longest, np.int32)
     for i in range(len(streams)):
         row, row_ids = words[offsets[i] : offsets[i + 1]], ids[offsets[i] : offsets[i + 1]]
         out = kinds[offsets[i] : offsets[i + 1]]
         size, real = 0, 0
-        for t in range(len(row)):  # no branch: a place that is not open is overwritten by the next
-            places[size] = t
-            size += int((row[t] >= 0) & (row_ids[t] != unk) & (out[t] == 0))
+        for t in range(len(row)):  # by itself, as it compiles to SIMD and the next loop does not
             real += int(row[t] >= 0)
+            can[t] = (row[t] >= 0) & (row_ids[t] != unk) & (out[t] == 0)
+        for t in range(len(row)):  # no branch: a place that cannot be had is overwritten by the next
+            places[size] = t
+            size += int(can[t])
         count = min(budgets[real], size)
         owed[i] += budgets[real] - count
         for k in range(count):

@@ -27,6 +27,7 @@ from mslm_data.mask.plan import MaskKind
 
 _ROWS = 500
 """That the peer masks in a turn: a second or so."""
+_FILE = "mslm/masking/custom_mask.py"
 _ELM, _BLM, _SPAN = 1.0, 0.075, 0.15
 
 
@@ -36,6 +37,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     if not folder:
         print("released code is left out: name a checkout in MSLM_RELEASED_CODE", file=sys.stderr)
         return Results(inputs=["Left out, as it is not here: the released code"])
+    if not (Path(folder) / _FILE).is_file():
+        raise SystemExit(f"MSLM_RELEASED_CODE: expected a checkout with {_FILE}, got {folder}")
     sys.path.insert(0, folder)
     theirs = importlib.import_module("mslm.masking.custom_mask")
     tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
@@ -59,7 +62,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             _against("joint", {"elm": _ELM, "blm": _BLM}, joint, functions, 1500, examples, few),
             _against("span", {"rate": _SPAN}, span, "`span_masking`", 800, examples, few),
         ],
-        inputs=["Released code: functions of mslm/masking/custom_mask.py"],
+        inputs=[f"Released code: functions of {_FILE}"],
     )
 
 

@@ -34,7 +34,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the mapped shards and
     masked by one call. `MaskingCollator()` makes batches of them. It travels to forked and spawned workers; these see
-    `set_epoch` at once, persistent ones too.
+    `set_epoch` at once, persistent ones too. Its first row is masked when it is made, so that what is wrong is said
+    there, and forked workers find kernels in memory.
 
         dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
         Trainer(..., train_dataset=dataset, data_collator=MaskingCollator(), callbacks=[MaskEpochCallback()])
@@ -69,10 +70,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         check_count("seed", seed)
         self.split, self.strategy, self.seed, self.static = split, strategy, seed, static
         self._epoch = Epoch(epoch)
-        first = np.arange(
-            min(1, len(self))
-        )  # kernels are compiled or loaded here, and not by each worker that is forked
-        self.masked(first, step=0).batch()
+        self.masked(np.arange(min(1, len(self))), step=0).batch()
 
     def __len__(self) -> int:
         return len(self.split)

@@ -27,8 +27,8 @@ _USUAL_ROWS = 20_000
 _RETURNS = {"torch": "pt", "numpy": "np"}
 _JOINT = {"elm": 1.0, "blm": 0.075}
 _WHY_SINGLE = (
-    "ours reads rows in random order, masks them and makes nine columns in some times the limit, which writes five "
-    "arrays and reads nothing; the peer is twice to three times as fast as the one beside which the goal was set"
+    "rows are read in random order, masked and written as nine columns, and made tensors, each about as long as the "
+    "limit takes, which writes five arrays and reads nothing"
 )
 
 

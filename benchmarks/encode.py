@@ -30,8 +30,8 @@ _DISK = 6
 """Bytes a token."""
 
 _WHY_KNOWN = (
-    "every word is looked up and its pieces are copied once, which is the whole of the work; the peer's cost a word "
-    "differs with the length of documents"
+    "looking words up by their characters is the greatest part, and what rows have besides, their keys, mentions and "
+    "cuts, is most of the rest; the peer's rows have none of it"
 )
 
 

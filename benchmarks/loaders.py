@@ -51,8 +51,8 @@ _WHY_UNMASKED = (
     "time already, as the limit says"
 )
 _WHY_LISTS = (
-    "reading Python's lists, as the limit does, takes a quarter of the time whoever reads them, and what is left is "
-    "that of a batch from shards, a call for each step of it; a third of the 0.37 ms with which the goal was set"
+    "reading Python's lists, as the limit does, takes a quarter of the time whoever reads them; what is left is what a "
+    "batch from shards takes, and a few calls for each column"
 )
 
 

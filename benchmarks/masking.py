@@ -28,7 +28,7 @@ _STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _GOALS = ("joint", "blm")
 _WHY = {
-    "a chunk": "its rows stay in a core's cache, where copying them is three times as fast as from memory; masking "
+    "a chunk": "its rows stay in a core's cache, where copying them is some times as fast as from memory; masking "
     "looks at every word and draws for it, which takes as long in either",
     "a corpus": "mentions are hidden and words are drawn in two passes over the rows, whose draws cost what copying "
     "does not",

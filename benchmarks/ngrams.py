@@ -18,7 +18,7 @@ from mslm_data.vocab.stream import read_words
 
 _COPIES = 1
 _LEAST = 5
-_WHY = "it is reached where the machine is quiet; numbering words by their pieces is a third of what is left"
+_WHY = "numbering words by their pieces is a third of the time, and the rest is some passes over all words"
 _FINDERS = (BigramCollocationFinder, TrigramCollocationFinder, QuadgramCollocationFinder)
 
 

@@ -13,8 +13,8 @@ from mslm_data.source import rows
 from mslm_data.source.conll import Conll
 
 _WHY = (
-    "the words of a line are as long as they are, so that each line costs some wrong guesses of where a field ends; "
-    "the goal was 16 M words/s, beside an interpreter of half this one's speed"
+    "each line costs the processor some wrong guesses of where a field ends, which take longer than its bytes; what "
+    "the encoder takes is ready then, where the peer's strings are yet to be encoded"
 )
 
 

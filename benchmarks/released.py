@@ -98,7 +98,7 @@ def _against(
         unit="tokens",
         what=f"plan and corruption of {len(examples):,} rows by one call on one core; the peer is {says} of the "
         f"paper's released code, on {len(few):,} of these rows.",
-        goal=Goal(peer=goal, why="the goal is what it reaches where the machine is quiet; see masking a corpus"),
+        goal=Goal(peer=goal, why="see masking a corpus"),
     )
 
 

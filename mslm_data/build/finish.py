@@ -106,8 +106,8 @@ def _write(out: Path, manifest: Manifest, tokenizer: Tokenizer, receipts: dict[s
     write_whole(out / "tokenizer.json", [tokenizer.json.encode()])
     write_whole(out / "README.md", [card(manifest).encode()])
     write_whole(out / "dataset_dict.json", [canonical_json({"splits": list(manifest.splits)})])
-    for folder in (out, *(out / split for split in manifest.splits)):
-        clear_temporaries(folder)
+    for split in manifest.splits:
+        clear_temporaries(out / split)
     write_manifest(out, manifest)
     shutil.rmtree(out / ".build", ignore_errors=True)
 

@@ -18,7 +18,7 @@ from tests.faults.children import Children
 from tests.faults.corpora import CORPORA
 
 STEPS = 6
-"""The calls of a build, more than two hundred in all three corpora, are shared out over so many tests."""
+"""The calls of a build, more than three hundred in all three corpora, are shared out over so many tests."""
 MOST_KILLS = 100
 """A build that is killed later each time and still does not end never will."""
 

@@ -25,7 +25,7 @@ bench: .venv-bench/ready  ## Side by side with what a user would pick instead; w
 bench-all: bench  ## And how cost grows, builds that are killed, and what masking does to NER: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
-	.venv-bench/bin/python -m benchmarks.finetune
+	.venv-bench/bin/python -m experiments.finetune
 
 fuzz: .venv-fuzz/ready  ## Every reader on damaged files, a minute each; what is found goes to out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz

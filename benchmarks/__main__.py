@@ -39,7 +39,10 @@ def main(arguments: list[str]) -> int:
         return one(arguments[1], Path(arguments[2]))
     unknown = set(arguments) - set(FILES)
     if unknown:
-        print(f"expected names among {', '.join(FILES)}, got {', '.join(sorted(unknown))}", file=sys.stderr)
+        print(
+            f"expected names among {', '.join(FILES)}, got {', '.join(sorted(unknown))}",
+            file=sys.stderr,
+        )
         return 2
     results = Results()
     for name in arguments or FILES:

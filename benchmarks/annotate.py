@@ -15,8 +15,8 @@ from typing import Any
 
 from benchmarks.harness import Contestant, Results, Row, in_turn, row_of
 from benchmarks.inputs import ROOT, Inputs
-from mslm_data import resources
-from mslm_data.document import Document
+from mslm_data.data.document import Document
+from mslm_data.io import resources
 from mslm_data.shard.manifest import read_manifest
 
 NOTES = int(os.environ.get("MSLM_DATA_BENCH_NOTES", "20000"))
@@ -35,28 +35,38 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - notes are g
     _call("-m", "benchmarks.notes", "--notes", str(NOTES), "--seed", "0", "--out", str(large))
     rows = [*_annotators(table, pack, small), *_builds(pack, large, scratch)]
     size = large.stat().st_size / 1e6
-    return Results(rows=rows, inputs=[f"Notes: {NOTES:,} generated ones, {size:.0f} MB; {_COMPARED} for annotators"])
+    return Results(
+        rows=rows,
+        inputs=[f"Notes: {NOTES:,} generated ones, {size:.0f} MB; {_COMPARED} for annotators"],
+    )
 
 
 def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
     """Compare `MedCat.annotate` with MedCAT's own calls, which must find the same entities."""
-    from mslm_data.annotate.medcat import MedCat
+    from mslm_data.annotate.medcat.annotator import MedCat
 
     with notes.open(newline="", encoding="utf-8") as file:
         texts = [row["TEXT"] for row in csv.DictReader(file)]
     documents = [Document(id=str(i), text=text) for i, text in enumerate(texts)]
-    ours = MedCat(model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99).start()
+    ours = MedCat(
+        model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99
+    ).start()
     cat = _plain(table, notes.parent)
     want = [_found(cat.get_entities(text)) for text in texts]
-    got = [sorted({(s.start, s.end, s.concept) for s in one.spans}) for one in ours.annotate(documents)]
+    got = [
+        sorted({(s.start, s.end, s.concept) for s in one.spans}) for one in ours.annotate(documents)
+    ]
     shared = sum(len(set(a) & set(b)) for a, b in zip(want, got, strict=True))
     equal = (
-        f"{shared:,} of its {sum(map(len, want)):,} entities are among our {sum(map(len, got)):,}, nested ones included"
+        f"{shared:,} of its {sum(map(len, want)):,} entities are among our "
+        f"{sum(map(len, got)):,}, nested ones included"
     )
     rates = in_turn(
         {
             "ours": Contestant(call=lambda _: ours.annotate(documents), work=len(texts)),
-            "peer": Contestant(call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts)),
+            "peer": Contestant(
+                call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts)
+            ),
         },
         rounds=3,
     )
@@ -69,13 +79,20 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
     )
     try:
         list(cat.get_entities_multi_texts(texts[:2], n_process=2))
-    except ModuleNotFoundError as error:  # its worker processes import what only other versions of a package have
-        print(f"annotate: get_entities_multi_texts is left out: {error}", file=sys.stderr, flush=True)
+    except (
+        ModuleNotFoundError
+    ) as error:  # its worker processes import what only other versions of a package have
+        print(
+            f"annotate: get_entities_multi_texts is left out: {error}", file=sys.stderr, flush=True
+        )
         return [loop]
     pool = in_turn(
         {
             "ours": Contestant(call=lambda _: ours.annotate(documents), work=len(texts)),
-            "peer": Contestant(call=lambda _: dict(cat.get_entities_multi_texts(texts, n_process=2)), work=len(texts)),
+            "peer": Contestant(
+                call=lambda _: dict(cat.get_entities_multi_texts(texts, n_process=2)),
+                work=len(texts),
+            ),
         },
         rounds=2,
         warm_up=False,
@@ -129,13 +146,24 @@ def _builds(pack: Path, notes: Path, scratch: Path) -> list[Row]:
         )  # fmt: skip
         spent = time.perf_counter() - before
         manifest = read_manifest(out)
-        digests.add(manifest.plan + "".join(s.sha256 for split in manifest.splits.values() for s in split.shards))
+        digests.add(
+            manifest.plan
+            + "".join(s.sha256 for split in manifest.splits.values() for s in split.shards)
+        )
         read = sum(split.read for split in manifest.splits.values())
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         what = (
-            f"notes to shards, all stages and start-up included; {read:,} notes; the largest process had {peak:.0f} MiB"
+            f"notes to shards, all stages and start-up included; {read:,} notes; "
+            f"the largest process had {peak:.0f} MiB"
         )
-        rows.append(Row(name=f"build notes, {workers} worker(s)", what=f"{what}.", unit="notes", ours=read / spent))
+        rows.append(
+            Row(
+                name=f"build notes, {workers} worker(s)",
+                what=f"{what}.",
+                unit="notes",
+                ours=read / spent,
+            )
+        )
     if len(digests) != 1:
         raise AssertionError("builds with one and two workers differ")
     return rows
@@ -143,4 +171,6 @@ def _builds(pack: Path, notes: Path, scratch: Path) -> list[Row]:
 
 def _call(*words: str) -> None:
     done: Sequence[str] = [sys.executable, *words]
-    subprocess.run(done, check=True, cwd=ROOT, env={**os.environ, **_ONE_CORE}, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        done, check=True, cwd=ROOT, env={**os.environ, **_ONE_CORE}, stdout=subprocess.DEVNULL
+    )

@@ -16,7 +16,7 @@ from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 from benchmarks import folders
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs
-from mslm_data.batch import collate
+from mslm_data.batches.collate import collate
 from mslm_data.loading import Batches, Shards
 from mslm_data.mask import strategy
 
@@ -41,8 +41,22 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     alone = datasets.load_from_disk(str(shards.folder))["train"].select_columns("input_ids")
     _check_rows(shards, alone, usual)
     rows = [
-        _corpus(shards, usual, tokenizer, "torch", "the four columns that `run_mlm` stores", goal=Goal(peer=80)),
-        _corpus(shards, alone, tokenizer, "torch", "`input_ids` alone, of our own folder", goal=Goal(peer=80)),
+        _corpus(
+            shards,
+            usual,
+            tokenizer,
+            "torch",
+            "the four columns that `run_mlm` stores",
+            goal=Goal(peer=80),
+        ),
+        _corpus(
+            shards,
+            alone,
+            tokenizer,
+            "torch",
+            "`input_ids` alone, of our own folder",
+            goal=Goal(peer=80),
+        ),
         _corpus(shards, usual, tokenizer, "numpy", "the four columns that `run_mlm` stores"),
         _unmasked(shards, alone),
     ]
@@ -54,7 +68,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 def usual_table(shards: Shards, scratch: Path) -> Any:
     """Store the first rows as a `run_mlm` script does (Hugging Face's example), and load them from disk."""
     ids = shards["train"].examples(0, min(_USUAL_ROWS, len(shards["train"]))).input_ids.tolist()
-    datasets.Dataset.from_list([columns_of(row) for row in ids]).save_to_disk(str(scratch / "usual"))
+    datasets.Dataset.from_list([columns_of(row) for row in ids]).save_to_disk(
+        str(scratch / "usual")
+    )
     return datasets.load_from_disk(str(scratch / "usual"))
 
 
@@ -68,10 +84,14 @@ def columns_of(ids: list[int]) -> dict[str, list[int]]:
     }
 
 
-def _corpus(shards: Shards, table: Any, tokenizer: Any, form: str, columns: str, *, goal: Goal | None = None) -> Row:
+def _corpus(
+    shards: Shards, table: Any, tokenizer: Any, form: str, columns: str, *, goal: Goal | None = None
+) -> Row:
     """Time batches of 32, shuffled and masked."""
     train = shards["train"]
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors=_RETURNS[form])
+    collator = DataCollatorForLanguageModeling(
+        tokenizer, mlm_probability=0.15, return_tensors=_RETURNS[form]
+    )
     loader = DataLoader(table.with_format(form), batch_size=SIZE, shuffle=True, collate_fn=collator)
     epochs = itertools.count()
 
@@ -80,11 +100,16 @@ def _corpus(shards: Shards, table: Any, tokenizer: Any, form: str, columns: str,
 
     rates = in_turn(
         {
-            "ours": Contestant(prepare=lambda: _batches(shards, epoch=next(epochs)), call=ours, work=len(train)),
-            "peer": Contestant(
-                call=lambda _: consume(itertools.islice(loader, _PEER_BATCHES)), work=_PEER_BATCHES * SIZE
+            "ours": Contestant(
+                prepare=lambda: _batches(shards, epoch=next(epochs)), call=ours, work=len(train)
             ),
-            "limit": Contestant(prepare=lambda: _padding(shards), call=lambda pad: pad(), work=len(train)),
+            "peer": Contestant(
+                call=lambda _: consume(itertools.islice(loader, _PEER_BATCHES)),
+                work=_PEER_BATCHES * SIZE,
+            ),
+            "limit": Contestant(
+                prepare=lambda: _padding(shards), call=lambda pad: pad(), work=len(train)
+            ),
         },
         rounds=5,
     )
@@ -113,7 +138,8 @@ def _unmasked(shards: Shards, table: Any) -> Row:
                 work=len(train),
             ),
             "peer": Contestant(
-                call=lambda _: consume(itertools.islice(loader, 2 * _PEER_BATCHES)), work=2 * _PEER_BATCHES * SIZE
+                call=lambda _: consume(itertools.islice(loader, 2 * _PEER_BATCHES)),
+                work=2 * _PEER_BATCHES * SIZE,
             ),
         },
         rounds=5,
@@ -134,19 +160,29 @@ def _singles(shards: Shards, tokenizer: Any) -> list[Row]:
     usual, alone = [columns_of(ids) for ids in rows], [{"input_ids": ids} for ids in rows]
     single = Goal(peer=100, why=_WHY_SINGLE)
     return [
-        _single(shards, usual, tokenizer, "torch", "the four columns that `run_mlm` stores", goal=single),
+        _single(
+            shards, usual, tokenizer, "torch", "the four columns that `run_mlm` stores", goal=single
+        ),
         _single(shards, alone, tokenizer, "torch", "`input_ids` alone", goal=single),
         _single(shards, usual, tokenizer, "numpy", "the four columns that `run_mlm` stores"),
     ]
 
 
 def _single(
-    shards: Shards, rows: list[Any], tokenizer: Any, form: str, columns: str, *, goal: Goal | None = None
+    shards: Shards,
+    rows: list[Any],
+    tokenizer: Any,
+    form: str,
+    columns: str,
+    *,
+    goal: Goal | None = None,
 ) -> Row:
     """Time one form of single batches."""
     train = shards["train"]
     batches = [rows[i : i + SIZE] for i in range(0, len(rows), SIZE)]
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors=_RETURNS[form])
+    collator = DataCollatorForLanguageModeling(
+        tokenizer, mlm_probability=0.15, return_tensors=_RETURNS[form]
+    )
     epochs = itertools.count()
 
     def ours(batches: Batches) -> None:
@@ -159,7 +195,10 @@ def _single(
     rates = in_turn(
         {
             "ours": Contestant(
-                prepare=lambda: _batches(shards, epoch=next(epochs)), call=ours, work=len(train) / SIZE, repeat=5
+                prepare=lambda: _batches(shards, epoch=next(epochs)),
+                call=ours,
+                work=len(train) / SIZE,
+                repeat=5,
             ),
             "peer": Contestant(call=peer, work=len(batches)),
             "limit": Contestant(call=lambda _: _written(), work=1, repeat=100),
@@ -210,4 +249,8 @@ def _written() -> list[Any]:
 def _check_rows(shards: Shards, *tables: Any) -> None:
     """See that all read the same ids."""
     for table in tables:
-        same("ids", shards["train"].examples(0, 500).input_ids.tolist(), list(table[:500]["input_ids"]))
+        same(
+            "ids",
+            shards["train"].examples(0, 500).input_ids.tolist(),
+            list(table[:500]["input_ids"]),
+        )

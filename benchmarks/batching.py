@@ -40,7 +40,9 @@ class Endless:
 
 def digest_of(rows: Iterable[Any]) -> str:
     """Return a digest of rows of ids, whatever their order."""
-    digests = sorted(hashlib.blake2b(np.asarray(ids, "<i8").tobytes(), digest_size=16).digest() for ids in rows)
+    digests = sorted(
+        hashlib.blake2b(np.asarray(ids, "<i8").tobytes(), digest_size=16).digest() for ids in rows
+    )
     return f"{len(digests)}:{hashlib.blake2b(b''.join(digests)).hexdigest()}"
 
 

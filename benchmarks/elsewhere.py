@@ -38,7 +38,9 @@ class Peer:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"{line}: expected an answer of the peer, it ended:\n{_tail(self._log)}")
+            raise RuntimeError(
+                f"{line}: expected an answer of the peer, it ended:\n{_tail(self._log)}"
+            )
         os.killpg(self._process.pid, signal.SIGSTOP)
         return answer.strip()
 
@@ -50,11 +52,17 @@ def write(name: str, scratch: Path) -> None:
         AbsentError: There is no such environment, or the peer does not run in it.
     """
     if not PYTHON.exists():
-        raise AbsentError(f"{PYTHON.parent.parent.name} is not there; `make .venv-peers/ready` makes it")
+        raise AbsentError(
+            f"{PYTHON.parent.parent.name} is not there; `make .venv-peers/ready` makes it"
+        )
     log = scratch / f"{name}.log"
     with log.open("w") as file:
         done = subprocess.run(
-            _command("write", name, scratch), cwd=ROOT, env=_env(scratch, name), stderr=file, check=False
+            _command("write", name, scratch),
+            cwd=ROOT,
+            env=_env(scratch, name),
+            stderr=file,
+            check=False,
         )
     if done.returncode:
         raise AbsentError(_tail(log))

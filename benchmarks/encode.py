@@ -12,13 +12,13 @@ from transformers import BertTokenizerFast
 from benchmarks import folders
 from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs, longer, read, write
-from mslm_data.document import Document, Part, Sentence
+from mslm_data.data.document import Document, Part, Sentence
+from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
-from mslm_data.examples import Examples
 from mslm_data.segment.presplit import Presplit
-from mslm_data.source.conll import Conll
+from mslm_data.source.formats.conll import Conll
 
 _AT_ONCE = 4096
 """Documents that a build encodes by one call."""
@@ -49,7 +49,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     """Time one file, cold and warm."""
     tokenizer, theirs = tokenizers.load(str(inputs.vocab)), _usual_tokenizer(inputs)
-    documents = [document for document in Conll().read(Part(str(path))) if isinstance(document, Document)]
+    documents = [
+        document for document in Conll().read(Part(str(path))) if isinstance(document, Document)
+    ]
     sentences = [Presplit().sentences(document) for document in documents]
     labels = sorted({span.label for document in documents for span in document.spans})
     table = _table(path, labels)
@@ -72,7 +74,9 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         {
             "ours": Contestant(prepare=fresh, call=ours, work=count),
             "peer": Contestant(call=peer, work=count),
-            "limit": Contestant(call=lambda _: tokenizer.core.encode_batch(groups, is_pretokenized=True), work=count),
+            "limit": Contestant(
+                call=lambda _: tokenizer.core.encode_batch(groups, is_pretokenized=True), work=count
+            ),
             "warm": Contestant(prepare=lambda: warm, call=ours, work=count, repeat=3),
         },
         rounds=5,
@@ -128,7 +132,9 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
 
 
 def _usual_tokenizer(inputs: Inputs) -> Any:
-    return BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased, model_max_length=_LONGEST)
+    return BertTokenizerFast(
+        vocab=str(inputs.vocab), do_lower_case=not inputs.cased, model_max_length=_LONGEST
+    )
 
 
 def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
@@ -152,7 +158,14 @@ def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
 
 def _table(path: Path, labels: list[str]) -> Any:
     """Return words and numbered tags as a loaded dataset."""
-    names = {"O": 0, **{f"{prefix}-{label}": 1 + 2 * n + k for n, label in enumerate(labels) for k, prefix in _BI}}
+    names = {
+        "O": 0,
+        **{
+            f"{prefix}-{label}": 1 + 2 * n + k
+            for n, label in enumerate(labels)
+            for k, prefix in _BI
+        },
+    }
     sentences = read(path)
     return datasets.Dataset.from_dict(
         {
@@ -165,15 +178,24 @@ def _table(path: Path, labels: list[str]) -> Any:
 _BI = tuple(enumerate("BI"))
 
 
-def encode(encoder: Encoder, documents: list[Document], sentences: list[list[Sentence]]) -> list[Examples]:
+def encode(
+    encoder: Encoder, documents: list[Document], sentences: list[list[Sentence]]
+) -> list[Examples]:
     """Encode documents as a build does."""
     starts = range(0, len(documents), _AT_ONCE)
-    return [encoder.encode(documents[i : i + _AT_ONCE], sentences[i : i + _AT_ONCE], Account()) for i in starts]
+    return [
+        encoder.encode(documents[i : i + _AT_ONCE], sentences[i : i + _AT_ONCE], Account())
+        for i in starts
+    ]
 
 
 def _check(ours: list[Examples], theirs: Any, tokenizer: Any) -> None:
     """See that both give the same ids, word numbers and tags."""
-    same("ids", list(chain.from_iterable(part.input_ids.tolist() for part in ours)), list(theirs["input_ids"]))
+    same(
+        "ids",
+        list(chain.from_iterable(part.input_ids.tolist() for part in ours)),
+        list(theirs["input_ids"]),
+    )
     words = [
         [-1 if word is None else word for word in encoding.word_ids]
         for encoding in tokenizer(list(theirs["tokens"]), is_split_into_words=True).encodings

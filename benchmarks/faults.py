@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engines", nargs="+", default=["local 1", "local 2", "local 4", "ray 2"])
-    parser.add_argument("--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-faults.md")
+    parser.add_argument(
+        "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-faults.md"
+    )
     options = parser.parse_args(arguments)
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder:
@@ -66,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counts[case]["equal"] += tree(scratch / "out") == expected
             shutil.rmtree(scratch / "out")
             turn += 1
-            print(f"{case.source}, {case.engine}: {dict(counts[case])}", file=sys.stderr, flush=True)
+            print(
+                f"{case.source}, {case.engine}: {dict(counts[case])}", file=sys.stderr, flush=True
+            )
         page = _page(counts, _cost(scratch), options.seed)
     options.out.write_text(page, encoding="utf-8")
     print(page)
@@ -111,7 +115,9 @@ def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float,
     return tables
 
 
-def _disturb(case: Case, out: Path, chance: random.Random, seconds: float, count: Counter[str]) -> None:
+def _disturb(
+    case: Case, out: Path, chance: random.Random, seconds: float, count: Counter[str]
+) -> None:
     """Build a folder and kill what builds it a few times; at last in peace."""
     for _ in range(chance.randint(1, AT_ONCE)):
         started = _started(case, out)
@@ -141,13 +147,17 @@ def _disturb(case: Case, out: Path, chance: random.Random, seconds: float, count
 
 def _started(case: Case, out: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mslm_data", "build", *case.words, "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=corpora.ROOT)
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=corpora.ROOT
+    )
 
 
 def _below(pid: int) -> set[int]:
     """Return the processes below a process."""
     try:
-        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+        children = {
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        }
     except OSError:
         return set()
     return children.union(*map(_below, children))
@@ -167,7 +177,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     Without them nothing is synced, no checksum is read again, and no input is looked at twice.
     """
-    from mslm_data.build import build, unit
+    from mslm_data.builds import build, unit
     from mslm_data.encode.tokenizer import load
     from mslm_data.pipeline import read
 
@@ -186,8 +196,8 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
         with ExitStack() as stack:
             read_receipt = unit.read_receipt
             stack.enter_context(patch("os.fsync", lambda _: None))
-            stack.enter_context(patch("mslm_data.build.unit.refuse_changed", lambda *_: None))
-            for name in ("mslm_data.build.read_receipt", "mslm_data.build.unit.read_receipt"):
+            stack.enter_context(patch("mslm_data.builds.unit.refuse_changed", lambda *_: None))
+            for name in ("mslm_data.builds.read_receipt", "mslm_data.builds.unit.read_receipt"):
                 stack.enter_context(patch(name, lambda out, of, **_: read_receipt(out, of)))
             return seconds()
 

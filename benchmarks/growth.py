@@ -28,7 +28,9 @@ BLOCK = 10_000
 BLOCKS = 25
 LOOK_S = 0.05
 VOCAB = corpora.ROOT / "vocab" / "sample" / "vocab.txt"
-_CORPORA = [VOCAB.parent / name / "train.tsv" for name in ("bc2gm", "bc5cdr-chem", "jnlpba", "ncbi-disease")]
+_CORPORA = [
+    VOCAB.parent / name / "train.tsv" for name in ("bc2gm", "bc5cdr-chem", "jnlpba", "ncbi-disease")
+]
 
 
 class Figure(NamedTuple):
@@ -45,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--workers", default="2")
     parser.add_argument("--scratch", type=Path, help="Where there is room: 400 bytes a sequence.")
-    parser.add_argument("--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-growth.md")
+    parser.add_argument(
+        "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-growth.md"
+    )
     parser.add_argument("--epoch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.epoch:
@@ -66,7 +70,15 @@ def _measured(size: int, scratch: Path, workers: str) -> str:
     source, out = scratch / "in", scratch / "out"
     num_bytes = _write(source, size)
     program = [sys.executable, "-m", "mslm_data"]
-    words = ("build", "--source", _pipeline(scratch), "--input", str(source), "--tokenizer", str(VOCAB))
+    words = (
+        "build",
+        "--source",
+        _pipeline(scratch),
+        "--input",
+        str(source),
+        "--tokenizer",
+        str(VOCAB),
+    )
     built = _watched([*program, *words, "--out", str(out), "--workers", workers])
     stats = _watched([*program, "mask-stats", str(out), "--json"])
     epoch = _watched([sys.executable, "-m", "benchmarks.growth", "--epoch", str(out)])
@@ -74,7 +86,11 @@ def _measured(size: int, scratch: Path, workers: str) -> str:
     disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     cells = [f"{size:,}", f"{tokens / 1e6:,.1f}", f"{num_bytes / 1e6:,.0f}", f"{disk / 1e6:,.0f}"]
     for figure in (built, stats, epoch):
-        cells += [f"{figure.seconds:,.1f}", f"{tokens / figure.seconds / 1e6:,.2f}", f"{figure.mib:,.0f}"]
+        cells += [
+            f"{figure.seconds:,.1f}",
+            f"{tokens / figure.seconds / 1e6:,.2f}",
+            f"{figure.mib:,.0f}",
+        ]
     return f"| {' | '.join(cells)} |"
 
 
@@ -94,7 +110,9 @@ def _write(folder: Path, size: int) -> int:
 
 def _pipeline(scratch: Path) -> str:
     path = scratch / "growth.toml"
-    path.write_text('name = "growth"\n[source]\nuse = "conll"\n[segment]\nuse = "presplit"\n', encoding="utf-8")
+    path.write_text(
+        'name = "growth"\n[source]\nuse = "conll"\n[segment]\nuse = "presplit"\n', encoding="utf-8"
+    )
     return str(path)
 
 
@@ -102,7 +120,10 @@ def _epoch(folder: Path) -> int:
     """Read an epoch of batches, as a training loop would."""
     from mslm_data import Batches, load, strategy
 
-    rows = sum(len(batch["input_ids"]) for batch in Batches(load(folder)["train"], strategy("joint"), batch_size=32))
+    rows = sum(
+        len(batch["input_ids"])
+        for batch in Batches(load(folder)["train"], strategy("joint"), batch_size=32)
+    )
     print(json.dumps({"sequences": rows}))
     return 0
 
@@ -111,7 +132,9 @@ def _watched(command: Sequence[str]) -> Figure:
     """Run a command, and look at the memory of its processes all the while."""
     most = 0
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=corpora.ROOT) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=corpora.ROOT
+    ) as process:
         over = threading.Event()
 
         def look() -> None:
@@ -125,7 +148,9 @@ def _watched(command: Sequence[str]) -> Figure:
         over.set()
         looking.join()
         if process.returncode:
-            raise SystemExit(f"expected {' '.join(command[2:4])} to succeed, got exit code {process.returncode}")
+            raise SystemExit(
+                f"expected {' '.join(command[2:4])} to succeed, got exit code {process.returncode}"
+            )
     return Figure(time.perf_counter() - start, printed, most / 1024)
 
 

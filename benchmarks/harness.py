@@ -109,10 +109,18 @@ class Goal:
 
     def judge(self, vs_peer: Ratio | None, vs_limit: Ratio | None) -> str:
         """Say whether medians reach it; a ratio that was not measured does not."""
-        pairs = [(goal, ratio) for goal, ratio in ((self.peer, vs_peer), (self.limit, vs_limit)) if goal is not None]
+        pairs = [
+            (goal, ratio)
+            for goal, ratio in ((self.peer, vs_peer), (self.limit, vs_limit))
+            if goal is not None
+        ]
         if not pairs:
             return NONE
-        return MET if all(ratio is not None and ratio.median >= goal for goal, ratio in pairs) else MISSED
+        return (
+            MET
+            if all(ratio is not None and ratio.median >= goal for goal, ratio in pairs)
+            else MISSED
+        )
 
 
 @dataclass(slots=True)
@@ -123,7 +131,9 @@ class Results:
     inputs: list[str] = field(default_factory=list)
 
 
-def in_turn(contestants: Mapping[str, Contestant], *, rounds: int, warm_up: bool = True) -> dict[str, list[float]]:
+def in_turn(
+    contestants: Mapping[str, Contestant], *, rounds: int, warm_up: bool = True
+) -> dict[str, list[float]]:
     """Time contestants in turn: A B C, A B C, and so on.
 
     Args:
@@ -151,7 +161,14 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(median=statistics.median(pairs), low=min(pairs), high=max(pairs))
 
 
-def row_of(name: str, rates: Mapping[str, Sequence[float]], *, unit: str, what: str, goal: Goal | None = None) -> Row:
+def row_of(
+    name: str,
+    rates: Mapping[str, Sequence[float]],
+    *,
+    unit: str,
+    what: str,
+    goal: Goal | None = None,
+) -> Row:
     """Make a row of the rates of `ours` and, where they are there, of `peer` and `limit`."""
     goal = goal or Goal()
     vs = {of: ratio(rates["ours"], rates[of]) if of in rates else None for of in ("peer", "limit")}
@@ -187,4 +204,6 @@ def same(what: str, ours: object, theirs: object) -> None:
         RuntimeError: The two are not equal.
     """
     if ours != theirs:
-        raise RuntimeError(f"{what}: expected ours and the peer's to be equal, they differ; no times were taken")
+        raise RuntimeError(
+            f"{what}: expected ours and the peer's to be equal, they differ; no times were taken"
+        )

@@ -13,7 +13,24 @@ SENTENCES = 12_574
 """As many as BC2GM train has."""
 
 _VARIED = 0.08  # share of words that are altered: about 30,000 distinct words, as in BC2GM train
-_SYLLABLES = ("al", "ban", "cor", "dex", "en", "fi", "gly", "hem", "in", "ko", "lin", "mab", "neu", "ox", "pro", "ra")
+_SYLLABLES = (
+    "al",
+    "ban",
+    "cor",
+    "dex",
+    "en",
+    "fi",
+    "gly",
+    "hem",
+    "in",
+    "ko",
+    "lin",
+    "mab",
+    "neu",
+    "ox",
+    "pro",
+    "ra",
+)
 
 Sentence = list[tuple[str, str]]
 """Words with their tags."""
@@ -51,7 +68,9 @@ def find(scratch: Path) -> Inputs:
     made = scratch / "train.tsv"
     write(made, vary(read(sample / "bc2gm" / "train.tsv"), SENTENCES))
     return Inputs(
-        made, sample / "vocab.txt", f"{SENTENCES:,} sentences made from the shipped sample, the sample's vocabulary"
+        made,
+        sample / "vocab.txt",
+        f"{SENTENCES:,} sentences made from the shipped sample, the sample's vocabulary",
     )
 
 
@@ -86,7 +105,10 @@ def vary(sentences: list[Sentence], count: int) -> list[Sentence]:
     def altered() -> Iterator[Sentence]:
         while True:
             pair = chance.choice(sentences) + chance.choice(sentences)
-            yield [(_alter(word, chance) if chance.random() < _VARIED else word, tag) for word, tag in pair]
+            yield [
+                (_alter(word, chance) if chance.random() < _VARIED else word, tag)
+                for word, tag in pair
+            ]
 
     made = altered()
     return [next(made) for _ in range(count)]

@@ -80,13 +80,18 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             rows += [_streamed(shards, scratch, (peer, *how), many) for how, many in turns.items()]
             with elsewhere.reading(peer, scratch) as reader:
                 rows.append(_memory(peer, memory, float(reader.ask(f"memory {_EPOCH}"))))
-    return Results(rows=[*rows, *_collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)], inputs=says)
+    return Results(
+        rows=[*rows, *_collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)],
+        inputs=says,
+    )
 
 
 def _alone(who: str, *paths: object) -> float:
     """Return the MiB that an epoch's batches take in a process that does nothing else."""
     command = [sys.executable, "-m", "benchmarks.loaders", who, str(_EPOCH), *map(str, paths)]
-    return float(subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout)
+    return float(
+        subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
+    )
 
 
 def _memory(peer: str, ours: float, theirs: float) -> Row:
@@ -125,7 +130,8 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     return [
         row_of(
             f"into a training loop, {how}: `MaskedLoader`, peer datasets",
-            {"ours": rates["loader"]} | {of: rates[of] for of in ("peer", "limit") if of == "peer" or not workers},
+            {"ours": rates["loader"]}
+            | {of: rates[of] for of in ("peer", "limit") if of == "peer" or not workers},
             unit="batches",
             what=f"{_says(shards, how)}; {against}{'' if workers else _LIMIT}",
             goal=None if workers else Goal(peer=80),
@@ -187,10 +193,14 @@ def _write_rows(shards: Shards, inputs: Inputs, scratch: Path) -> str:
 
 def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
     """Time collators over rows that are lists in memory already."""
-    lists = [ids for ids in shards["train"].examples().input_ids.tolist() if len(ids) > 100][: _LISTS * SIZE]
+    lists = [ids for ids in shards["train"].examples().input_ids.tolist() if len(ids) > 100][
+        : _LISTS * SIZE
+    ]
     usual = [columns_of(ids) for ids in lists]
     table = datasets.load_from_disk(str(shards.folder))["train"]
-    words = [row for row in table.select(range(2 * len(lists))) if len(row["input_ids"]) > 100][: len(lists)]
+    words = [row for row in table.select(range(2 * len(lists))) if len(row["input_ids"]) > 100][
+        : len(lists)
+    ]
     bert = MaskingCollator(strategy("bert"), tokenizer, plain=True, static=True)
     joint = MaskingCollator(strategy("joint", **_JOINT), tokenizer, static=True)
     theirs = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
@@ -261,7 +271,10 @@ def _pack(rows: list[dict[str, list[int]]]) -> None:
 def _writes(dataset: MaskedDataset) -> Contestant:
     """Write arrays of the shapes that the first batches have, and make tensors of them: no reading, no masks."""
     batches = itertools.islice(dataset.loader(SIZE), _SHAPES)
-    shapes = [[(tuple(column.shape), column.numpy().dtype) for column in batch.values()] for batch in batches]
+    shapes = [
+        [(tuple(column.shape), column.numpy().dtype) for column in batch.values()]
+        for batch in batches
+    ]
 
     def write(_: None) -> None:
         for batch in shapes:

@@ -27,11 +27,15 @@ _ROADS = {"hidden": "from hidden states", "logits": "from logits"}
 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden states are random, whatever the corpora
     """Time one step of the language model's head and its loss, and measure each in processes of its own."""
-    peaks = {road: [peak(road) for _ in range(2)] for road in ROADS}  # first: a child's count begins at our own peak
+    peaks = {
+        road: [peak(road) for _ in range(2)] for road in ROADS
+    }  # first: a child's count begins at our own peak
     step = Step()
     for road in _ROADS:
         _check(step, road)
-    rates = in_turn({road: Contestant(call=lambda _, road=road: step(road), work=1) for road in ROADS}, rounds=5)
+    rates = in_turn(
+        {road: Contestant(call=lambda _, road=road: step(road), work=1) for road in ROADS}, rounds=5
+    )
     rows = []
     for road, says in _ROADS.items():
         what = (
@@ -42,7 +46,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
         rows.append(row_of(f"loss {says}", _pair(rates, road), unit="steps", what=what))
         rows.append(_memory(f"loss {says}, peak memory", _pair(peaks, road), what))
     masked = f"{step.masked} of {B * L} tokens masked"
-    return Results(rows=rows, inputs=[f"Loss: B = {B}, L = {L}, H = {H}, V = {V}, float32, {masked}"])
+    return Results(
+        rows=rows, inputs=[f"Loss: B = {B}, L = {L}, H = {H}, V = {V}, float32, {masked}"]
+    )
 
 
 class Step:
@@ -98,7 +104,11 @@ ROADS: dict[str, Callable[[Step], Tensor]] = {"hidden": _hidden, "logits": _logi
 def peak(road: str) -> float:
     """Return the MiB that a step takes at its peak, above what its process had before."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.loss", road], check=True, capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-m", "benchmarks.loss", road],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
     return float(done.stdout)
 
@@ -114,11 +124,18 @@ def _measure(road: str) -> None:
 
 def _peak() -> float:
     """Return this process's peak so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform != "darwin" else 2**20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        2**10 if sys.platform != "darwin" else 2**20
+    )
 
 
 def _memory(name: str, peaks: dict[str, list[float]], what: str) -> Row:
-    return row_of(name, peaks, unit="MiB", what=f"{what} Memory above what the process had before: less is better.")
+    return row_of(
+        name,
+        peaks,
+        unit="MiB",
+        what=f"{what} Memory above what the process had before: less is better.",
+    )
 
 
 def _pair(measured: dict[str, list[float]], road: str) -> dict[str, list[float]]:

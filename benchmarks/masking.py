@@ -13,9 +13,9 @@ from benchmarks.encode import encode
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
 from benchmarks.inputs import Inputs
 from benchmarks.reading import documents
+from mslm_data.data.examples import Examples, concatenate
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
-from mslm_data.examples import Examples, concatenate
 from mslm_data.mask import Strategy
 from mslm_data.segment.presplit import Presplit
 
@@ -42,7 +42,9 @@ _COPIES = 10
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files of the suite are called alike
     """Time plan and corruption of each strategy over all rows at once."""
     read = documents(inputs.train)
-    encoder = Encoder(tokenizers.load(str(inputs.vocab)), sorted({s.label for d in read for s in d.spans}))
+    encoder = Encoder(
+        tokenizers.load(str(inputs.vocab)), sorted({s.label for d in read for s in d.spans})
+    )
     parts = encode(encoder, read, [Presplit().sentences(document) for document in read])
     chunk, corpus = parts[0], concatenate(parts * _COPIES)
     tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
@@ -57,7 +59,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
     return results
 
 
-def _against(name: str, size: str, strategy: Strategy, examples: Examples, tokenizer: Any, batches: list[Any]) -> Row:
+def _against(
+    name: str, size: str, strategy: Strategy, examples: Examples, tokenizer: Any, batches: list[Any]
+) -> Row:
     """Time one strategy; the peer is the torch form of the collator, as the numpy form is in `batches`."""
     tokens = len(examples.input_ids.values)
     padded = sum(len(row["input_ids"]) for batch in batches for row in batch)
@@ -96,11 +100,17 @@ def mask(strategy: Strategy, examples: Examples) -> Any:
 
 def copy(examples: Examples) -> Any:
     """Copy what masking reads and writes: ids, word numbers, and a byte a token."""
-    return examples.input_ids.values.copy(), examples.word_ids.values.copy(), examples.bio.values.copy()
+    return (
+        examples.input_ids.values.copy(),
+        examples.word_ids.values.copy(),
+        examples.bio.values.copy(),
+    )
 
 
 def _batches(examples: Examples, *, rows: int) -> list[list[dict[str, list[int]]]]:
-    lists = [{"input_ids": ids} for ids in examples.input_ids.slice(0, min(rows, len(examples))).tolist()]
+    lists = [
+        {"input_ids": ids} for ids in examples.input_ids.slice(0, min(rows, len(examples))).tolist()
+    ]
     return [lists[i : i + _BATCH] for i in range(0, len(lists), _BATCH)]
 
 
@@ -113,4 +123,6 @@ def _check(name: str, strategy: Strategy, examples: Examples) -> None:
         ~taken & (hidden.values != examples.input_ids.values)
     )
     if wrong or not taken.any():
-        raise RuntimeError(f"{name}: expected a mask of words, and the rest unchanged; no times were taken")
+        raise RuntimeError(
+            f"{name}: expected a mask of words, and the rest unchanged; no times were taken"
+        )

@@ -6,15 +6,19 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from nltk.collocations import BigramCollocationFinder, QuadgramCollocationFinder, TrigramCollocationFinder
+from nltk.collocations import (
+    BigramCollocationFinder,
+    QuadgramCollocationFinder,
+    TrigramCollocationFinder,
+)
 
 from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy
-from mslm_data.examples import Examples
-from mslm_data.vocab.ngrams import count_ngrams
-from mslm_data.vocab.stream import read_words
+from mslm_data.data.examples import Examples
+from mslm_data.lexicon.ngrams import count_ngrams
+from mslm_data.lexicon.stream import read_words
 
 _COPIES = 1
 _LEAST = 5
@@ -37,7 +41,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             "ours": Contestant(call=lambda _: _ours(train.chunks()), work=len(flat), repeat=3),
             "counter": Contestant(call=lambda _: _counter(rows), work=len(flat)),
             "peer": Contestant(call=finders, work=len(flat)),
-            "limit": Contestant(call=lambda _: [copy(chunk) for chunk in train.chunks()], work=len(flat), repeat=20),
+            "limit": Contestant(
+                call=lambda _: [copy(chunk) for chunk in train.chunks()], work=len(flat), repeat=20
+            ),
         },
         rounds=3,
     )

@@ -50,7 +50,9 @@ class Writer:
     def __init__(self, *, seed: int, known: Terms) -> None:
         self._chance = random.Random(seed)
         self._known = known
-        self._sections = [[self._section(head, form) for _ in range(_VARIANTS)] for head, form in SECTIONS]
+        self._sections = [
+            [self._section(head, form) for _ in range(_VARIANTS)] for head, form in SECTIONS
+        ]
 
     def rows(self, notes: int, patients: int) -> Iterator[bytes]:
         """Give the rows of a table, each with its line end."""
@@ -67,9 +69,15 @@ class Writer:
     def _row(self, i: int, patient: int, text: bytes) -> bytes:
         chance = self._chance
         category, description = CATEGORIES[i % len(CATEGORIES)]
-        admission = "" if category in ("Radiology", "ECG") and chance.random() < 0.5 else str(100_000 + patient)
+        admission = (
+            ""
+            if category in ("Radiology", "ECG") and chance.random() < 0.5
+            else str(100_000 + patient)
+        )
         day = f"21{10 + i % 90}-{1 + i % 12:02}-{1 + i % 28:02}"
-        time = "" if category in ("ECG", "Discharge summary") else f"{day} {i % 24:02}:{i % 60:02}:00"
+        time = (
+            "" if category in ("ECG", "Discharge summary") else f"{day} {i % 24:02}:{i % 60:02}:00"
+        )
         error = "1" if i % 64 == 37 else ""
         description = description.replace('"', '""')
         head = f'{i + 1},{patient},{admission},{day},{time},{time},"{category}","{description}",{14_000 + i % 500}'
@@ -88,15 +96,23 @@ class Writer:
     def _section(self, head: str, form: str) -> bytes:
         chance = self._chance
         if form == "prose":
-            body = textwrap.fill(" ".join(self._sentence() for _ in range(chance.randint(3, 7))), 74)
+            body = textwrap.fill(
+                " ".join(self._sentence() for _ in range(chance.randint(3, 7))), 74
+            )
         elif form == "list":
             body = "\n".join(f"{k}. {self._fill('{d}')}" for k in range(1, chance.randint(3, 7)))
         elif form == "drugs":
-            body = "\n".join(self._fill("- {t} {n} mg PO DAILY") for _ in range(chance.randint(2, 6)))
+            body = "\n".join(
+                self._fill("- {t} {n} mg PO DAILY") for _ in range(chance.randint(2, 6))
+            )
         elif form == "allergies":
-            body = self._fill(chance.choice(("   {t} / {t}", "   No Known Drug Allergies", "   {t} (rash)")))
+            body = self._fill(
+                chance.choice(("   {t} / {t}", "   No Known Drug Allergies", "   {t} (rash)"))
+            )
         else:
-            body = "\n".join(f"# {self._fill('{d}')}: {self._sentence()}" for _ in range(chance.randint(2, 4)))
+            body = "\n".join(
+                f"# {self._fill('{d}')}: {self._sentence()}" for _ in range(chance.randint(2, 4))
+            )
         return f"{head}\n{body}\n".replace('"', '""').encode()
 
     def _sentence(self) -> str:
@@ -116,7 +132,9 @@ class Writer:
         return str(chance.randint(low, high))
 
 
-def write(path: Path, *, notes: int, patients: int = 0, seed: int = 0, concepts: Path = CONCEPTS) -> None:
+def write(
+    path: Path, *, notes: int, patients: int = 0, seed: int = 0, concepts: Path = CONCEPTS
+) -> None:
     """Write a table, compressed if its name ends with `.gz`.
 
     Args:
@@ -144,14 +162,22 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def main(arguments: Sequence[str]) -> int:
     """Write what the command line asks for."""
-    parser = argparse.ArgumentParser(description="Write a table of invented notes in the shape of NOTEEVENTS.")
+    parser = argparse.ArgumentParser(
+        description="Write a table of invented notes in the shape of NOTEEVENTS."
+    )
     parser.add_argument("--notes", type=int, default=100_000)
     parser.add_argument("--patients", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--concepts", type=Path, default=CONCEPTS)
     asked = parser.parse_args(arguments)
-    write(asked.out, notes=asked.notes, patients=asked.patients, seed=asked.seed, concepts=asked.concepts)
+    write(
+        asked.out,
+        notes=asked.notes,
+        patients=asked.patients,
+        seed=asked.seed,
+        concepts=asked.concepts,
+    )
     return 0
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
 from benchmarks.inputs import Inputs, Sentence, read
-from mslm_data.document import Document, Part
-from mslm_data.source import inputs as files
-from mslm_data.source import rows
-from mslm_data.source.conll import Conll
+from mslm_data.data.document import Document, Part
+from mslm_data.source.formats.conll import Conll
+from mslm_data.source.reading import inputs as files
+from mslm_data.source.reading import rows
 
 _WHY = (
     "each line costs the processor some wrong guesses of where a field ends, which take longer than its bytes; what "
@@ -22,12 +22,16 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
     """Time reading to words and tags, in arrays and as Python's strings, and reading to documents with mentions."""
     count = _check(inputs.train)
 
-    def times(ours: Callable[[Path], object], theirs: Callable[[Path], object]) -> dict[str, list[float]]:
+    def times(
+        ours: Callable[[Path], object], theirs: Callable[[Path], object]
+    ) -> dict[str, list[float]]:
         return in_turn(
             {
                 "ours": Contestant(call=lambda _: ours(inputs.train), work=count),
                 "peer": Contestant(call=lambda _: theirs(inputs.train), work=count),
-                "limit": Contestant(call=lambda _: inputs.train.read_bytes(), work=count, repeat=20),
+                "limit": Contestant(
+                    call=lambda _: inputs.train.read_bytes(), work=count, repeat=20
+                ),
             },
             rounds=15,
         )
@@ -65,7 +69,11 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
 def _check(path: Path) -> int:
     """See that all read the same, and return the number of words; nothing stays that would make peers slower."""
     sentences = read(path)
-    same("words and tags", [*zip(*lists(path), strict=True)], [pair for sentence in sentences for pair in sentence])
+    same(
+        "words and tags",
+        [*zip(*lists(path), strict=True)],
+        [pair for sentence in sentences for pair in sentence],
+    )
     same("sentences", scan(path).offsets.tolist(), [0, *_running(sentences)])
     same("documents", _described(documents(path)), _described(looped(path)))
     return sum(map(len, sentences))
@@ -80,13 +88,17 @@ def lists(path: Path) -> tuple[list[str], list[str]]:
     """Read a file to its words and their tags."""
     found = scan(path)
     starts, ends = found.bounds.T
-    words = [found.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    words = [
+        found.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
     return words, [found.names[tag] for tag in found.tags.tolist()]
 
 
 def documents(path: Path) -> list[Document]:
     """Read a file to documents."""
-    return [document for document in Conll().read(Part(str(path))) if isinstance(document, Document)]
+    return [
+        document for document in Conll().read(Part(str(path))) if isinstance(document, Document)
+    ]
 
 
 Looped = tuple[str, list[tuple[int, int]], list[tuple[int, int, str]]]

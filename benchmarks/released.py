@@ -22,7 +22,7 @@ from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
 from benchmarks.inputs import Inputs
 from benchmarks.masking import mask
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 
 _ROWS = 500
@@ -45,10 +45,16 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     shards = sentences(inputs, scratch, copies=1)
     examples = shards["train"].examples()
     few = shards["train"].examples(0, _ROWS)
-    ids, tags = few.input_ids.tolist(), [[shards.tags[tag] for tag in row] for row in few.bio.tolist()]
+    ids, tags = (
+        few.input_ids.tolist(),
+        [[shards.tags[tag] for tag in row] for row in few.bio.tolist()],
+    )
 
     def joint() -> list[tuple[list[int], list[int]]]:
-        return [_joint(theirs, tokenizer, list(row), tags_of) for row, tags_of in zip(ids, tags, strict=True)]
+        return [
+            _joint(theirs, tokenizer, list(row), tags_of)
+            for row, tags_of in zip(ids, tags, strict=True)
+        ]
 
     def span() -> None:
         for row in ids:
@@ -66,7 +72,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     )
 
 
-def _joint(theirs: Any, tokenizer: Any, ids: list[int], tags: list[str]) -> tuple[list[int], list[int]]:
+def _joint(
+    theirs: Any, tokenizer: Any, ids: list[int], tags: list[str]
+) -> tuple[list[int], list[int]]:
     """Mask a row as the released script does; return it with the places of hidden mentions."""
     _, hidden, mentions = theirs.identify_entity_using_label(ids, tags, tokenizer, _ELM)
     places = [mention[1] for mention in mentions]
@@ -107,4 +115,6 @@ def _check(examples: Examples, theirs: list[tuple[list[int], list[int]]]) -> Non
     kinds = md.strategy("joint", elm=_ELM, blm=_BLM).plan(examples).kinds
     for i, (_, places) in enumerate(theirs):
         if np.flatnonzero(kinds[i] == MaskKind.ENTITY).tolist() != places:
-            raise RuntimeError("joint: expected the released code to hide the same mentions; no times were taken")
+            raise RuntimeError(
+                "joint: expected the released code to hide the same mentions; no times were taken"
+            )

@@ -12,9 +12,9 @@ from pathlib import Path
 from benchmarks.harness import MISSED, Row, number
 
 PAGES = {
-    "finetune": "What masking does to NER",
-    "growth": "How cost grows with the corpus",
-    "faults": "Builds that are killed",
+    "experiments.finetune": "What masking does to NER",
+    "benchmarks.growth": "How cost grows with the corpus",
+    "benchmarks.faults": "Builds that are killed",
 }
 """Module that is run for itself -> what its page says."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
@@ -61,7 +61,10 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "",
             "## On what",
             "",
-            *[f"* {line}" for line in [*machine(), f"Commit: {commit(root)}", *dict.fromkeys(inputs)]],
+            *[
+                f"* {line}"
+                for line in [*machine(), f"Commit: {commit(root)}", *dict.fromkeys(inputs)]
+            ],
             "",
         ]
     )
@@ -69,17 +72,21 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
 
 def _missed(rows: Sequence[Row]) -> list[str]:
     """Name the goals that were missed, and what stands in the way."""
-    missed = [f"* **{row.name}**{f': {row.why}' if row.why else ''}" for row in rows if row.met == MISSED]
+    missed = [
+        f"* **{row.name}**{f': {row.why}' if row.why else ''}" for row in rows if row.met == MISSED
+    ]
     return ["## Goals missed", "", *(missed or ["None."]), ""]
 
 
 def _other_pages(root: Path) -> list[str]:
-    """Point to the results of what is run for itself, where they are."""
-    lines = [
-        f"* {what}, by `python -m benchmarks.{name}`: [RESULTS-{name}.md](RESULTS-{name}.md)"
-        for name, what in PAGES.items()
-        if (root / "benchmarks" / f"RESULTS-{name}.md").is_file()
-    ]
+    """List the pages of the programs that are run alone, if their results exist."""
+    lines = []
+    for module, what in PAGES.items():
+        room, name = module.split(".")
+        page_name = f"RESULTS-{name}.md"
+        if (root / room / page_name).is_file():
+            link = page_name if room == "benchmarks" else f"../{room}/{page_name}"
+            lines.append(f"* {what}, by `python -m {module}`: [{page_name}]({link})")
     return ["Run for themselves:", "", *lines, ""] if lines else []
 
 
@@ -114,14 +121,20 @@ def commit(root: Path) -> str:
     reports = ("RESULTS.md", *(f"RESULTS-{name}.md" for name in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
-        changed = [line for line in _git(root, "status", "--porcelain").splitlines() if not line.endswith(reports)]
+        changed = [
+            line
+            for line in _git(root, "status", "--porcelain").splitlines()
+            if not line.endswith(reports)
+        ]
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head + ("+dirty" if changed else "")
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], check=True, capture_output=True, text=True
+    )
     return done.stdout.strip("\n")
 
 
@@ -137,4 +150,7 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

@@ -58,7 +58,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         workers = [_times(_FIRST_OF_WORKER, shards.folder, cache) for _ in range(3)]
     cold, cached = runs[0], [statistics.median(times) for times in zip(*runs[1:], strict=True)]
     what = "in a new process, after all imports, the first batch of a built folder"
-    rows.append(Row(name="first batch, kernels compiled", what=f"{what}; no cache.", unit="s", ours=cold[2]))
+    rows.append(
+        Row(name="first batch, kernels compiled", what=f"{what}; no cache.", unit="s", ours=cold[2])
+    )
     rows.append(
         Row(
             name="first batch, kernels cached",

@@ -53,7 +53,10 @@ def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
         verb, *numbers = line.split()
         said = "done"
         if verb == "versions":
-            said = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in (name, "torch", "numpy"))
+            said = ", ".join(
+                f"{package} {importlib.metadata.version(package)}"
+                for package in (name, "torch", "numpy")
+            )
         elif verb == "digest":
             said = digest_of(rows_of(loader, lambda batch: batch["input_ids"]))
         elif verb == "memory":
@@ -81,7 +84,9 @@ def _read_litdata(folder: Path, collate: Collate, workers: int) -> Iterable[Any]
     import litdata
 
     dataset = litdata.StreamingDataset(str(folder), shuffle=True)
-    return litdata.StreamingDataLoader(dataset, batch_size=SIZE, num_workers=workers, collate_fn=collate)
+    return litdata.StreamingDataLoader(
+        dataset, batch_size=SIZE, num_workers=workers, collate_fn=collate
+    )
 
 
 def _write_mosaic(folder: Path, rows: Rows, count: int) -> None:
@@ -119,9 +124,14 @@ def _read_webdataset(folder: Path, collate: Collate, workers: int) -> Iterable[A
     import webdataset
 
     urls = sorted(map(str, folder.glob("*.tar")))
-    dataset = webdataset.WebDataset(urls, shardshuffle=len(urls)).shuffle(10_000).decode().to_tuple("npy")
+    dataset = (
+        webdataset.WebDataset(urls, shardshuffle=len(urls)).shuffle(10_000).decode().to_tuple("npy")
+    )
     return torch.utils.data.DataLoader(
-        dataset, batch_size=SIZE, num_workers=workers, collate_fn=lambda rows: collate([row for (row,) in rows])
+        dataset,
+        batch_size=SIZE,
+        num_workers=workers,
+        collate_fn=lambda rows: collate([row for (row,) in rows]),
     )
 
 
@@ -145,11 +155,15 @@ def _mlm(vocab: Path) -> Collate:
     """Return the usual collator over rows of ids."""
     from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
-    collator = DataCollatorForLanguageModeling(BertTokenizerFast(vocab_file=str(vocab)), mlm_probability=0.15)
+    collator = DataCollatorForLanguageModeling(
+        BertTokenizerFast(vocab_file=str(vocab)), mlm_probability=0.15
+    )
     return lambda rows: collator([{"input_ids": row} for row in rows])
 
 
-PEERS: dict[str, tuple[Callable[[Path, Rows, int], None], Callable[[Path, Collate, int], Iterable[Any]]]] = {
+PEERS: dict[
+    str, tuple[Callable[[Path, Rows, int], None], Callable[[Path, Collate, int], Iterable[Any]]]
+] = {
     "litdata": (_write_litdata, _read_litdata),
     "mosaicml-streaming": (_write_mosaic, _read_mosaic),
     "webdataset": (_write_webdataset, _read_webdataset),

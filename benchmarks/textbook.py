@@ -62,8 +62,14 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
             for gram in grams:
                 for start in range(size - len(gram) + 1):
                     places = range(start, start + len(gram))
-                    whole = row.begins[start] and (start + len(gram) == size or row.begins[start + len(gram)])
-                    if whole and tuple(row.ids[start : start + len(gram)]) == gram and not taken.intersection(places):
+                    whole = row.begins[start] and (
+                        start + len(gram) == size or row.begins[start + len(gram)]
+                    )
+                    if (
+                        whole
+                        and tuple(row.ids[start : start + len(gram)]) == gram
+                        and not taken.intersection(places)
+                    ):
                         taken.update(list(places)[: budget - len(taken)])
                         changed = True
                         break
@@ -73,11 +79,17 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
     return hidden
 
 
-def weighted(rows: Iterable[Sequence[float]], rate: float, rng: np.random.Generator) -> list[set[int]]:
+def weighted(
+    rows: Iterable[Sequence[float]], rate: float, rng: np.random.Generator
+) -> list[set[int]]:
     """Words in proportion to their weights, by `numpy.random.Generator.choice(replace=False, p)` for each row."""
     hidden = []
     for weights in rows:
         p = np.asarray(weights)
         count = min(math.ceil(rate * len(p)), int((p > 0).sum()))
-        hidden.append(set(rng.choice(len(p), size=count, replace=False, p=p / p.sum()).tolist()) if count else set())
+        hidden.append(
+            set(rng.choice(len(p), size=count, replace=False, p=p / p.sum()).tolist())
+            if count
+            else set()
+        )
     return hidden

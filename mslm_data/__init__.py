@@ -16,7 +16,15 @@ _PUBLIC = {
     "MslmDataError": "mslm_data.errors:MslmDataError",
 }
 
-__all__ = ["Batches", "MslmDataError", "__version__", "load", "mask_specific_weights", "strategies", "strategy"]
+__all__ = [
+    "Batches",
+    "MslmDataError",
+    "__version__",
+    "load",
+    "mask_specific_weights",
+    "strategies",
+    "strategy",
+]
 
 
 def __getattr__(name: str) -> Any:

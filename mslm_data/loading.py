@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batch import Batch, collate, collate_sequences
+from mslm_data.batches.collate import Batch, collate, collate_sequences
+from mslm_data.batches.order import batches_of_window, rows_at
+from mslm_data.data.examples import Examples
 from mslm_data.errors import ShardError, VocabularyError
-from mslm_data.examples import Examples
-from mslm_data.lexicon import open_lexicon
+from mslm_data.io.remote import local
+from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.store import open_lexicon
 from mslm_data.mask import Strategy, make
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.file import with_files
 from mslm_data.registry import did_you_mean
-from mslm_data.remote import local
-from mslm_data.scores import open_scores
 from mslm_data.shard.manifest import Manifest, read_manifest
-from mslm_data.shard.order import batches_of_window, rows_at
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split
 
@@ -40,7 +40,7 @@ def load(folder: str | Path) -> Shards:
 
     Args:
         folder: Here, or at a URL that fsspec knows. Of that each shard is fetched when a row of it is first asked for,
-            checked against the manifest and kept in the cache folder (see `mslm_data.cache`).
+            checked against the manifest and kept in the cache folder (see `mslm_data.io.cache`).
 
     Raises:
         ShardError: No built folder, an unfinished one, or one of a newer format.
@@ -60,7 +60,9 @@ class Shards(Mapping[str, "Split"]):
     def __init__(self, folder: Path | RemoteFolder) -> None:
         """Read the manifest of `folder`; see `load`."""
         self.folder = folder
-        self.manifest: Manifest = folder.manifest() if isinstance(folder, RemoteFolder) else read_manifest(folder)
+        self.manifest: Manifest = (
+            folder.manifest() if isinstance(folder, RemoteFolder) else read_manifest(folder)
+        )
         self._splits = {name: Split(folder, name, self.manifest) for name in self.manifest.splits}
 
     @property
@@ -270,7 +272,9 @@ class Batches:
             if targets is None:
                 yield collate(examples, plan.kinds, hidden, rows, multiple_of=self._multiple_of)
             else:
-                yield collate_sequences(examples, hidden, targets, rows, multiple_of=self._multiple_of)
+                yield collate_sequences(
+                    examples, hidden, targets, rows, multiple_of=self._multiple_of
+                )
 
 
 def batches_at_once(split: Split, batch_size: int) -> int:

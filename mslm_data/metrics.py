@@ -104,7 +104,9 @@ class MentionScores:
             labels: The name of each label, in the order of the tags.
         """
         self.labels = tuple(labels)
-        self._counts = np.zeros((0, len(self.labels), 3), np.int64)  # words of the row, label; as `MentionCounts`
+        self._counts = np.zeros(
+            (0, len(self.labels), 3), np.int64
+        )  # words of the row, label; as `MentionCounts`
         self._rows = np.zeros(0, np.int64)
         self._inside_words = 0
 
@@ -122,10 +124,14 @@ class MentionScores:
         first = first_subwords(word_ids)
         for name, tags in (("gold", gold), ("predicted", predicted)):
             if tags.shape != word_ids.shape:
-                raise ValueError(f"{name}: expected tags of shape {word_ids.shape}, got {tags.shape}")
+                raise ValueError(
+                    f"{name}: expected tags of shape {word_ids.shape}, got {tags.shape}"
+                )
             wrong = int(np.count_nonzero((tags[first] < 0) | (tags[first] > 2 * len(self.labels))))
             if wrong:
-                raise ValueError(f"{name}: expected tags in [0, {2 * len(self.labels)}], got others on {wrong} word(s)")
+                raise ValueError(
+                    f"{name}: expected tags in [0, {2 * len(self.labels)}], got others on {wrong} word(s)"
+                )
         words = first.sum(axis=1)
         self._make_room(int(words.max(initial=-1)))
         np.add.at(self._rows, words, 1)
@@ -133,7 +139,9 @@ class MentionScores:
         same = _in_both(true, found)
         for column, mentions in enumerate((same, true, found)):
             np.add.at(self._counts[:, :, column], (words[mentions[:, 0]], mentions[:, 3]), 1)
-        self._inside_words += int(np.count_nonzero((word_ids >= 0) & ~first & (gold > 0) & (gold % 2 == 1)))
+        self._inside_words += int(
+            np.count_nonzero((word_ids >= 0) & ~first & (gold > 0) & (gold % 2 == 1))
+        )
 
     def result(self, *, mean_words: float | None = None) -> dict[str, Any]:
         """Return all scores and counts, as JSON has them.
@@ -151,14 +159,20 @@ class MentionScores:
         rows, words = int(self._rows.sum()), int(self._rows @ lengths)
         # in whole numbers, as there is no average to round
         beyond = lengths * rows - words if mean_words is None else lengths - mean_words
-        everything, shorter, longer = (self._group(which) for which in (lengths >= 0, beyond < 0, beyond > 0))
+        everything, shorter, longer = (
+            self._group(which) for which in (lengths >= 0, beyond < 0, beyond > 0)
+        )
         types = self._types(lengths >= 0)
         return {
             **everything,
             "words": words,
-            "mean_words": (words / rows if rows else 0.0) if mean_words is None else float(mean_words),
+            "mean_words": (words / rows if rows else 0.0)
+            if mean_words is None
+            else float(mean_words),
             "gold_inside_words": self._inside_words,
-            "types": {label: counts.as_dict() for label, counts in zip(self.labels, types, strict=True)},
+            "types": {
+                label: counts.as_dict() for label, counts in zip(self.labels, types, strict=True)
+            },
             "shorter": shorter,
             "longer": longer,
         }

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mslm_data import resources
 from mslm_data.errors import PipelineError
+from mslm_data.io import resources
 from mslm_data.registry import did_you_mean, from_options
 
 STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
@@ -160,7 +160,9 @@ class Pipeline:
 
     def sampled(self) -> Pipeline:
         """Return the pipeline with what its annotator needs for the shipped sample, where it is not given."""
-        files = {name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()}
+        files = {
+            name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()
+        }
         annotate = dataclasses.replace(self.annotate, options={**files, **self.annotate.options})
         return dataclasses.replace(self, annotate=annotate)
 
@@ -192,13 +194,17 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         if not path.is_file():
-            raise PipelineError(f"{path}: expected a pipeline file, found none; `mslm-data recipes` lists shipped ones")
+            raise PipelineError(
+                f"{path}: expected a pipeline file, found none; `mslm-data recipes` lists shipped ones"
+            )
         try:
             text, name = path.read_text(encoding="utf-8"), path.stem
         except UnicodeDecodeError:
             raise PipelineError(f"{path}: expected UTF-8 text") from None
         except OSError as error:
-            raise PipelineError(f"{path}: expected a file that can be read, got {error.strerror}") from None
+            raise PipelineError(
+                f"{path}: expected a file that can be read, got {error.strerror}"
+            ) from None
     else:
         text, name = resources.pipeline_text(name_or_path), name_or_path
     try:
@@ -232,12 +238,16 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
     entries = source.pop("fetch", [])
     if not isinstance(entries, list):
-        raise PipelineError(f"{where}: expected [[source.fetch]] tables, got {type(entries).__name__}")
+        raise PipelineError(
+            f"{where}: expected [[source.fetch]] tables, got {type(entries).__name__}"
+        )
     fetch = [_table(entry, where=f"{where}, [[source.fetch]]") for entry in entries]
     return Pipeline(
         name=name,
         about=from_options(
-            About, {"protected": source.get("use") == _OF_PATIENTS, **tables["about"]}, where=f"{where}, [about]"
+            About,
+            {"protected": source.get("use") == _OF_PATIENTS, **tables["about"]},
+            where=f"{where}, [about]",
         ),
         source=_stage(source, where=f"{where}, [source]", default=None),
         annotate=_annotate(tables["annotate"], where=f"{where}, [annotate]"),
@@ -245,7 +255,9 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         encode=from_options(Encode, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(Shard, tables["shard"], where=f"{where}, [shard]"),
         sample=sample,
-        fetch=tuple(from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch),
+        fetch=tuple(
+            from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
+        ),
     )
 
 
@@ -263,7 +275,11 @@ def _text(value: Any, *, where: str) -> str:
 
 def _annotate(table: Mapping[str, Any], *, where: str) -> Annotate:
     """Tell the annotator's own options from those of every annotator."""
-    ours = {name: value for name, value in table.items() if name in ("use", "sample", "labels", "rename")}
+    ours = {
+        name: value
+        for name, value in table.items()
+        if name in ("use", "sample", "labels", "rename")
+    }
     options = {name: value for name, value in table.items() if name not in ours}
     return from_options(Annotate, ours | {"options": options}, where=where)
 

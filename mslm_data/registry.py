@@ -25,7 +25,9 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
 
 
-def from_options(cls: type[T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()) -> T:
+def from_options(
+    cls: type[T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
+) -> T:
     """Make an options type from a table of a pipeline file, strictly.
 
     Args:
@@ -40,7 +42,9 @@ def from_options(cls: type[T], options: Mapping[str, Any], *, where: str, also: 
     fields = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
     for name in options:
         if name not in fields:
-            raise PipelineError(f"{where}: unknown option '{name}'{did_you_mean(name, [*fields, *also])}")
+            raise PipelineError(
+                f"{where}: unknown option '{name}'{did_you_mean(name, [*fields, *also])}"
+            )
     try:
         return msgspec.convert(dict(options), cls)
     except msgspec.ValidationError as error:
@@ -85,7 +89,14 @@ class Registry:
         return getattr(importlib.import_module(module), attribute)
 
     def make(
-        self, name: str, options: Mapping[str, Any], *, where: str | None = None, also: Collection[str] = ()
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        where: str | None = None,
+        also: Collection[str] = (),
     ) -> Any:
         """Make the named thing from its options; see `from_options` for what is checked."""
-        return from_options(self.load(name), options, where=where or f"{self.kind} '{name}'", also=also)
+        return from_options(
+            self.load(name), options, where=where or f"{self.kind} '{name}'", also=also
+        )

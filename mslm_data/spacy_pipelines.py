@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data import _optional
-from mslm_data.document import Placeholder
+from mslm_data.data.document import Placeholder
 from mslm_data.errors import AnnotateError
 
 PIECE = 100_000
@@ -72,14 +72,18 @@ def digest_of(model: str, wanted_by: str) -> str:
     spacy = _optional.load("spacy", wanted_by=wanted_by)
     folder = folder_of(model, wanted_by)
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+    for path in sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ):
         with path.open("rb") as file:
             of_file = hashlib.file_digest(file, "sha256").hexdigest()
         digest.update(f"\n{path.relative_to(folder).as_posix()} {of_file}".encode())
     return digest.hexdigest()
 
 
-def pieces(text: str, placeholders: Sequence[Placeholder], *, limit: int = PIECE) -> Iterator[tuple[int, int]]:
+def pieces(
+    text: str, placeholders: Sequence[Placeholder], *, limit: int = PIECE
+) -> Iterator[tuple[int, int]]:
     """Cut a text into pieces of at most `limit` characters: at an empty line, else a line, else a space, else there.
 
     Args:

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from mslm_data.examples import Examples, TokenIds
-from mslm_data.ragged import Ragged, offsets_of
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Ragged, offsets_of
 from tests.reference import draws
 
 IDS = TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4))
@@ -34,7 +34,9 @@ class Row:
         return tags
 
 
-def row_of(words: Sequence[int], mentions: Sequence[tuple[int, int]] = (), *, key: int = 0, fill: int = 10) -> Row:
+def row_of(
+    words: Sequence[int], mentions: Sequence[tuple[int, int]] = (), *, key: int = 0, fill: int = 10
+) -> Row:
     """Make a row between [CLS] and [SEP] from each word's number of sub-words and mentions as ranges of words."""
     begins = 1 + np.concatenate([[0], np.cumsum(words, dtype=int)])
     numbers = [number for number, size in enumerate(words) for _ in range(size)]
@@ -64,9 +66,20 @@ def examples_of(rows: Iterable[Row], ids: TokenIds = IDS) -> Examples:
 
 def rows_of(examples: Examples) -> list[Row]:
     """Return the rows as lists again."""
-    columns = (examples.input_ids, examples.word_ids, examples.span_starts, examples.span_ends, examples.span_labels)
+    columns = (
+        examples.input_ids,
+        examples.word_ids,
+        examples.span_starts,
+        examples.span_ends,
+        examples.span_labels,
+    )
     return [
-        Row(key=int(key), ids=ids, word_ids=words, mentions=list(zip(starts, ends, labels, strict=True)))
+        Row(
+            key=int(key),
+            ids=ids,
+            word_ids=words,
+            mentions=list(zip(starts, ends, labels, strict=True)),
+        )
         for key, ids, words, starts, ends, labels in zip(
             examples.keys, *(column.tolist() for column in columns), strict=True
         )
@@ -99,7 +112,13 @@ def random_rows(draw: st.DrawFn, *, labels: int = 2) -> Row:
     numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
     prefix, suffix = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     usual = st.integers(len(IDS.special), IDS.size - 1)
-    ids = draw(st.lists(st.one_of(usual, usual, usual, st.just(IDS.unk)), min_size=len(numbers), max_size=len(numbers)))
+    ids = draw(
+        st.lists(
+            st.one_of(usual, usual, usual, st.just(IDS.unk)),
+            min_size=len(numbers),
+            max_size=len(numbers),
+        )
+    )
     begins = prefix + np.concatenate([[0], np.cumsum(sizes, dtype=int)])
     cuts = sorted(draw(st.sets(st.integers(0, len(sizes)), max_size=6)))
     pieces = [piece for piece in pairwise(cuts) if draw(st.booleans())]
@@ -107,13 +126,17 @@ def random_rows(draw: st.DrawFn, *, labels: int = 2) -> Row:
         key=draw(st.integers(0, 2**64 - 1)),
         ids=[CLS] * prefix + ids + [SEP] * suffix,
         word_ids=[-1] * prefix + numbers + [-1] * suffix,
-        mentions=[(int(begins[a]), int(begins[b]), draw(st.integers(0, labels - 1))) for a, b in pieces],
+        mentions=[
+            (int(begins[a]), int(begins[b]), draw(st.integers(0, labels - 1))) for a, b in pieces
+        ],
     )
 
 
 def random_examples(*, max_rows: int = 6, labels: int = 2) -> st.SearchStrategy[Examples]:
     """Examples of `random_rows`, none of them also; as in a split, no two share a key."""
-    return st.lists(random_rows(labels=labels), max_size=max_rows, unique_by=lambda row: row.key).map(examples_of)
+    return st.lists(
+        random_rows(labels=labels), max_size=max_rows, unique_by=lambda row: row.key
+    ).map(examples_of)
 
 
 def fixed_examples(num_rows: int = 64, *, labels: int = 2) -> Examples:
@@ -124,9 +147,19 @@ def fixed_examples(num_rows: int = 64, *, labels: int = 2) -> Examples:
 def _fixed_row(number: int, labels: int) -> Row:
     stream = draws.fold(number, 2**40)
     words = [1 + draws.below(stream, 100 + k, 4) for k in range(draws.below(stream, 0, 20))]
-    row = row_of(words, [(first, first + 1 + first % 3) for first in range(number % 5, len(words) - 3, 5)], key=stream)
+    row = row_of(
+        words,
+        [(first, first + 1 + first % 3) for first in range(number % 5, len(words) - 3, 5)],
+        key=stream,
+    )
     ids = [
-        id_ if word < 0 else IDS.unk if draws.below(stream, 200 + t, 20) == 0 else 5 + draws.below(stream, 400 + t, 35)
+        id_
+        if word < 0
+        else IDS.unk
+        if draws.below(stream, 200 + t, 20) == 0
+        else 5 + draws.below(stream, 400 + t, 35)
         for t, (id_, word) in enumerate(zip(row.ids, row.word_ids, strict=True))
     ]
-    return replace(row, ids=ids, mentions=[(start, end, start % labels) for start, end, _ in row.mentions])
+    return replace(
+        row, ids=ids, mentions=[(start, end, start % labels) for start, end, _ in row.mentions]
+    )

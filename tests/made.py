@@ -12,8 +12,8 @@ import tokenizers
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from mslm_data.build import build
-from mslm_data.document import Document, Sentence, Span
+from mslm_data.builds import build
+from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.encode import tokenizer as tokenizer_module
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.pipeline import Pipeline, of_tables
@@ -57,12 +57,18 @@ def byte_level() -> Tokenizer:
 def unigram() -> Tokenizer:
     """Train a SentencePiece-like Unigram: NFKC, Metaspace, XLM-R's specials around a sequence."""
     core = tokenizers.Tokenizer(models.Unigram())
-    core.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")])
+    core.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
+    )
     core.pre_tokenizer = pre_tokenizers.Metaspace()
     core.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=700, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=700, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False
+    )
     core.train_from_iterator(sample_lines(), trainer)
-    core.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
     return tokenizer_module.of_json(core.to_str())
 
 
@@ -70,7 +76,11 @@ TOKENIZERS = {"word_piece": word_piece, "byte_level": byte_level, "unigram": uni
 
 
 def of_words(
-    words: Sequence[str], mentions: Sequence[tuple[int, int]] = (), *, doc_id: str = "d", label: str = "X"
+    words: Sequence[str],
+    mentions: Sequence[tuple[int, int]] = (),
+    *,
+    doc_id: str = "d",
+    label: str = "X",
 ) -> Document:
     """Make a document of given words with one space between them; mentions are ranges of words."""
     lengths = np.array([len(word) for word in words], np.int64)
@@ -106,19 +116,28 @@ some_words = st.one_of(
 
 
 @st.composite
-def documents_of_words(draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d") -> Document:
+def documents_of_words(
+    draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
+) -> Document:
     """Documents of given words in up to three sentences; mentions are any flat ranges of characters."""
     words = draw(st.lists(some_words, max_size=14))
     document = of_words(words, doc_id=doc_id)
     assert document.words is not None
     cuts = sorted(draw(st.sets(st.integers(0, len(words)), max_size=2)) | {0, len(words)})
-    sentences = tuple(Sentence(int(document.words[a, 0]), int(document.words[b - 1, 1])) for a, b in pairwise(cuts))
+    sentences = tuple(
+        Sentence(int(document.words[a, 0]), int(document.words[b - 1, 1]))
+        for a, b in pairwise(cuts)
+    )
     spans = draw(flat_spans(document.text, labels))
-    return Document(id=doc_id, text=document.text, words=document.words, sentences=sentences, spans=spans)
+    return Document(
+        id=doc_id, text=document.text, words=document.words, sentences=sentences, spans=spans
+    )
 
 
 @st.composite
-def documents_of_text(draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d") -> Document:
+def documents_of_text(
+    draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
+) -> Document:
     """Documents of running text, any white space, sentences anywhere; mentions are any flat ranges of characters."""
     gaps = st.sampled_from([" ", "  ", "\n", "\u00a0", "\u2028", "\t", ""])
     text = "".join(word + draw(gaps) for word in draw(st.lists(some_words, max_size=12)))
@@ -159,10 +178,17 @@ def pipeline_of(
     )
 
 
-def built(out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: object) -> Manifest:
+def built(
+    out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: object
+) -> Manifest:
     """Build a folder; without inputs from the NCBI-like sample."""
     manifest = build(
-        pipeline or pipeline_of(), [inputs or SAMPLE / "ncbi-disease"], word_piece(), out, workers=1, **options
+        pipeline or pipeline_of(),
+        [inputs or SAMPLE / "ncbi-disease"],
+        word_piece(),
+        out,
+        workers=1,
+        **options,
     )
     assert manifest is not None
     return manifest
@@ -170,4 +196,8 @@ def built(out: Path, inputs: Path | None = None, pipeline: Pipeline | None = Non
 
 def tree(folder: Path) -> dict[str, bytes]:
     """Return every file below a folder, hidden ones too, with its bytes."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslm_data.batch import Batch
+from mslm_data.batches.collate import Batch
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError, VocabularyError
-from mslm_data.lexicon import Lexicon, write_lexicon
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import BATCHES_AT_ONCE, Batches, load
 from mslm_data.mask import strategy
-from mslm_data.ragged import Ragged
 from mslm_data.shard.split import Split
 from tests import made
 from tests.reference import batch as reference
 
 JOINT = strategy("joint", elm=0.5, blm=0.2)
 ORDERS: list[dict[str, Any]] = [
-    {"shuffle": shuffle, "bucketed": bucketed} for shuffle in (True, False) for bucketed in (True, False)
+    {"shuffle": shuffle, "bucketed": bucketed}
+    for shuffle in (True, False)
+    for bucketed in (True, False)
 ]
 
 
@@ -34,7 +36,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same rows in one shard and in many; 8 tokens a row make several windows of batches of one or two."""
     base = tmp_path_factory.mktemp("folders")
     for name, unit_bytes in (("one", 1 << 20), ("many", 1500)):
-        made.built(base / name, pipeline=made.pipeline_of(unit_bytes=unit_bytes, encode={"max_tokens": 8}))
+        made.built(
+            base / name, pipeline=made.pipeline_of(unit_bytes=unit_bytes, encode={"max_tokens": 8})
+        )
     return {name: base / name for name in ("one", "many")}
 
 
@@ -87,7 +91,11 @@ def test_load__is_a_mapping_of_splits(folders: dict[str, Path]) -> None:
     shards = load(str(folders["one"]))
 
     assert shards.splits == tuple(shards) == ("train", "validation", "test")
-    assert (len(shards), shards.labels, shards.tags) == (3, ("Disease",), ("O", "B-Disease", "I-Disease"))
+    assert (len(shards), shards.labels, shards.tags) == (
+        3,
+        ("Disease",),
+        ("O", "B-Disease", "I-Disease"),
+    )
     assert shards.manifest.splits["test"].sequences == len(shards["test"])
 
 
@@ -131,7 +139,9 @@ def test_batches__mask_a_row_the_same_in_any_batch(
 
 
 @pytest.mark.parametrize("options", ORDERS)
-def test_batches__have_each_row_once(train: Split, rows: list[dict[str, Any]], options: dict[str, Any]) -> None:
+def test_batches__have_each_row_once(
+    train: Split, rows: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
     keys = keys_of(Batches(train, JOINT, batch_size=2, **options))
 
     assert sorted(keys) == sorted(row["key"] for row in rows)
@@ -179,7 +189,9 @@ def test_batches__begin_at_the_first_after_a_loop_was_left(train: Split) -> None
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("batch_size", [1, 7, 32, 1000])
-def test_batches__drop_the_last_that_is_not_full(train: Split, shuffle: bool, batch_size: int) -> None:
+def test_batches__drop_the_last_that_is_not_full(
+    train: Split, shuffle: bool, batch_size: int
+) -> None:
     every = all_lists(Batches(train, JOINT, batch_size=batch_size, shuffle=shuffle))
 
     full = Batches(train, JOINT, batch_size=batch_size, shuffle=shuffle, drop_last=True)
@@ -189,12 +201,16 @@ def test_batches__drop_the_last_that_is_not_full(train: Split, shuffle: bool, ba
 
 
 @pytest.mark.parametrize("batch_size", [5, 7, 9])
-def test_batches__have_only_full_batches_of_like_length_when_the_last_is_dropped(train: Split, batch_size: int) -> None:
+def test_batches__have_only_full_batches_of_like_length_when_the_last_is_dropped(
+    train: Split, batch_size: int
+) -> None:
     assert len(train) % batch_size
     sizes = {
         len(batch["keys"])
         for epoch in range(12)
-        for batch in Batches(train, JOINT, batch_size=batch_size, bucketed=True, drop_last=True, epoch=epoch)
+        for batch in Batches(
+            train, JOINT, batch_size=batch_size, bucketed=True, drop_last=True, epoch=epoch
+        )
     }
 
     assert sizes == {batch_size}
@@ -279,16 +295,22 @@ def test_state_dict__does_not_change_what_comes(train: Split) -> None:
     "other",
     [{"batch_size": 3}, {"seed": 9}, {"shuffle": False}, {"bucketed": True}, {"drop_last": True}],
 )
-def test_load_state_dict__refuses_a_state_of_other_options(train: Split, other: dict[str, Any]) -> None:
+def test_load_state_dict__refuses_a_state_of_other_options(
+    train: Split, other: dict[str, Any]
+) -> None:
     state = Batches(train, JOINT, batch_size=2).state_dict()
     ((name, value),) = other.items()
     batches = Batches(train, JOINT, **({"batch_size": 2} | other))
 
-    with pytest.raises(ValueError, match=rf"state: expected {name} = {value}, got .*; make the same batches first"):
+    with pytest.raises(
+        ValueError, match=rf"state: expected {name} = {value}, got .*; make the same batches first"
+    ):
         batches.load_state_dict(state)
 
 
-def test_load_state_dict__refuses_a_state_of_other_rows(folders: dict[str, Path], train: Split) -> None:
+def test_load_state_dict__refuses_a_state_of_other_rows(
+    folders: dict[str, Path], train: Split
+) -> None:
     state = Batches(load(folders["one"])["test"], JOINT).state_dict()
 
     with pytest.raises(ValueError, match=r"state: expected rows = \d+, got \d+"):
@@ -303,8 +325,12 @@ def test_load_state_dict__refuses_another_version(train: Split, version: object)
         batches.load_state_dict(batches.state_dict() | {"version": version})
 
 
-@pytest.mark.parametrize("wrong", [{"next": -1}, {"next": 10**9}, {"epoch": -1}, {"next": "x"}, {"next": None}])
-def test_load_state_dict__refuses_places_that_are_not_there(train: Split, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"next": -1}, {"next": 10**9}, {"epoch": -1}, {"next": "x"}, {"next": None}]
+)
+def test_load_state_dict__refuses_places_that_are_not_there(
+    train: Split, wrong: dict[str, Any]
+) -> None:
     batches = Batches(train, JOINT)
 
     with pytest.raises(ValueError, match=r"state: (next: |epoch: )?expected"):
@@ -342,7 +368,9 @@ def test_batches__tell_a_rate_the_step(train: Split) -> None:
     assert list(map(lists, state)) == all_lists(batches)[3:]
 
 
-def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_strategy__of_shards_finds_its_lexicon_in_the_folder(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     folder = tmp_path / "built"
     shutil.copytree(folders["one"], folder)
     shards = load(folder)
@@ -351,14 +379,22 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folders: dict[str, 
         tokens=Ragged.of([[9]], np.int32),
         word_starts=Ragged.of([[0]], np.int32),
         scores=np.ones(1),
-        about={"tokenizer": shards.manifest.tokenizer["sha256"], "size": shards.manifest.token_ids.size},
+        about={
+            "tokenizer": shards.manifest.tokenizer["sha256"],
+            "size": shards.manifest.token_ids.size,
+        },
     )
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
 
     made = shards.strategy("stages", of=stages)
     assert made.of[0].score.lexicon == str(folder / "vocab" / "mine.arrow")  # type: ignore[attr-defined]
-    write_lexicon(folder / "vocab" / "mine.arrow", replace(lexicon, about={**lexicon.about, "tokenizer": "another"}))
-    with pytest.raises(VocabularyError, match=r"mine.arrow: expected one of these shards' tokenizer, got"):
+    write_lexicon(
+        folder / "vocab" / "mine.arrow",
+        replace(lexicon, about={**lexicon.about, "tokenizer": "another"}),
+    )
+    with pytest.raises(
+        VocabularyError, match=r"mine.arrow: expected one of these shards' tokenizer, got"
+    ):
         shards.strategy("stages", of=stages)
 
 
@@ -367,7 +403,9 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folders: dict[str, 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 @pytest.mark.parametrize("options", ORDERS)
-def test_batches__of_a_strategy_that_changes_lengths(train: Split, name: str, options: dict[str, Any]) -> None:
+def test_batches__of_a_strategy_that_changes_lengths(
+    train: Split, name: str, options: dict[str, Any]
+) -> None:
     """Rows in the order of any other strategy, each with the inputs and targets that it has alone."""
     layout = strategy(name, **({"sentinels": tuple(range(9, 1, -1))} if name == "t5" else {}))
     examples = train.examples()
@@ -375,7 +413,9 @@ def test_batches__of_a_strategy_that_changes_lengths(train: Split, name: str, op
     targets = layout.targets(examples, plan)
     assert targets is not None
     inputs = layout.corrupt(examples, plan, seed=5, epoch=2)
-    rows = {int(key): (inputs[i].tolist(), targets[i].tolist()) for i, key in enumerate(examples.keys)}
+    rows = {
+        int(key): (inputs[i].tolist(), targets[i].tolist()) for i, key in enumerate(examples.keys)
+    }
     options = options | {"batch_size": 7, "seed": 5, "epoch": 2}
 
     batches = Batches(train, layout, multiple_of=4, **options)
@@ -384,5 +424,7 @@ def test_batches__of_a_strategy_that_changes_lengths(train: Split, name: str, op
     for batch in batches:
         pairs = [rows[key] for key in batch["keys"].tolist()]
         columns = ([list(pair[side]) for pair in pairs] for side in (0, 1))
-        expected = reference.sequences_batch(*columns, batch["keys"].tolist(), train.token_ids.pad, 4)
+        expected = reference.sequences_batch(
+            *columns, batch["keys"].tolist(), train.token_ids.pad, 4
+        )
         assert lists(batch) == expected

@@ -28,7 +28,9 @@ def rectangle(rows: Sequence[Sequence[int]], fill: int) -> np.ndarray:
     return out
 
 
-def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], labels: Sequence[str] = LABELS) -> MentionScores:
+def scored(
+    rows: Sequence[tuple[Sequence[int], Sequence[int]]], labels: Sequence[str] = LABELS
+) -> MentionScores:
     """Score rows of words, gold and predicted tags of one sub-word each."""
     scores = MentionScores(labels)
     gold, predicted = (rectangle([row[side] for row in rows], -100) for side in (0, 1))
@@ -47,7 +49,11 @@ some_rows = st.lists(pairs, max_size=6)
 def sub_words(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
     """Draw a row: gold and predicted tags of sub-words, and their words between special tokens."""
     sizes = draw(st.lists(st.integers(1, 3), max_size=6))
-    words = [-1] + [word for word, size in enumerate(sizes) for _ in range(size)] + [-1] * draw(st.integers(0, 2))
+    words = (
+        [-1]
+        + [word for word, size in enumerate(sizes) for _ in range(size)]
+        + [-1] * draw(st.integers(0, 2))
+    )
     anything = st.lists(tags, min_size=len(words), max_size=len(words))
     return draw(anything), draw(anything), words
 
@@ -58,7 +64,14 @@ def test_word_mentions__reads_first_sub_words_and_opens_at_an_i_that_cannot_go_o
 
     mentions = word_mentions(tags_of, words)
 
-    assert mentions.tolist() == [[0, 0, 2, 0], [0, 3, 4, 1], [1, 0, 1, 0], [1, 1, 3, 1], [1, 3, 4, 1], [1, 5, 6, 0]]
+    assert mentions.tolist() == [
+        [0, 0, 2, 0],
+        [0, 3, 4, 1],
+        [1, 0, 1, 0],
+        [1, 1, 3, 1],
+        [1, 3, 4, 1],
+        [1, 5, 6, 0],
+    ]
 
 
 def test_word_mentions__end_with_their_row() -> None:
@@ -70,8 +83,13 @@ def test_word_mentions__end_with_their_row() -> None:
 
 
 @given(st.lists(sub_words(), max_size=5))
-def test_word_mentions__equal_their_twin(rows: list[tuple[list[int], list[int], list[int]]]) -> None:
-    given_tags, words = rectangle([row[0] for row in rows], -100), rectangle([row[2] for row in rows], -1)
+def test_word_mentions__equal_their_twin(
+    rows: list[tuple[list[int], list[int], list[int]]],
+) -> None:
+    given_tags, words = (
+        rectangle([row[0] for row in rows], -100),
+        rectangle([row[2] for row in rows], -1),
+    )
 
     mentions = word_mentions(given_tags, words)
 
@@ -93,7 +111,11 @@ def test_mention_scores__worked_example() -> None:
 
     result = scored(rows).result()
 
-    assert {name: result[name] for name in ("hits", "gold", "predicted")} == {"hits": 3, "gold": 7, "predicted": 6}
+    assert {name: result[name] for name in ("hits", "gold", "predicted")} == {
+        "hits": 3,
+        "gold": 7,
+        "predicted": 6,
+    }
     assert result["exact_match"] == pytest.approx(3 / 7)
     assert result["precision"] == pytest.approx(3 / 6)
     assert result["micro_f1"] == pytest.approx(6 / 13)
@@ -108,21 +130,32 @@ def test_mention_scores__a_prediction_that_runs_on_is_no_match() -> None:
     result = scored([([BX, O], [BX, IX])]).result()
 
     assert (result["hits"], result["predicted"], result["exact_match"]) == (0, 1, 0.0)
-    assert twin.released_exact_match([[BX, O]], [[BX, IX]]) == 1.0  # what the released code calls exact
+    assert (
+        twin.released_exact_match([[BX, O]], [[BX, IX]]) == 1.0
+    )  # what the released code calls exact
 
 
 def test_mention_scores__types_that_nobody_has_are_not_in_the_macro_mean() -> None:
     result = scored([([BX], [BX])], labels=("X", "Y", "Z")).result()
 
     assert result["macro_f1"] == 1.0
-    assert result["types"]["Z"] == {"exact_match": 0, "precision": 0, "f1": 0, "hits": 0, "gold": 0, "predicted": 0}
+    assert result["types"]["Z"] == {
+        "exact_match": 0,
+        "precision": 0,
+        "f1": 0,
+        "hits": 0,
+        "gold": 0,
+        "predicted": 0,
+    }
 
 
 @given(some_rows)
 def test_mention_scores__equal_their_twin(rows: list[tuple[list[int], list[int]]]) -> None:
     result = scored(rows).result()
 
-    assert {name: result[name] for name in NAMES} == pytest.approx(twin.scores(rows, LABELS), abs=1e-12)
+    assert {name: result[name] for name in NAMES} == pytest.approx(
+        twin.scores(rows, LABELS), abs=1e-12
+    )
 
 
 @given(some_rows)
@@ -154,7 +187,10 @@ def test_mention_scores__do_not_depend_on_the_batches(
     for batches in ([rows], [rows[first : first + size] for first in range(0, len(rows), size)]):
         scores = MentionScores(LABELS)
         for batch in batches:
-            columns = [rectangle([row[k] for row in batch], fill) for k, fill in ((0, -100), (1, 7), (2, -1))]
+            columns = [
+                rectangle([row[k] for row in batch], fill)
+                for k, fill in ((0, -100), (1, 7), (2, -1))
+            ]
             scores.add(*columns)
         results.append(scores.result())
 
@@ -169,11 +205,16 @@ def test_mention_scores__count_gold_mentions_that_begin_within_a_word() -> None:
 
     result = scores.result()
     assert result["gold_inside_words"] == 2
-    assert (result["hits"], result["gold"]) == (1, 1)  # the first counts from its next word, the second not at all
+    assert (result["hits"], result["gold"]) == (
+        1,
+        1,
+    )  # the first counts from its next word, the second not at all
 
 
 @pytest.mark.parametrize("rows", [[], [([], [])], [([O, O], [O, O])]])
-def test_mention_scores__are_0_where_there_is_nothing(rows: list[tuple[list[int], list[int]]]) -> None:
+def test_mention_scores__are_0_where_there_is_nothing(
+    rows: list[tuple[list[int], list[int]]],
+) -> None:
     result = scored(rows).result()
 
     assert {name: result[name] for name in NAMES} == dict.fromkeys(NAMES, 0)
@@ -184,24 +225,51 @@ def test_mention_scores__are_0_where_there_is_nothing(rows: list[tuple[list[int]
 def test_mention_scores__before_any_batch_are_0() -> None:
     result = MentionScores(LABELS).result()
 
-    assert (result["exact_match"], result["macro_f1"], result["mean_words"], result["rows"]) == (0, 0, 0, 0)
+    assert (result["exact_match"], result["macro_f1"], result["mean_words"], result["rows"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_mention_scores__no_prediction_and_no_gold() -> None:
     missed, invented = scored([([BX], [O])]).result(), scored([([O], [BX])]).result()
 
-    assert (missed["exact_match"], missed["precision"], missed["micro_f1"], missed["macro_f1"]) == (0, 0, 0, 0)
-    assert (invented["exact_match"], invented["precision"], invented["micro_f1"], invented["macro_f1"]) == (0, 0, 0, 0)
+    assert (missed["exact_match"], missed["precision"], missed["micro_f1"], missed["macro_f1"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert (
+        invented["exact_match"],
+        invented["precision"],
+        invented["micro_f1"],
+        invented["macro_f1"],
+    ) == (0, 0, 0, 0)
 
 
 def test_mention_scores__rows_of_average_length_are_neither_short_nor_long() -> None:
-    rows = [([BX], [BX]), ([BX, O, BX], [BX, O, O]), ([BX, O, O, BY, O], [O, O, O, BY, O])]  # 1, 3 and 5 words
+    rows = [
+        ([BX], [BX]),
+        ([BX, O, BX], [BX, O, O]),
+        ([BX, O, O, BY, O], [O, O, O, BY, O]),
+    ]  # 1, 3 and 5 words
 
     result = scored(rows).result()
 
     assert (result["mean_words"], result["words"], result["rows"]) == (3.0, 9, 3)
-    assert (result["shorter"]["rows"], result["shorter"]["hits"], result["shorter"]["gold"]) == (1, 1, 1)
-    assert (result["longer"]["rows"], result["longer"]["exact_match"], result["longer"]["macro_f1"]) == (1, 0.5, 0.5)
+    assert (result["shorter"]["rows"], result["shorter"]["hits"], result["shorter"]["gold"]) == (
+        1,
+        1,
+        1,
+    )
+    assert (
+        result["longer"]["rows"],
+        result["longer"]["exact_match"],
+        result["longer"]["macro_f1"],
+    ) == (1, 0.5, 0.5)
 
 
 def test_mention_scores__are_cut_where_asked() -> None:
@@ -230,7 +298,9 @@ def test_mention_scores__short_and_long_equal_scores_of_these_rows_alone(
 def test_mention_scores__refuse_tags_of_no_label() -> None:
     scores, words = MentionScores(LABELS), np.array([[0, 1, 2, -1]])
 
-    with pytest.raises(ValueError, match=r"predicted: expected tags in \[0, 4\], got others on 2 word\(s\)"):
+    with pytest.raises(
+        ValueError, match=r"predicted: expected tags in \[0, 4\], got others on 2 word\(s\)"
+    ):
         scores.add(np.array([[0, 0, 0, -100]]), np.array([[5, -100, 4, 9]]), words)
     with pytest.raises(ValueError, match=r"gold: expected tags of shape \(1, 4\), got \(1, 3\)"):
         scores.add(np.array([[0, 0, 0]]), np.array([[0, 0, 0, 0]]), words)
@@ -244,6 +314,8 @@ def test_macro_f1__of_no_type_is_0() -> None:
 def test_metrics__need_no_torch() -> None:
     code = "import sys, mslm_data.metrics; print('torch' in sys.modules or 'numba' in sys.modules)"
 
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
     assert said.strip() == "False"

@@ -31,7 +31,9 @@ def test_read__takes_a_shipped_name() -> None:
 
 
 def test_read__takes_a_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('[source]\nuse = "conll"\ntag_column = 2\n', encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        '[source]\nuse = "conll"\ntag_column = 2\n', encoding="utf-8"
+    )
 
     found = pipeline.read(str(tmp_path / "mine.toml"))
 
@@ -41,12 +43,17 @@ def test_read__takes_a_file(tmp_path: Path) -> None:
 
 
 def test_read__says_what_is_near() -> None:
-    with pytest.raises(PipelineError, match=r"no shipped pipeline 'blurb/bc2g'; did you mean 'blurb/bc2gm'\?"):
+    with pytest.raises(
+        PipelineError, match=r"no shipped pipeline 'blurb/bc2g'; did you mean 'blurb/bc2gm'\?"
+    ):
         pipeline.read("blurb/bc2g")
 
 
 def test_read__says_that_a_file_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"none\.toml: expected a pipeline file, found none; `mslm-data recipes`"):
+    with pytest.raises(
+        PipelineError,
+        match=r"none\.toml: expected a pipeline file, found none; `mslm-data recipes`",
+    ):
         pipeline.read(str(tmp_path / "none.toml"))
 
 
@@ -61,16 +68,40 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
     ("tables", "message"),
     [
         ({"anotate": {}}, r"pipeline 'mine': unknown table \[anotate\]; did you mean 'annotate'\?"),
-        ({"zebra": {}}, r"unknown table \[zebra\]; known: about, annotate, encode, name, segment, shard, source"),
+        (
+            {"zebra": {}},
+            r"unknown table \[zebra\]; known: about, annotate, encode, name, segment, shard, source",
+        ),
         ({"source": {}}, r'pipeline \'mine\', \[source\]: expected use = "NAME", got none'),
         ({"source": {"use": 3}}, r'\[source\]: expected use = "NAME"'),
-        ({"about": {"license": "MIT"}}, r"\[about\]: unknown option 'license'; did you mean 'licence'\?"),
-        ({"annotate": {"labels": "Disease"}}, r"\[annotate\]: expected `array`, got `str` for option 'labels'"),
-        ({"encode": {"max_token": 8}}, r"\[encode\]: unknown option 'max_token'; did you mean 'max_tokens'\?"),
-        ({"encode": {"max_tokens": "8"}}, r"\[encode\]: expected `int`, got `str` for option 'max_tokens'"),
-        ({"encode": {"max_tokens": 7}}, r"\[encode\]: expected max_tokens between 8 and 1048576, got 7"),
-        ({"encode": {"split": "paragraph"}}, r"\[encode\]: invalid enum value 'paragraph' for option 'split'"),
-        ({"encode": {"keep_text": 1}}, r"\[encode\]: expected `bool`, got `int` for option 'keep_text'"),
+        (
+            {"about": {"license": "MIT"}},
+            r"\[about\]: unknown option 'license'; did you mean 'licence'\?",
+        ),
+        (
+            {"annotate": {"labels": "Disease"}},
+            r"\[annotate\]: expected `array`, got `str` for option 'labels'",
+        ),
+        (
+            {"encode": {"max_token": 8}},
+            r"\[encode\]: unknown option 'max_token'; did you mean 'max_tokens'\?",
+        ),
+        (
+            {"encode": {"max_tokens": "8"}},
+            r"\[encode\]: expected `int`, got `str` for option 'max_tokens'",
+        ),
+        (
+            {"encode": {"max_tokens": 7}},
+            r"\[encode\]: expected max_tokens between 8 and 1048576, got 7",
+        ),
+        (
+            {"encode": {"split": "paragraph"}},
+            r"\[encode\]: invalid enum value 'paragraph' for option 'split'",
+        ),
+        (
+            {"encode": {"keep_text": 1}},
+            r"\[encode\]: expected `bool`, got `int` for option 'keep_text'",
+        ),
         ({"shard": {"unit_bytes": 0}}, r"\[shard\]: expected unit_bytes of at least 1, got 0"),
         (
             {"source": {"use": "conll", "fetch": [{"url": "http://a", "sha256": "abc"}]}},
@@ -112,7 +143,11 @@ def test_of_tables__fills_in_what_a_small_file_leaves_out() -> None:
 
 
 def test_of_tables__leaves_its_tables_alone() -> None:
-    source = {"use": "conll", "sample": "s", "fetch": [{"url": "http://a", "sha256": SHA, "unpack": True}]}
+    source = {
+        "use": "conll",
+        "sample": "s",
+        "fetch": [{"url": "http://a", "sha256": SHA, "unpack": True}],
+    }
     found = made(source=source)
 
     assert found.fetch == (Fetch(url="http://a", sha256=SHA, unpack=True),)
@@ -145,7 +180,9 @@ def test_read__sets(assignment: str, stage: str, option: str, value: object) -> 
 
 
 def test_read__sets_a_source_and_its_options() -> None:
-    found = pipeline.read("blurb/bc2gm", sets=["source.use=pubtator", "source.a.b=1", "source.a.c=x"])
+    found = pipeline.read(
+        "blurb/bc2gm", sets=["source.use=pubtator", "source.a.b=1", "source.a.c=x"]
+    )
 
     assert found.source == Stage(use="pubtator", options={"a": {"b": 1, "c": "x"}})
 
@@ -157,9 +194,15 @@ def test_read__sets_a_source_and_its_options() -> None:
         ("encode.max_tokens", r"--set: expected stage\.option=value"),
         (".a=1", r"--set: expected stage\.option=value"),
         ("encode.=1", r"--set: expected stage\.option=value"),
-        ("encod.max_tokens=1", r"--set encod\.max_tokens: unknown stage 'encod'; did you mean 'encode'\?"),
+        (
+            "encod.max_tokens=1",
+            r"--set encod\.max_tokens: unknown stage 'encod'; did you mean 'encode'\?",
+        ),
         ("encode.split.x=1", r"--set encode\.split\.x: 'split' is a value, not a table"),
-        ("encode.max_tokens=many", r"\[encode\]: expected `int`, got `str` for option 'max_tokens'"),
+        (
+            "encode.max_tokens=many",
+            r"\[encode\]: expected `int`, got `str` for option 'max_tokens'",
+        ),
     ],
 )
 def test_read__refuses_wrong_sets(assignment: str, message: str) -> None:
@@ -189,5 +232,7 @@ def test_effective__differs_where_an_option_does() -> None:
         ({"source": {"use": "conll"}, "about": {"protected": True}}, True),
     ],
 )
-def test_of_tables__notes_are_patients_text_unless_said_otherwise(tables: dict[str, Any], protected: bool) -> None:
+def test_of_tables__notes_are_patients_text_unless_said_otherwise(
+    tables: dict[str, Any], protected: bool
+) -> None:
     assert pipeline.of_tables(tables, name="x").about.protected is protected

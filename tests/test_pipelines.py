@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data import pipeline, resources
-from mslm_data.document import Document
+from mslm_data import pipeline
+from mslm_data.data.document import Document
+from mslm_data.io import resources
 from mslm_data.source import SOURCES
 
 NAMES = resources.pipeline_names()
@@ -27,7 +28,9 @@ def documents(name: str) -> dict[str, list[Document]]:
     for split, paths in source.find([resources.path("vocab", made.sample)]).items():
         parts = [part for path in paths for part in source.cut(path, target_bytes=1 << 20)]
         records = list(itertools.chain.from_iterable(map(source.read, parts)))
-        assert all(isinstance(record, Document) for record in records), f"{name}, {split}: a record was set aside"
+        assert all(isinstance(record, Document) for record in records), (
+            f"{name}, {split}: a record was set aside"
+        )
         found[split] = records
     return found
 
@@ -47,7 +50,9 @@ def test_pipeline__reads_and_names_a_registered_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pipeline__says_what_its_licence_is(name: str) -> None:
-    assert pipeline.read(name).about.licence, "say what the corpus' licence is, or that it is unknown"
+    assert pipeline.read(name).about.licence, (
+        "say what the corpus' licence is, or that it is unknown"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,8 +81,12 @@ def test_sample__has_the_labels_of_its_pipeline_in_every_split(name: str) -> Non
 @pytest.mark.parametrize("name", BLURB)
 def test_sample__is_varied(name: str) -> None:
     found = documents(f"blurb/{name}")
-    sizes = {split: sum(len(d.sentences or ()) for d in of_split) for split, of_split in found.items()}
-    lengths = [d.text[s.start : s.end].count(" ") + 1 for d in found["train"] for s in d.sentences or ()]
+    sizes = {
+        split: sum(len(d.sentences or ()) for d in of_split) for split, of_split in found.items()
+    }
+    lengths = [
+        d.text[s.start : s.end].count(" ") + 1 for d in found["train"] for s in d.sentences or ()
+    ]
     mentions = [d.text[s.start : s.end].count(" ") + 1 for d in found["train"] for s in d.spans]
 
     assert sizes == {"train": 60, "validation": 20, "test": 20}
@@ -104,12 +113,21 @@ def test_fetch__names_each_file_once(name: str) -> None:
     entries = pipeline.read(name).fetch
 
     assert all(entry.url.startswith(("http://", "https://")) for entry in entries)
-    assert len({entry.url for entry in entries}) == len({entry.sha256 for entry in entries}) == len(entries)
+    assert (
+        len({entry.url for entry in entries})
+        == len({entry.sha256 for entry in entries})
+        == len(entries)
+    )
     assert {entry.split for entry in entries} <= {"", "train", "validation", "test"}
 
 
 def test_fetch__has_the_digests_of_the_real_files(real: Path) -> None:
-    entries = [entry for name in BLURB for entry in pipeline.read(f"blurb/{name}").fetch if entry.url.startswith(MTL)]
+    entries = [
+        entry
+        for name in BLURB
+        for entry in pipeline.read(f"blurb/{name}").fetch
+        if entry.url.startswith(MTL)
+    ]
 
     for entry in entries:
         path = real / "blurb" / entry.url.partition("/data/")[2]
@@ -117,21 +135,38 @@ def test_fetch__has_the_digests_of_the_real_files(real: Path) -> None:
     assert len(entries) == 12
 
 
-def test_jnlpba__reads_task_1_of_the_fetched_archives_and_the_files_of_blurb(tmp_path: Path) -> None:
+def test_jnlpba__reads_task_1_of_the_fetched_archives_and_the_files_of_blurb(
+    tmp_path: Path,
+) -> None:
     made = pipeline.read("blurb/jnlpba")
     source = SOURCES.make(made.source.use, made.source.options)
-    archive = ["Genia4ERtask1.iob2", "Genia4ERtask2.iob2", "Genia4ERtask1.raw", "sampletest1.iob2", "README.txt"]
+    archive = [
+        "Genia4ERtask1.iob2",
+        "Genia4ERtask2.iob2",
+        "Genia4ERtask1.raw",
+        "sampletest1.iob2",
+        "README.txt",
+    ]
     fetched = [f"files/train/Genia4ERtraining/{name}" for name in archive]
-    fetched += [f"files/test/Genia4ERtest/{name}" for name in ("Genia4EReval1.iob2", "Genia4EReval2.iob2")]
+    fetched += [
+        f"files/test/Genia4ERtest/{name}" for name in ("Genia4EReval1.iob2", "Genia4EReval2.iob2")
+    ]
     for name in [*fetched, "blurb/train.tsv", "blurb/devel.tsv", "blurb/test.tsv"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
 
     def names(folder: str) -> dict[str, list[str]]:
-        return {split: [p.name for p in paths] for split, paths in source.find([tmp_path / folder]).items()}
+        return {
+            split: [p.name for p in paths]
+            for split, paths in source.find([tmp_path / folder]).items()
+        }
 
     assert names("files") == {"train": ["Genia4ERtask1.iob2"], "test": ["Genia4EReval1.iob2"]}
-    assert names("blurb") == {"train": ["train.tsv"], "validation": ["devel.tsv"], "test": ["test.tsv"]}
+    assert names("blurb") == {
+        "train": ["train.tsv"],
+        "validation": ["devel.tsv"],
+        "test": ["test.tsv"],
+    }
 
 
 def test_sample_vocabulary__is_one_that_bert_can_use() -> None:
@@ -155,4 +190,6 @@ def test_sources__cover_every_file_below_vocab() -> None:
         assert (root / entry["path"]).exists(), entry["path"]
     for path in (path for path in root.rglob("*") if path.is_file()):
         name = path.relative_to(root).as_posix()
-        assert any(name == path or (path.endswith("/") and name.startswith(path)) for path in covered), name
+        assert any(
+            name == path or (path.endswith("/") and name.startswith(path)) for path in covered
+        ), name

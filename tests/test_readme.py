@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mslm_data.cli import main
+from mslm_data.io.resources import pipeline_names
 from mslm_data.mask import STRATEGIES, strategy
 from mslm_data.pipeline import of_tables
-from mslm_data.resources import pipeline_names
 from mslm_data.source import SOURCES
 from tests.generate import fixed_examples
 
@@ -36,7 +36,9 @@ def test_readme__demo_prints_what_is_shown(tmp_path: Path) -> None:
 
     for command, shown in shown_demo():
         words = [sys.executable, "-m", "mslm_data", *shlex.split(command)[1:]]
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
 
         assert done.stdout == shown
 
@@ -53,7 +55,9 @@ def test_readme__demo_is_what_make_demo_runs() -> None:
 
 def test_readme__python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]) == 0
+    assert (
+        main(["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]) == 0
+    )
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) >= 2

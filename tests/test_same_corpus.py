@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
-from mslm_data.annotate.resolve import flatten
-from mslm_data.build import build
-from mslm_data.document import Document
+from mslm_data.builds import build
+from mslm_data.data.document import Document
 from mslm_data.source import SOURCES
 from tests import made
 
 Mentions = Counter[str]
 
-NCBI = {"train": "NCBItrainset_corpus", "devel": "NCBIdevelopset_corpus", "test": "NCBItestset_corpus"}
+NCBI = {
+    "train": "NCBItrainset_corpus",
+    "devel": "NCBIdevelopset_corpus",
+    "test": "NCBItestset_corpus",
+}
 CDR = {"train": "CDR_TrainingSet.PubTator", "devel": "CDR_DevelopmentSet.PubTator"}
 
 
@@ -68,13 +72,19 @@ def test_sources__give_ncbi_the_same_mentions(real: Path, split: str) -> None:
 
 def test_sources__give_ncbi_one_document_twice(real: Path) -> None:
     """PMID 8528200 stands twice in train, word for word: 5,145 rows of mentions are 5,134 and its 11 again."""
-    documents = list(documents_in("pubtator", real / "pubtator" / "ncbi" / "NCBItrainset_corpus.txt"))
+    documents = list(
+        documents_in("pubtator", real / "pubtator" / "ncbi" / "NCBItrainset_corpus.txt")
+    )
 
     ids = Counter(document.id for document in documents)
     first, second = [document for document in documents if document.id == "8528200"]
     assert [doc_id for doc_id, count in ids.items() if count > 1] == ["8528200"]
     assert (first.text, first.spans) == (second.text, second.spans)
-    assert (len(documents), sum(len(document.spans) for document in documents), len(first.spans)) == (593, 5145, 11)
+    assert (
+        len(documents),
+        sum(len(document.spans) for document in documents),
+        len(first.spans),
+    ) == (593, 5145, 11)
 
 
 # The token files cut words at white space and some signs, so a mention that ends within a token took all of it; and
@@ -84,7 +94,10 @@ CDR_DIFFERENCES: dict[tuple[str, str], tuple[Mentions, Mentions]] = {
         Counter({"5-HT6": 5, "2Cl": 2, "DA1": 1, "DA2": 1, "5-hydroxytryptamine1a": 1}),
         Counter({"5-HT": 5, "Cl": 2, "DA": 2, "5-hydroxytryptamine": 1}),
     ),
-    ("devel", "Disease"): (Counter({"St.": 2, "Anthony'sfire": 2}), Counter({"St.Anthony'sfire": 2})),
+    ("devel", "Disease"): (
+        Counter({"St.": 2, "Anthony'sfire": 2}),
+        Counter({"St.Anthony'sfire": 2}),
+    ),
 }
 
 
@@ -93,13 +106,21 @@ CDR_DIFFERENCES: dict[tuple[str, str], tuple[Mentions, Mentions]] = {
 def test_sources__give_bc5cdr_the_same_mentions(real: Path, split: str, label: str) -> None:
     folder = {"Chemical": "BC5CDR-chem-IOB", "Disease": "BC5CDR-disease-IOB"}[label]
     iob = mentions_in("conll", real / "blurb" / folder / f"{split}.tsv")
-    pubtator = mentions_in("pubtator", real / "pubtator" / "bc5cdr" / f"{CDR[split]}.txt", labels=(label,))
+    pubtator = mentions_in(
+        "pubtator", real / "pubtator" / "bc5cdr" / f"{CDR[split]}.txt", labels=(label,)
+    )
 
-    assert (iob - pubtator, pubtator - iob) == CDR_DIFFERENCES.get((split, label), (Counter(), Counter()))
+    assert (iob - pubtator, pubtator - iob) == CDR_DIFFERENCES.get(
+        (split, label), (Counter(), Counter())
+    )
 
 
 def built_ncbi(out: Path, inputs: Path, **source: Any) -> Any:
-    annotate = {"rename": dict.fromkeys(("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention"), "Disease")}
+    annotate = {
+        "rename": dict.fromkeys(
+            ("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention"), "Disease"
+        )
+    }
     pipeline = made.pipeline_of(source=source, annotate={"labels": ["Disease"], **annotate})
     return build(pipeline, [inputs], made.word_piece(), out, workers=1)
 
@@ -112,7 +133,10 @@ def test_build__gives_ncbi_the_same_number_of_mentions(real: Path, tmp_path: Pat
         for manifest in (iob, pubtator):
             split = manifest.splits[name]
             assert split.given_mentions == mentions
-            assert split.mentions == split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
+            assert (
+                split.mentions
+                == split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
+            )
             assert split.left_out == {}
     train = pubtator.splits["train"]
     assert (train.read, train.written, train.set_aside) == (593, 592, 1)

@@ -13,7 +13,18 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
-    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", out, ROOT]
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        out,
+        ROOT,
+    ]
     subprocess.run(words, check=True)
     return next(out.glob("*.whl"))
 
@@ -28,7 +39,10 @@ def test_wheel__carries_pipelines_and_vocab(wheel: Path) -> None:
     assert "mslm_data/py.typed" in names
     assert {f"mslm_data/stats/report/{name}" for name in ("template.html", "page.js")} <= names
     assert "mslm_data/torch/heatmap.html" in names
-    assert {name.split("/")[0] for name in names} == {"mslm_data", wheel.name.rsplit("-", 3)[0] + ".dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "mslm_data",
+        wheel.name.rsplit("-", 3)[0] + ".dist-info",
+    }
 
 
 def test_wheel__builds_the_sample_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -39,6 +53,10 @@ def test_wheel__builds_the_sample_without_the_checkout(wheel: Path, tmp_path: Pa
         "sys.exit(main(['build', '--source', 'blurb/bc2gm', '--sample', '--out', sys.argv[2]]))"
     )
 
-    subprocess.run([sys.executable, "-P", "-c", script, tmp_path / "site", tmp_path / "out"], check=True, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-P", "-c", script, tmp_path / "site", tmp_path / "out"],
+        check=True,
+        cwd=tmp_path,
+    )
 
     assert (tmp_path / "out" / "manifest.json").is_file()

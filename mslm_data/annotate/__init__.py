@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mslm_data.document import Document, Span
+from mslm_data.data.document import Document, Span
 from mslm_data.registry import Registry
 
 
@@ -61,8 +61,8 @@ ANNOTATORS = Registry(
     "annotator",
     {
         "gold": "mslm_data.annotate.gold:Gold",
-        "terms": "mslm_data.annotate.terms:Terms",
-        "medcat": "mslm_data.annotate.medcat:MedCat",
+        "terms": "mslm_data.annotate.terms.annotator:Terms",
+        "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",
     },
 )

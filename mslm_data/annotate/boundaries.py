@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mslm_data.document import Placeholder
+from mslm_data.data.document import Placeholder
 
 _LINE = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*[\r\n]")
@@ -47,7 +47,10 @@ def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
         return text
     pieces, at = [], 0
     for start, end, *_ in placeholders:
-        pieces += [text[at:start], "." + "0" * (end - start - 2) + "." if end - start > 1 else "." * (end - start)]
+        pieces += [
+            text[at:start],
+            "." + "0" * (end - start - 2) + "." if end - start > 1 else "." * (end - start),
+        ]
         at = end
     return "".join([*pieces, text[at:]])
 

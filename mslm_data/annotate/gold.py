@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mslm_data.annotate import Annotated
-from mslm_data.document import Document
+from mslm_data.data.document import Document
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mslm_data.document import Span
+from mslm_data.data.document import Span
 
 
 def relabel(

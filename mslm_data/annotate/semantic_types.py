@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from mslm_data import resources
 from mslm_data.errors import AnnotateError
+from mslm_data.io import resources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,5 +67,7 @@ def read(name: str) -> SemanticTypes:
         ) from None
     for type_id, label in of_type.items():
         if label not in labels:
-            raise AnnotateError(f"{path}: type {type_id}: expected one of the labels, got '{label}'; add it to labels")
+            raise AnnotateError(
+                f"{path}: type {type_id}: expected one of the labels, got '{label}'; add it to labels"
+            )
     return SemanticTypes(labels=labels, of_type=of_type, names=names)

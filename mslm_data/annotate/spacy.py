@@ -9,7 +9,7 @@ from typing import Any
 
 from mslm_data.annotate import Annotated
 from mslm_data.annotate.boundaries import touches
-from mslm_data.document import Document, Span
+from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError
 from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
 
@@ -43,7 +43,9 @@ class SpacyNer:
         if self.batch_size < 1:
             raise ValueError(f"expected batch_size of at least 1, got {self.batch_size}")
         if not 1 <= self.piece < 1_000_000:
-            raise ValueError(f"expected piece of at least 1 and under 1000000 characters, got {self.piece}")
+            raise ValueError(
+                f"expected piece of at least 1 and under 1000000 characters, got {self.piece}"
+            )
 
     def digest(self) -> str:
         """Return a digest of spaCy's version and of all files of the pipeline; see `Annotator`."""
@@ -73,7 +75,9 @@ class LoadedSpacy:
         places = [
             (number, start, end)
             for number, document in enumerate(documents)
-            for start, end in pieces(document.text, document.placeholders, limit=self._options.piece)
+            for start, end in pieces(
+                document.text, document.placeholders, limit=self._options.piece
+            )
         ]
         texts = (documents[number].text[start:end] for number, start, end in places)
         spans: list[list[Span]] = [[] for _ in documents]
@@ -88,7 +92,9 @@ class LoadedSpacy:
                     left_out[number]["in a placeholder"] += 1
                 else:
                     spans[number].append(span)
-        return [Annotated(tuple(found), reasons) for found, reasons in zip(spans, left_out, strict=True)]
+        return [
+            Annotated(tuple(found), reasons) for found, reasons in zip(spans, left_out, strict=True)
+        ]
 
 
 def _span(entity: Any, offset: int) -> Span:

@@ -25,10 +25,15 @@ COMMANDS = {
 
 
 @click.group(
-    cls=LazyGroup, package="mslm_data.cli", commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup,
+    package="mslm_data.cli",
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="mslm-data")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; it may hold corpus text.")
+@click.option(
+    "--debug", is_flag=True, help="Show the traceback of an error; it may hold corpus text."
+)
 def cli(debug: bool) -> None:
     """Corpora to masked, weighted batches for Mask-Specific Language Modeling.
 

@@ -20,7 +20,9 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 
     name = "I/N"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
         """Return (I, N)."""
         part, slash, parts = str(value).partition("/")
         if not (slash and part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
@@ -30,17 +32,40 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 
 @click.command("build", short_help="Turn a corpus into Arrow shards.")
 @click.option(
-    "--source", required=True, help="A shipped pipeline (see `recipes`), a TOML file, or `blurb` for all six."
+    "--source",
+    required=True,
+    help="A shipped pipeline (see `recipes`), a TOML file, or `blurb` for all six.",
 )
-@click.option("--input", "inputs", multiple=True, help="Files or folders, here or at any URL that fsspec knows.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    help="Files or folders, here or at any URL that fsspec knows.",
+)
 @click.argument("more_inputs", nargs=-1, metavar="")
-@click.option("--tokenizer", help="A tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id.")
-@click.option("--out", type=click.Path(path_type=Path), help="The folder to build.  [default: shards/NAME]")
-@click.option("--sample", is_flag=True, help="Build from the small corpus and tokenizer that the package ships.")
-@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: by the size of the input]")
+@click.option(
+    "--tokenizer", help="A tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The folder to build.  [default: shards/NAME]"
+)
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Build from the small corpus and tokenizer that the package ships.",
+)
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes.  [default: by the size of the input]"
+)
 @click.option("--engine", default="local", show_default=True, help="What runs the work units.")
 @click.option("--part", type=PartOfAll(), help="Do every N-th work unit only, for array jobs.")
-@click.option("--set", "sets", multiple=True, metavar="STAGE.OPTION=VALUE", help="Change an option of the pipeline.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="STAGE.OPTION=VALUE",
+    help="Change an option of the pipeline.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -59,13 +84,17 @@ def command(
     mslm-data build --source blurb/ncbi-disease --tokenizer bert-base-cased
     mslm-data build --source my.toml --input notes/ --tokenizer vocab.txt --out shards/mine
     """  # noqa: D301 - click wants the character
-    from mslm_data import resources
+    from mslm_data.io import resources
 
     names = (
-        [name for name in resources.pipeline_names() if name.startswith("blurb/")] if source == "blurb" else [source]
+        [name for name in resources.pipeline_names() if name.startswith("blurb/")]
+        if source == "blurb"
+        else [source]
     )
     if len(names) > 1 and (inputs or more_inputs):
-        raise click.UsageError("--source blurb fetches or samples all six; with --input name one of them")
+        raise click.UsageError(
+            "--source blurb fetches or samples all six; with --input name one of them"
+        )
     reports = {}
     for name in names:
         folder = _folder(name, out, several=len(names) > 1, sample=options["sample"])
@@ -99,8 +128,8 @@ def _build(
     dry_run: bool,
 ) -> dict[str, Any]:
     """Build one dataset and return its report."""
-    from mslm_data.build import build
-    from mslm_data.build.plan import make_plan
+    from mslm_data.builds import build
+    from mslm_data.builds.plan import make_plan
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import showing
     from mslm_data.pipeline import read
@@ -111,20 +140,40 @@ def _build(
     paths = inputs_of(pipeline, inputs, sample=sample)
     if dry_run:
         plan = make_plan(pipeline, paths, loaded)
-        report: dict[str, Any] = {"out": str(out), "dry_run": True, "labels": list(plan.labels), "splits": {}}
+        report: dict[str, Any] = {
+            "out": str(out),
+            "dry_run": True,
+            "labels": list(plan.labels),
+            "splits": {},
+        }
         for split, files in plan.sources.items():
             size = sum(file["bytes"] for file in files)
-            report["splits"][split] = {"files": len(files), "bytes": size, "shards": plan.totals()[split]}
+            report["splits"][split] = {
+                "files": len(files),
+                "bytes": size,
+                "shards": plan.totals()[split],
+            }
         _print_plan(report, quiet=quiet)
         return report
     if pipeline.about.protected or pipeline.encode.keep_text:
         warn_of_readers([out, *_copies(paths, inputs)])
     with showing(pipeline.name) as progress:
-        manifest = build(pipeline, paths, loaded, out, workers=workers, engine=engine, part=part, progress=progress)
+        manifest = build(
+            pipeline,
+            paths,
+            loaded,
+            out,
+            workers=workers,
+            engine=engine,
+            part=part,
+            progress=progress,
+        )
     if manifest is None:
         done = f"part {part[0]} of {part[1]}" if part else ""
         if not quiet:
-            click.echo(f"{out}: {done} is done; the same command without --part finishes the folder")
+            click.echo(
+                f"{out}: {done} is done; the same command without --part finishes the folder"
+            )
         return {"out": str(out), "part": list(part or ())}
     report = {"out": str(out), **report_of(manifest)}
     if not quiet:
@@ -134,17 +183,19 @@ def _build(
 
 def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Path]:
     """Return what to read: the sample, what the user has, or what is fetched."""
-    from mslm_data import resources
     from mslm_data.cli.progress import downloading
     from mslm_data.errors import PipelineError
-    from mslm_data.source.fetch import fetch
-    from mslm_data.source.localise import localise
+    from mslm_data.io import resources
+    from mslm_data.source.reading.fetch import fetch
+    from mslm_data.source.reading.localise import localise
 
     if sample:
         if inputs:
             raise click.UsageError("--sample brings its own corpus; leave --input out")
         if not pipeline.sample:
-            raise PipelineError(f"pipeline '{pipeline.name}': it has no sample; pass your corpus with --input")
+            raise PipelineError(
+                f"pipeline '{pipeline.name}': it has no sample; pass your corpus with --input"
+            )
         return [resources.path("vocab", pipeline.sample)]
     if inputs:
         return localise(inputs)
@@ -156,7 +207,7 @@ def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Pa
 
 def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
     """Return the cache folders that hold copies of inputs, which came from elsewhere or were packed."""
-    from mslm_data import cache
+    from mslm_data.io import cache
 
     copied = [path for path in paths if inputs and str(path) not in inputs]
     kinds = [cache.folder(kind) for kind in ("inputs", "unpacked")] if copied else []
@@ -164,9 +215,9 @@ def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
 
 
 def _tokenizer(pipeline: Pipeline, name: str | None, *, sample: bool) -> Tokenizer:
-    from mslm_data import resources
     from mslm_data.encode.tokenizer import load
     from mslm_data.errors import PipelineError
+    from mslm_data.io import resources
 
     name = name or pipeline.encode.tokenizer
     if not name and not sample:
@@ -174,7 +225,10 @@ def _tokenizer(pipeline: Pipeline, name: str | None, *, sample: bool) -> Tokeniz
             f"pipeline '{pipeline.name}': it needs a tokenizer; pass --tokenizer with a tokenizer.json, a vocab.txt, a "
             "Hugging Face folder or a hub id"
         )
-    return load(name or str(resources.path("vocab", "sample/vocab.txt")), lowercase=pipeline.encode.lowercase)
+    return load(
+        name or str(resources.path("vocab", "sample/vocab.txt")),
+        lowercase=pipeline.encode.lowercase,
+    )
 
 
 def report_of(manifest: Manifest) -> dict[str, Any]:
@@ -205,7 +259,8 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
 
 def _together(reports: dict[str, dict[str, Any]], out: Path | None) -> dict[str, Any]:
     totals = {
-        total: sum(report.get(total, 0) for report in reports.values()) for total in ("read", "written", "set_aside")
+        total: sum(report.get(total, 0) for report in reports.values())
+        for total in ("read", "written", "set_aside")
     }
     return {"out": str(out or "shards"), "datasets": reports, **totals}
 
@@ -225,18 +280,25 @@ def _print_several(reports: dict[str, dict[str, Any]], *, planned: bool) -> None
 
 def _print_plan(report: dict[str, Any], *, quiet: bool) -> None:
     if not quiet:
-        rows = [(name, split["files"], split["bytes"], split["shards"]) for name, split in report["splits"].items()]
+        rows = [
+            (name, split["files"], split["bytes"], split["shards"])
+            for name, split in report["splits"].items()
+        ]
         click.echo(f"{report['out']}: would be built; labels {', '.join(report['labels'])}")
         click.echo(table(("split", "files", "bytes", "shards"), rows))
 
 
 def _print_report(report: dict[str, Any], manifest: Manifest) -> None:
     rows = [(name, *map(split.get, _COLUMNS)) for name, split in report["splits"].items()]
-    click.echo(f"{report['out']}: {manifest.about['title'] or manifest.name}; labels {', '.join(manifest.labels)}")
+    click.echo(
+        f"{report['out']}: {manifest.about['title'] or manifest.name}; labels {', '.join(manifest.labels)}"
+    )
     click.echo(table(("split", *(column.replace("_", " ") for column in _COLUMNS)), rows))
     for name, split in report["splits"].items():
         for reason, count in split["left_out"].items():
-            click.echo(f"{name}: {count:,} of {split['given_mentions']:,} mentions left out: {reason}")
+            click.echo(
+                f"{name}: {count:,} of {split['given_mentions']:,} mentions left out: {reason}"
+            )
         for reason, count in split["adjusted"].items():
             click.echo(f"{name}: {count:,} mentions not just as the source has them: {reason}")
         if split["cut_mentions"]:

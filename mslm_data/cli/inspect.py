@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.text import Text
     from tokenizers import Tokenizer
 
-    from mslm_data.examples import Examples
-    from mslm_data.ragged import Array
+    from mslm_data.data.examples import Examples
+    from mslm_data.data.ragged import Array
 
 _KINDS = ("", "blm", "elm")
 """Names of `MaskKind`."""
@@ -27,9 +27,15 @@ _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yello
 @click.command("inspect", short_help="Show sequences with mentions and masks.")
 @click.argument("folder", type=FolderOrUrl(), metavar="DIR")
 @click.option("--split", default="train", show_default=True)
-@click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="How many sequences.")
-@click.option("--start", type=click.IntRange(0), default=0, show_default=True, help="The first of them.")
-@click.option("--strategy", "names", multiple=True, help="What masks; several are shown one under the other.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=5, show_default=True, help="How many sequences."
+)
+@click.option(
+    "--start", type=click.IntRange(0), default=0, show_default=True, help="The first of them."
+)
+@click.option(
+    "--strategy", "names", multiple=True, help="What masks; several are shown one under the other."
+)
 @click.option("--elm", type=float, help="Share of mentions hidden whole.")
 @click.option("--blm", type=float, help="Share of tokens hidden besides.")
 @click.option(
@@ -41,9 +47,13 @@ _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yello
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--epoch", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--show-text", is_flag=True, help="Show patients' text, which is not shown without this.")
+@click.option(
+    "--show-text", is_flag=True, help="Show patients' text, which is not shown without this."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(folder: Path | str, split: str, rows: int, start: int, names: tuple[str, ...], **options: Any) -> None:
+def command(
+    folder: Path | str, split: str, rows: int, start: int, names: tuple[str, ...], **options: Any
+) -> None:
     """Show real sequences: mentions as {mention}Label, tokens masked as terms (ELM) and as other words (BLM).
 
     On a terminal mentions are cyan, ELM masks red, BLM masks yellow; without colour, ELM is [[so]] and BLM <so>.
@@ -95,8 +105,13 @@ def command(folder: Path | str, split: str, rows: int, start: int, names: tuple[
 
 
 def _mentions(examples: Examples, row: int, labels: tuple[str, ...]) -> list[dict[str, Any]]:
-    spans = zip(examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True)
-    return [{"start": int(start), "end": int(end), "label": labels[label]} for start, end, label in spans]
+    spans = zip(
+        examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True
+    )
+    return [
+        {"start": int(start), "end": int(end), "label": labels[label]}
+        for start, end, label in spans
+    ]
 
 
 def _people(core: Tokenizer, token: int) -> str:
@@ -106,7 +121,12 @@ def _people(core: Tokenizer, token: int) -> str:
 
 
 def _line(
-    pieces: Sequence[str], mentions: Sequence[Mapping[str, Any]], words: Array, kinds: Array, *, colour: bool
+    pieces: Sequence[str],
+    mentions: Sequence[Mapping[str, Any]],
+    words: Array,
+    kinds: Array,
+    *,
+    colour: bool,
 ) -> Text:
     """Put a row's pieces together: a space before each word, marks around mentions and runs of masked tokens."""
     from rich.text import Text
@@ -118,8 +138,12 @@ def _line(
     line = Text()
     for t in tokens:
         kind = _KINDS[kinds[t]]
-        goes_on = t - 1 in tokens and kinds[t - 1] == kinds[t] and t not in starts and t - 1 not in labels
-        stays_on = t + 1 in tokens and kinds[t + 1] == kinds[t] and t + 1 not in starts and t not in labels
+        goes_on = (
+            t - 1 in tokens and kinds[t - 1] == kinds[t] and t not in starts and t - 1 not in labels
+        )
+        stays_on = (
+            t + 1 in tokens and kinds[t + 1] == kinds[t] and t + 1 not in starts and t not in labels
+        )
         style = _STYLES[kind] if kind else _STYLES["mention"] if t in inside else ""
         if line and words[t] != words[t - 1]:
             line.append(" ", style if goes_on else "")

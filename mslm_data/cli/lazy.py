@@ -12,7 +12,9 @@ import click
 class LazyGroup(click.Group):
     """Commands by name; the module of each has the same name, and its function is `command`."""
 
-    def __init__(self, *args: Any, package: str, commands: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, package: str, commands: Mapping[str, str], **kwargs: Any
+    ) -> None:
         """Keep the table.
 
         Args:

@@ -13,7 +13,7 @@ from mslm_data.cli.folder import FolderOrUrl
 from mslm_data.cli.output import print_json
 
 if TYPE_CHECKING:
-    from mslm_data.examples import Examples
+    from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask import Strategy
     from mslm_data.stats import MaskStats, Scheme, SweepPoint
@@ -23,30 +23,71 @@ WORDS_OF_REPORT = 20
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
 @click.argument("folder", type=FolderOrUrl(), metavar="DIR")
-@click.option("--split", default="train", show_default=True, help="The weights are those of the training split.")
+@click.option(
+    "--split",
+    default="train",
+    show_default=True,
+    help="The weights are those of the training split.",
+)
 @click.option(
     "--strategy", "names", multiple=True, default=["joint"], show_default=True,
     help="What masks; see `inspect --help`. With --report, several: the first is counted, all are shown.",
 )  # fmt: skip
-@click.option("--elm", type=float, help="Share of mentions hidden whole.  [default: the strategy's, 1.0]")
-@click.option("--blm", type=float, help="Share of tokens hidden besides.  [default: the strategy's, 0.075]")
-@click.option("--set", "sets", multiple=True, metavar="[NAME.]OPTION=VALUE", help="Another option, of one or of all.")
+@click.option(
+    "--elm", type=float, help="Share of mentions hidden whole.  [default: the strategy's, 1.0]"
+)
+@click.option(
+    "--blm", type=float, help="Share of tokens hidden besides.  [default: the strategy's, 0.075]"
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="[NAME.]OPTION=VALUE",
+    help="Another option, of one or of all.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Epochs to count, from 0.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Epochs to count, from 0.",
+)
 @click.option(
     "--weights", "scheme", default="paper", show_default=True, metavar="SCHEME",
     help="paper, released, inverse-frequency, effective-number[=BETA] or fixed=W_ELM,W_BLM.",
 )  # fmt: skip
-@click.option("--sweep", "swept", is_flag=True, help="Also count at all the paper's rates of ELM and BLM.")
-@click.option("--top-words", "top", type=click.IntRange(0), default=0, metavar="N", help="Show the words masked most.")
+@click.option(
+    "--sweep", "swept", is_flag=True, help="Also count at all the paper's rates of ELM and BLM."
+)
+@click.option(
+    "--top-words",
+    "top",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Show the words masked most.",
+)
 @click.option(
     "--report", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html",
     help="Write a page with plots and real sentences.",
 )  # fmt: skip
-@click.option("--rows", type=click.IntRange(1), default=8, show_default=True, help="Sentences in the report.")
-@click.option("--show-text", is_flag=True, help="Show patients' text, which is not shown without this.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=8, show_default=True, help="Sentences in the report."
+)
+@click.option(
+    "--show-text", is_flag=True, help="Show patients' text, which is not shown without this."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(folder: Path | str, split: str, names: tuple[str, ...], scheme: str, as_json: bool, **options: Any) -> None:
+def command(
+    folder: Path | str,
+    split: str,
+    names: tuple[str, ...],
+    scheme: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Count the tokens that a strategy masks, exactly as training with the same seed will, and the loss weights.
 
     N_ELM and N_BLM are masked sub-word tokens; the weights are Eq. 2 (raw), 3 (clipped) and 5 of Abaho et al. 2024,
@@ -64,20 +105,31 @@ def command(folder: Path | str, split: str, names: tuple[str, ...], scheme: str,
     except ValueError as error:
         raise click.UsageError(f"--{error}") from None
     shards = load(folder)
-    _refuse_text(shards, {"--top-words": options["top"], "--report": options["file"]}, shown=options["show_text"])
+    _refuse_text(
+        shards,
+        {"--top-words": options["top"], "--report": options["file"]},
+        shown=options["show_text"],
+    )
     strategies = {name: _strategy(name, options, shards, several=len(names) > 1) for name in names}
     counted = _count(shards, split, strategies, options)
     if counted.stats[names[0]].weights.saturated:
         click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
     if options["file"]:
         _write(options["file"], counted, shards, split, strategies, weights, options)
-    asked = {"split": split, "strategy": names[0], "seed": options["seed"], "epochs": options["epochs"]}
+    asked = {
+        "split": split,
+        "strategy": names[0],
+        "seed": options["seed"],
+        "epochs": options["epochs"],
+    }
     report = as_dict(counted.stats[names[0]], strategies[names[0]], weights, chosen) | asked
     if options["swept"]:
         report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
     if options["top"]:
         keys = ("word", "masked", "occurrences")
-        report["top_words"] = [dict(zip(keys, word, strict=True)) for word in counted.words[: options["top"]]]
+        report["top_words"] = [
+            dict(zip(keys, word, strict=True)) for word in counted.words[: options["top"]]
+        ]
     if as_json:
         print_json(report)
     else:
@@ -114,26 +166,37 @@ def _refuse_text(shards: Shards, asked: Mapping[str, Any], *, shown: bool) -> No
 
     for flag, value in asked.items():
         if value and shards.manifest.protected and not shown:
-            raise ShardError(f"{shards.folder}: holds patients' text, which {flag} shows; pass --show-text to see it")
+            raise ShardError(
+                f"{shards.folder}: holds patients' text, which {flag} shows; pass --show-text to see it"
+            )
 
 
-def _count(shards: Shards, split: str, strategies: Mapping[str, Strategy], options: Mapping[str, Any]) -> _Counted:
+def _count(
+    shards: Shards, split: str, strategies: Mapping[str, Strategy], options: Mapping[str, Any]
+) -> _Counted:
     from mslm_data.stats import mask_stats, most_masked_words, sweep, word_texts
     from mslm_data.stats.grid import has_both_rates
 
     first = next(iter(strategies))
     if options["swept"] and not has_both_rates(strategies[first]):
-        raise click.UsageError(f"--sweep: expected a strategy with the options elm and blm, got '{first}'")
+        raise click.UsageError(
+            f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
+        )
     chunks = _chunks(shards, split)
     how = {"seed": options["seed"], "epochs": options["epochs"]}
-    stats = {name: mask_stats(chunks, way, labels=shards.labels, **how) for name, way in strategies.items()}
+    stats = {
+        name: mask_stats(chunks, way, labels=shards.labels, **how)
+        for name, way in strategies.items()
+    }
     points = []
     if options["swept"] or (options["file"] and has_both_rates(strategies[first])):
         points = sweep(chunks, strategies[first], **how)
     count = max(options["top"], WORDS_OF_REPORT if options["file"] else 0)
     masked = most_masked_words(chunks, strategies[first], count=count, **how) if count else []
     texts = word_texts(masked, _tokenizer(shards)) if masked else []
-    return _Counted(stats, points, [(t, w.masked, w.occurrences) for t, w in zip(texts, masked, strict=True)])
+    return _Counted(
+        stats, points, [(t, w.masked, w.occurrences) for t, w in zip(texts, masked, strict=True)]
+    )
 
 
 def _chunks(shards: Shards, split: str) -> Callable[[], Iterator[Examples]]:
@@ -163,7 +226,7 @@ def _write(
     options: Mapping[str, Any],
 ) -> None:
     """Write the page, readable by its owner alone."""
-    from mslm_data.files import make_folder, write_whole
+    from mslm_data.io.files import make_folder, write_whole
     from mslm_data.stats.report import Report, Sentences, choose_rows
 
     rows = choose_rows(shards[split], options["rows"])
@@ -174,7 +237,9 @@ def _write(
         epochs=options["epochs"],
         strategies=strategies,
         stats=counted.stats,
-        sentences=Sentences(rows.tolist(), shards[split].take(rows), _tokenizer(shards), shards.labels),
+        sentences=Sentences(
+            rows.tolist(), shards[split].take(rows), _tokenizer(shards), shards.labels
+        ),
         schemes=weights,
         points=counted.points,
         words=counted.words[:WORDS_OF_REPORT],

@@ -25,7 +25,9 @@ _HIDDEN = (
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
-def as_dict(stats: MaskStats, strategy: Strategy, weights: Sequence[Scheme], chosen: Scheme) -> dict[str, Any]:
+def as_dict(
+    stats: MaskStats, strategy: Strategy, weights: Sequence[Scheme], chosen: Scheme
+) -> dict[str, Any]:
     """Return what `--json` prints, but for how it was asked."""
     schemes = {scheme.name: _weighed(scheme, stats) for scheme in weights}
     return {
@@ -61,24 +63,37 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
         "saturated": point.weights.saturated,
-        **{side: _group(counts) | {"realised_rate": point.rate(counts)} for side, counts in groups.items()},
+        **{
+            side: _group(counts) | {"realised_rate": point.rate(counts)}
+            for side, counts in groups.items()
+        },
     }
 
 
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print it for people."""
-    rates = f"elm {report['elm']:g}, blm {report['blm']:g}, " if report["elm"] or report["blm"] else ""
+    rates = (
+        f"elm {report['elm']:g}, blm {report['blm']:g}, " if report["elm"] or report["blm"] else ""
+    )
     asked = f"{rates}seed {report['seed']}, epochs {report['epochs']}"
     click.echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
     shown = [(count.replace("_", " "), report[count]) for count in _COUNTS[:-2]]
     click.echo(table(("", ""), shown).removeprefix("\n"))
-    for head, rows in (_kinds(report), _schemes(report), _hidden(report), _labels(report), _lengths(report)):
+    for head, rows in (
+        _kinds(report),
+        _schemes(report),
+        _hidden(report),
+        _labels(report),
+        _lengths(report),
+    ):
         click.echo()
         click.echo(table(head, rows))
     if "sweep" in report:
         _print_sweep(report)
     if "top_words" in report:
-        words = [(word["word"], word["masked"], word["occurrences"]) for word in report["top_words"]]
+        words = [
+            (word["word"], word["masked"], word["occurrences"]) for word in report["top_words"]
+        ]
         click.echo()
         click.echo(table(("word", "masked", "occurrences"), words))
 
@@ -114,11 +129,18 @@ def _hidden(report: Mapping[str, Any]) -> _Table:
     mentions = report["mentions"] * report["epochs"]
     words = f"{report['masked_word_types']:,} different; entropy {report['masked_word_entropy']:.2f} bits"
     return ("masked", "", ""), [
-        ("tokens", f"{report['masked_tokens']:,}", f"{report['realised_rate']:.2%} of those that can be"),
+        (
+            "tokens",
+            f"{report['masked_tokens']:,}",
+            f"{report['realised_rate']:.2%} of those that can be",
+        ),
         ("in mentions", f"{report['share_in_mentions']:.2%}", "of masked tokens"),
         ("rows under budget", f"{report['rows_under_budget']:,}", f"of {rows:,}"),
         ("rows with no mask", f"{report['rows_without_mask']:,}", f"of {rows:,}"),
-        *((f"mentions {how}", f"{report[f'mentions_{how}']:,}", f"of {mentions:,}") for how in _HOW),
+        *(
+            (f"mentions {how}", f"{report[f'mentions_{how}']:,}", f"of {mentions:,}")
+            for how in _HOW
+        ),
         ("mean run", f"{report['mean_run_length']:.2f}", "tokens side by side"),
         ("words", f"{report['masked_words']:,}", words),
     ]
@@ -149,12 +171,26 @@ def _print_sweep(report: Mapping[str, Any]) -> None:
             point["n_blm"],
             point["w_elm"],
             point["w_blm"],
-            *(f"{side['realised_rate']:.2%}" for side in (point, point["shorter"], point["longer"])),
+            *(
+                f"{side['realised_rate']:.2%}"
+                for side in (point, point["shorter"], point["longer"])
+            ),
             "yes" if point["saturated"] else "",
         )
         for point in report["sweep"]
     ]
-    head = ("ELM", "BLM", "N_ELM", "N_BLM", "w_ELM", "w_BLM", "masked", "shorter", "longer", "saturated")
+    head = (
+        "ELM",
+        "BLM",
+        "N_ELM",
+        "N_BLM",
+        "w_ELM",
+        "w_BLM",
+        "masked",
+        "shorter",
+        "longer",
+        "saturated",
+    )
     click.echo()
     click.echo(table(head, rows))
     clipped = sum(point["saturated"] for point in report["sweep"])

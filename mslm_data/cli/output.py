@@ -18,7 +18,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return rows as aligned text: words to the left, numbers to the right with their thousands marked."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    right = [bool(rows) and all(isinstance(row[c], int | float) for row in rows) for c in range(len(head))]
+    right = [
+        bool(rows) and all(isinstance(row[c], int | float) for row in rows)
+        for c in range(len(head))
+    ]
     lines = []
     for line in ([*head], *cells):
         fields = [

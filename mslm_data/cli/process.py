@@ -81,7 +81,9 @@ def end_of(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt) or _is_ctrl_c(error):
         return INTERRUPTED, "interrupted; the same command goes on where it stopped"
     # click and rich make SystemExit of it, rich after it has turned stdout away; pipes between processes break too
-    broken, exits = (any(isinstance(cause, kind) for cause in causes) for kind in (BrokenPipeError, SystemExit))
+    broken, exits = (
+        any(isinstance(cause, kind) for cause in causes) for kind in (BrokenPipeError, SystemExit)
+    )
     if (broken and exits) or ((broken or exits) and _nobody_reads()):
         return NOBODY_READS, ""
     return 1, f"error: {_reason(error, causes)}"

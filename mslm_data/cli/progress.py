@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mslm_data.build import Progress
+    from mslm_data.builds import Progress
 
 _EVERY = 10.0
 """Seconds between plain lines."""
@@ -48,7 +48,9 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
     def line(done: int, total: int) -> None:
         nonlocal last, start
-        start = done if start < 0 else start  # what an earlier call had done says nothing about the rate
+        start = (
+            done if start < 0 else start
+        )  # what an earlier call had done says nothing about the rate
         now = time.monotonic()
         if now - last < _EVERY:
             return
@@ -61,7 +63,13 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         yield line
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -110,6 +118,9 @@ def _bar(name: str) -> Iterator[Callable[[int, int, str], None]]:
         last = now
         rate = done / (now - began)
         left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
-        click.echo(f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}", err=True)
+        click.echo(
+            f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}",
+            err=True,
+        )
 
     yield line

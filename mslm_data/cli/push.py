@@ -12,7 +12,9 @@ from mslm_data.cli.output import print_json
 @click.command("push", short_help="Upload a built folder to the hub.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("repo", metavar="REPO")
-@click.option("--public", is_flag=True, help="For everybody to see.  [default: a private repository]")
+@click.option(
+    "--public", is_flag=True, help="For everybody to see.  [default: a private repository]"
+)
 @click.option(
     "--share-protected", is_flag=True,
     help="Upload patients' text. Data use agreements, such as that of MIMIC, forbid it: you say that yours does not, "
@@ -33,6 +35,15 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
 
     pushed = push(folder, repo, public=public, share_protected=share_protected)
     if as_json:
-        print_json({"repo": pushed.repo, "url": pushed.url, "private": pushed.private, "files": pushed.files})
+        print_json(
+            {
+                "repo": pushed.repo,
+                "url": pushed.url,
+                "private": pushed.private,
+                "files": pushed.files,
+            }
+        )
     else:
-        click.echo(f"{pushed.url}: {pushed.files} files, {'private' if pushed.private else 'public'}")
+        click.echo(
+            f"{pushed.url}: {pushed.files} files, {'private' if pushed.private else 'public'}"
+        )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import click
 
-from mslm_data import resources
 from mslm_data.cli.output import print_json, table
+from mslm_data.io import resources
 
 
 @click.command("recipes", short_help="List the shipped pipelines, or print one.")
 @click.argument("name", required=False)
-@click.option("--strategies", is_flag=True, help="List the strategies of masking instead, or print what one does.")
+@click.option(
+    "--strategies",
+    is_flag=True,
+    help="List the strategies of masking instead, or print what one does.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(name: str | None, strategies: bool, as_json: bool) -> None:
     """List the shipped pipelines, or print one to copy and change; with --strategies, the strategies and their options.
@@ -40,7 +44,9 @@ def _strategies(name: str | None, as_json: bool) -> None:
 
     if name:
         text = inspect.getdoc(STRATEGIES.load(name)) or ""
-        print_json({"strategy": STRATEGIES.resolve(name), "text": text}) if as_json else click.echo(text)
+        print_json({"strategy": STRATEGIES.resolve(name), "text": text}) if as_json else click.echo(
+            text
+        )
     elif as_json:
         print_json({"strategies": lines()})
     else:

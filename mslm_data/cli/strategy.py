@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def of_options(
-    name: str, given: Mapping[str, Any], sets: Sequence[str], *, shards: Shards | None = None, several: bool = False
+    name: str,
+    given: Mapping[str, Any],
+    sets: Sequence[str],
+    *,
+    shards: Shards | None = None,
+    several: bool = False,
 ) -> Strategy:
     """Make a strategy.
 

@@ -8,7 +8,7 @@ import click
 
 from mslm_data.cli.folder import FolderOrUrl
 from mslm_data.cli.output import print_json
-from mslm_data.remote import shown
+from mslm_data.io.remote import shown
 
 
 @click.command("verify", short_help="Check a built folder.")
@@ -26,7 +26,9 @@ def command(folder: Path | str, as_json: bool) -> int:
     sequences = sum(split.sequences for split in manifest.splits.values())
     if as_json:
         found = [{"place": problem.place, "what": problem.what} for problem in problems]
-        print_json({"ok": not problems, "shards": shards, "sequences": sequences, "problems": found})
+        print_json(
+            {"ok": not problems, "shards": shards, "sequences": sequences, "problems": found}
+        )
     else:
         for problem in problems:
             click.echo(f"{problem.place}: {problem.what}")
@@ -39,8 +41,10 @@ def command(folder: Path | str, as_json: bool) -> int:
 def _here(url: str) -> Path:
     """Copy a folder from a URL."""
     from mslm_data.errors import ShardError
-    from mslm_data.source.localise import localise
+    from mslm_data.source.reading.localise import localise
 
     if url.startswith(("http://", "https://")):
-        raise ShardError(f"{shown(url)}: expected a folder that can be listed, which http cannot; verify a copy of it")
+        raise ShardError(
+            f"{shown(url)}: expected a folder that can be listed, which http cannot; verify a copy of it"
+        )
     return localise([url])[0]

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.layout import Ints, Layout, lay_out
 from mslm_data.encode.mentions import Account, Mentions, align, costs, split_at
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.words import WordTable
 from mslm_data.errors import TokenizerError
-from mslm_data.examples import Examples
 from mslm_data.kernels.keys import name_rows
 from mslm_data.kernels.tags import paint_bio
 from mslm_data.kernels.windows import cut_windows
 from mslm_data.kernels.words import wrap_rows
-from mslm_data.ragged import Array, Ragged, offsets_of
 
 
 class Encoder:
@@ -54,10 +54,15 @@ class Encoder:
         self._protect, self._keep_text, self._weak = protect_mentions, keep_text, weak
         self._room = max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
         if self._room < 1:
-            raise TokenizerError(f"max_tokens: expected room for a token beside the special ones, got {max_tokens}")
+            raise TokenizerError(
+                f"max_tokens: expected room for a token beside the special ones, got {max_tokens}"
+            )
 
     def encode(
-        self, documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]], account: Account
+        self,
+        documents: Sequence[Document],
+        sentences: Sequence[Sequence[Sentence]],
+        account: Account,
     ) -> Examples:
         """Encode documents.
 
@@ -101,7 +106,9 @@ class Encoder:
         content = np.diff(cuts, append=len(layout.ids))
         offsets = offsets_of(content + len(prefix) + len(suffix))
         ids, words = wrapped = np.empty((2, offsets[-1]), np.int32)
-        wrap_rows(cuts, layout.ids, layout.words, np.array(prefix), np.array(suffix), offsets, wrapped)
+        wrap_rows(
+            cuts, layout.ids, layout.words, np.array(prefix), np.array(suffix), offsets, wrapped
+        )
         starts = (spans.starts - cuts[rows] + len(prefix)).astype(np.int32)
         ends = (spans.ends - cuts[rows] + len(prefix)).astype(np.int32)
         span_offsets = offsets_of(np.bincount(rows, minlength=len(cuts)))
@@ -124,7 +131,9 @@ class Encoder:
             span_labels=Ragged(spans.labels, span_offsets),
             ids=self._tokenizer.ids,
             doc_ids=[doc_ids[number] for number in document.tolist()],
-            **(_texts(documents, layout, cuts, document, words, offsets) if self._keep_text else {}),
+            **(
+                _texts(documents, layout, cuts, document, words, offsets) if self._keep_text else {}
+            ),
             **(_concepts(documents, spans) if self._weak else {}),
         )
 
@@ -143,12 +152,19 @@ def _concepts(documents: Sequence[Document], spans: Mentions) -> dict[str, Any]:
     given = [span for document in documents for span in document.spans]
     return {
         "span_concepts": [given[number].concept for number in spans.sources.tolist()],
-        "span_scores": np.array([given[number].score for number in spans.sources.tolist()], np.float32),
+        "span_scores": np.array(
+            [given[number].score for number in spans.sources.tolist()], np.float32
+        ),
     }
 
 
 def _texts(
-    documents: Sequence[Document], layout: Layout, cuts: Ints, document: Ints, words: Array, offsets: Ints
+    documents: Sequence[Document],
+    layout: Layout,
+    cuts: Ints,
+    document: Ints,
+    words: Array,
+    offsets: Ints,
 ) -> dict[str, Any]:
     """Return each row's text and its tokens' characters within it, as the fields of `Examples`."""
     first = layout.starts[cuts]

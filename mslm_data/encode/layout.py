@@ -12,10 +12,10 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
+from mslm_data.data.ragged import offsets_of
 from mslm_data.encode.words import WordTable
 from mslm_data.kernels.words import count_pieces, find_words, lay_pieces
-from mslm_data.ragged import offsets_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -51,7 +51,9 @@ class Layout:
         return heads
 
 
-def lay_out(documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]], table: WordTable) -> Layout:
+def lay_out(
+    documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]], table: WordTable
+) -> Layout:
     """Tokenise documents.
 
     Args:
@@ -65,7 +67,9 @@ def lay_out(documents: Sequence[Document], sentences: Sequence[Sequence[Sentence
     bases = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
     per_document = np.fromiter(map(len, sentences), np.int64, len(documents))
     document = np.repeat(np.arange(len(documents)), per_document)
-    on_line = np.fromiter(chain.from_iterable(chain.from_iterable(sentences)), np.int64, 2 * len(document))
+    on_line = np.fromiter(
+        chain.from_iterable(chain.from_iterable(sentences)), np.int64, 2 * len(document)
+    )
     on_line = on_line.reshape(-1, 2) + bases[document, None]
     given = np.array([document.words is not None for document in documents], np.bool_)[document]
     words = _given_words(documents, bases)
@@ -78,7 +82,9 @@ def lay_out(documents: Sequence[Document], sentences: Sequence[Sequence[Sentence
     count_pieces(counts, rows, table.offsets, offsets)
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
-    numbers = np.arange(len(document)) - np.repeat(np.cumsum(per_document) - per_document, per_document)
+    numbers = np.arange(len(document)) - np.repeat(
+        np.cumsum(per_document) - per_document, per_document
+    )
     return Layout(bases, document, numbers, offsets, *tokens)
 
 

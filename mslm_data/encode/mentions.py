@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.document import Document
+from mslm_data.data.document import Document
 from mslm_data.encode.layout import Ints, Layout
 
 
@@ -52,7 +52,9 @@ class Mentions:
     sources: Ints
 
 
-def align(documents: Sequence[Document], layout: Layout, labels: Mapping[str, int], account: Account) -> Mentions:
+def align(
+    documents: Sequence[Document], layout: Layout, labels: Mapping[str, int], account: Account
+) -> Mentions:
     """Find the tokens of each mention: all that share a character with it.
 
     Args:
@@ -76,7 +78,9 @@ def align(documents: Sequence[Document], layout: Layout, labels: Mapping[str, in
     shared = ~bare & (starts >= ends)
     account.left_out["shares its tokens with another"] += int(shared.sum())
     kept = np.flatnonzero(~bare & ~shared)
-    widened = (layout.starts[starts[kept]] < begins[kept]) | (layout.ends[ends[kept] - 1] > stops[kept])
+    widened = (layout.starts[starts[kept]] < begins[kept]) | (
+        layout.ends[ends[kept] - 1] > stops[kept]
+    )
     account.widened += int(widened.sum())
     return Mentions(starts[kept], ends[kept], of[kept], kept)
 

@@ -20,10 +20,17 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from mslm_data import _optional
+from mslm_data.data.examples import TokenIds
 from mslm_data.errors import TokenizerError
-from mslm_data.examples import TokenIds
 
-_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
+_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _MOST_HOLES = 1 << 20
 """Ids without a token; a table of a number for each id is made of what a tokenizer says, here and elsewhere."""
@@ -60,7 +67,11 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to other processes as JSON."""
-        names = {kind: self.core.id_to_token(id_) for kind in _USUAL if (id_ := getattr(self.ids, kind)) >= 0}
+        names = {
+            kind: self.core.id_to_token(id_)
+            for kind in _USUAL
+            if (id_ := getattr(self.ids, kind)) >= 0
+        }
         return of_json, (self.json, names)
 
 
@@ -81,7 +92,9 @@ def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:
     if path.is_file():
         return _of_file(path, {}, lowercase)
     if path.suffix in (".json", ".txt") or not _HUB_ID.fullmatch(name):
-        raise TokenizerError(f"{name}: expected a tokenizer.json, a vocab.txt or a folder, found nothing there")
+        raise TokenizerError(
+            f"{name}: expected a tokenizer.json, a vocab.txt or a folder, found nothing there"
+        )
     return _of_folder(_from_hub(name), lowercase)
 
 
@@ -115,7 +128,9 @@ def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
         yield
     except TokenizerError:
         raise
-    except BaseException as error:  # a panic of Rust is no Exception, and has a class that nobody can import
+    except (
+        BaseException
+    ) as error:  # a panic of Rust is no Exception, and has a class that nobody can import
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise TokenizerError(f"{expected}{type(error).__name__ if private else error}") from None
@@ -140,9 +155,13 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise TokenizerError(f"{path}: expected a tokenizer.json or a vocab.txt in UTF-8, got other bytes") from None
+        raise TokenizerError(
+            f"{path}: expected a tokenizer.json or a vocab.txt in UTF-8, got other bytes"
+        ) from None
     except OSError as error:
-        raise TokenizerError(f"{path}: expected a file that can be read, got {error.strerror}") from None
+        raise TokenizerError(
+            f"{path}: expected a file that can be read, got {error.strerror}"
+        ) from None
     if text.lstrip().startswith("{"):
         return of_json(text, names)
     return _ready(_word_piece(path, text, lowercase), names)
@@ -156,7 +175,13 @@ def _from_hub(name: str) -> Path:
 
     try:
         return Path(snapshot_download(name, allow_patterns=list(_FILES)))
-    except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+    except (
+        OSError,
+        ValueError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    ) as error:
         raise TokenizerError(
             f"{name}: no such file or folder here, and the hub could not be asked ({type(error).__name__}); "
             "pass a path to a tokenizer.json, a vocab.txt or a folder"
@@ -190,29 +215,45 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
     vocab = {piece: number for number, piece in enumerate(pieces)}
     missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocab]
     if missing:
-        raise TokenizerError(f"{path}: expected a BERT vocabulary, one piece a line, with {', '.join(missing)}")
+        raise TokenizerError(
+            f"{path}: expected a BERT vocabulary, one piece a line, with {', '.join(missing)}"
+        )
     cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
     lower = not cased if lowercase is None else lowercase
     if lower and cased:
-        warnings.warn(f"{path.name}: lower-casing text for a vocabulary that has capitals", stacklevel=2)
-    core = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+        warnings.warn(
+            f"{path.name}: lower-casing text for a vocabulary that has capitals", stacklevel=2
+        )
+    core = tokenizers.Tokenizer(
+        models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
+    )
     core.normalizer = normalizers.BertNormalizer(lowercase=lower)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.decoder = decoders.WordPiece()
-    core.post_processor = processors.BertProcessing(("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"]))
-    core.add_special_tokens([token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocab])
+    core.post_processor = processors.BertProcessing(
+        ("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"])
+    )
+    core.add_special_tokens(
+        [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocab]
+    )
     return core
 
 
 def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     """Make RoBERTa's tokenizer from its vocabulary and merges."""
-    core = tokenizers.Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+    core = tokenizers.Tokenizer(
+        models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    )
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     vocab = core.get_vocab()
     if "<s>" in vocab and "</s>" in vocab:
-        core.post_processor = processors.RobertaProcessing(("</s>", vocab["</s>"]), ("<s>", vocab["<s>"]))
-    core.add_special_tokens([token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if token in vocab])
+        core.post_processor = processors.RobertaProcessing(
+            ("</s>", vocab["</s>"]), ("<s>", vocab["<s>"])
+        )
+    core.add_special_tokens(
+        [token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if token in vocab]
+    )
     return core
 
 
@@ -226,15 +267,22 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     with library_errors("tokenizer: expected that it encodes any text: "):
         prefix, suffix = _around(core)
         core.encode(_PROBE)
-    known = {kind: _id_of(core, (names[kind],) if kind in names else usual) for kind, usual in _USUAL.items()}
+    known = {
+        kind: _id_of(core, (names[kind],) if kind in names else usual)
+        for kind, usual in _USUAL.items()
+    }
     added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
     ids = TokenIds(
         size=size,
-        special=tuple(sorted(added | set(prefix) | set(suffix) | {id_ for id_ in known.values() if id_ >= 0})),
+        special=tuple(
+            sorted(added | set(prefix) | set(suffix) | {id_ for id_ in known.values() if id_ >= 0})
+        ),
         **known,
     )
     if max(ids.special, default=0) >= size:
-        raise TokenizerError(f"tokenizer: expected special ids below {size}, as its tokens have, got {ids.special[-1]}")
+        raise TokenizerError(
+            f"tokenizer: expected special ids below {size}, as its tokens have, got {ids.special[-1]}"
+        )
     return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
 
 
@@ -243,9 +291,13 @@ def _size(core: tokenizers.Tokenizer) -> int:
     ids = core.get_vocab(with_added_tokens=True).values()
     size = max(ids, default=-1) + 1
     if len(set(ids)) < len(ids):
-        raise TokenizerError(f"tokenizer: expected an id for each token, got {len(set(ids))} for {len(ids)} tokens")
+        raise TokenizerError(
+            f"tokenizer: expected an id for each token, got {len(set(ids))} for {len(ids)} tokens"
+        )
     if size > len(ids) + _MOST_HOLES:
-        raise TokenizerError(f"tokenizer: expected ids that rise without large holes, got up to {size - 1}")
+        raise TokenizerError(
+            f"tokenizer: expected ids that rise without large holes, got up to {size - 1}"
+        )
     return int(size)
 
 
@@ -262,4 +314,6 @@ def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...
         for start in range(len(full) - len(bare) + 1):
             if bare and full[start : start + len(bare)] == bare:
                 return tuple(full[:start]), tuple(full[start + len(bare) :])
-    raise TokenizerError("tokenizer: expected that it encodes 'a', '0' or 'the', got no token from any")
+    raise TokenizerError(
+        "tokenizer: expected that it encodes 'a', '0' or 'the', got no token from any"
+    )

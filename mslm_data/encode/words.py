@@ -13,9 +13,9 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.words import enter, look_up
-from mslm_data.ragged import Array, offsets_of
 
 _AT_ONCE = 512
 
@@ -64,15 +64,29 @@ class WordTable:
         if len(self._bounds.values) > self._limit:
             self._clear()
         rows = np.empty(len(bounds), np.int64)
-        look_up(chars, bounds, self._slots, self._chars.values, self._bounds.values, self._hashes.values, rows)
+        look_up(
+            chars,
+            bounds,
+            self._slots,
+            self._chars.values,
+            self._bounds.values,
+            self._hashes.values,
+            rows,
+        )
         unknown = np.flatnonzero(rows < 0)
         if len(unknown):
             rows[unknown] = self._add(line, chars, bounds[unknown])
         return rows
 
     def _clear(self) -> None:
-        self._offsets, self._pieces = Growing(np.zeros(1, np.int64)), Growing(np.empty((0, 4), np.int32))
-        self._chars, self._bounds = Growing(np.empty(0, np.uint32)), Growing(np.empty((0, 2), np.int64))
+        self._offsets, self._pieces = (
+            Growing(np.zeros(1, np.int64)),
+            Growing(np.empty((0, 4), np.int32)),
+        )
+        self._chars, self._bounds = (
+            Growing(np.empty(0, np.uint32)),
+            Growing(np.empty((0, 2), np.int64)),
+        )
         self._hashes, self._slots = Growing(np.empty(0, np.uint64)), _slots(0)
 
     def _add(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
@@ -98,13 +112,22 @@ class WordTable:
     def _enter(self, words: Sequence[str], lengths: Ints) -> None:
         """Make words known, in this order."""
         known, ends = len(self._bounds.values), len(self._chars.values) + np.cumsum(lengths)
-        self._chars.extend(np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32))
+        self._chars.extend(
+            np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+        )
         self._bounds.extend(np.stack([ends - lengths, ends], axis=1))
         self._hashes.extend(np.empty(len(words), np.uint64))
         bounds = self._bounds.values
         if 2 * len(bounds) > len(self._slots):
             self._slots, known = _slots(2 * len(bounds)), 0
-        enter(self._chars.values, bounds, known, self._slots, self._hashes.values, np.empty(len(bounds), np.int64))
+        enter(
+            self._chars.values,
+            bounds,
+            known,
+            self._slots,
+            self._hashes.values,
+            np.empty(len(bounds), np.int64),
+        )
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return the word of each piece, and the pieces as in `pieces`, but for the number of the word."""
@@ -118,7 +141,9 @@ class WordTable:
             )
         ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int32)
         control = set(self._tokenizer.ids.special) - {self._tokenizer.ids.unk}
-        if self._tokenizer.ids.unk >= 0:  # a Unigram model has `<mask>` among its pieces; text must never become it
+        if (
+            self._tokenizer.ids.unk >= 0
+        ):  # a Unigram model has `<mask>` among its pieces; text must never become it
             ids[np.isin(ids, list(control))] = self._tokenizer.ids.unk
         row = np.array(
             [
@@ -154,7 +179,9 @@ class Growing:
         """Append values."""
         length = self._length + len(values)
         if length > len(self._room):
-            room = np.empty((max(length, 2 * self._length), *self._room.shape[1:]), self._room.dtype)
+            room = np.empty(
+                (max(length, 2 * self._length), *self._room.shape[1:]), self._room.dtype
+            )
             room[: self._length] = self.values
             self._room = room
         self._room[self._length : length] = values

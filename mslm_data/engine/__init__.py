@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from mslm_data.document import Unit
+from mslm_data.data.document import Unit
 from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
@@ -55,7 +55,13 @@ class Engine(Protocol):
     """Runs work units, in any order and anywhere that sees the inputs and the folder."""
 
     def __call__(
-        self, work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
+        self,
+        work: Work,
+        units: Sequence[Unit],
+        *,
+        workers: int | None,
+        done: Callable[[str], None],
+        preload: Preload,
     ) -> None:
         """Run `work` on every unit.
 
@@ -85,7 +91,9 @@ def attempt(work: Work, unit: Unit) -> str | MslmDataError:
     except MslmDataError as error:
         return error
     except MemoryError:
-        return BuildError(f"{unit.name}: out of memory; fewer --workers need less, and the same command goes on")
+        return BuildError(
+            f"{unit.name}: out of memory; fewer --workers need less, and the same command goes on"
+        )
     except OSError as error:
         said = of_the_system(error) or _unexpected(error)
         return BuildError(f"{unit.name}: {said}; the same command goes on")
@@ -99,4 +107,6 @@ def _unexpected(error: BaseException) -> str:
     return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}, which should not happen"
 
 
-ENGINES = Registry("engine", {"local": "mslm_data.engine.local:run", "ray": "mslm_data.engine.ray:run"})
+ENGINES = Registry(
+    "engine", {"local": "mslm_data.engine.local:run", "ray": "mslm_data.engine.ray:run"}
+)

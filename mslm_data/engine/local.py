@@ -15,7 +15,7 @@ from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from mslm_data.document import Unit
+from mslm_data.data.document import Unit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.errors import BuildError, of_the_system
 
@@ -25,7 +25,12 @@ _FAILED_STARTS = 3
 
 
 def run(
-    work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
+    work: Work,
+    units: Sequence[Unit],
+    *,
+    workers: int | None,
+    done: Callable[[str], None],
+    preload: Preload,
 ) -> None:
     """Run units here (one worker) or in a crew of processes; see `Engine`."""
     if workers == 1:

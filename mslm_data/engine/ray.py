@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data import __version__
-from mslm_data.document import Unit
+from mslm_data.data.document import Unit
 from mslm_data.engine import Preload, Work
 from mslm_data.engine.ray_cluster import connected
 from mslm_data.engine.ray_hand import Hand, versions
 from mslm_data.errors import BuildError
 
-_OPTIONS = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+_OPTIONS = {
+    "num_cpus": 1,
+    "max_restarts": 0,
+    "max_task_retries": 0,
+    "scheduling_strategy": "SPREAD",
+}
 """Ray starts no actor again and calls none twice: we do, and count. Models are large, so they are spread over nodes."""
 _FAILED_STARTS = 5
 """Actors in a row that died before their first unit after which the build gives up."""
@@ -30,7 +35,12 @@ _WITHOUT_CPU_S = 300.0
 
 
 def run(
-    work: Work, units: Sequence[Unit], *, workers: int | None, done: Callable[[str], None], preload: Preload
+    work: Work,
+    units: Sequence[Unit],
+    *,
+    workers: int | None,
+    done: Callable[[str], None],
+    preload: Preload,
 ) -> None:
     """Run units on a Ray cluster; see `Engine`, and `ray_cluster` for which.
 
@@ -63,7 +73,9 @@ def run(
 class _Crew:
     """Actors, each at one unit at most; one that fails in any way is not asked again."""
 
-    def __init__(self, ray: Any, work: Work, units: Sequence[Unit], most: int, preload: Preload) -> None:
+    def __init__(
+        self, ray: Any, work: Work, units: Sequence[Unit], most: int, preload: Preload
+    ) -> None:
         self._ray, self._died = ray, work.died
         self._work = ray.put(work)  # once, not with each unit
         self._waiting, self._most = deque(units), most
@@ -101,7 +113,9 @@ class _Crew:
         if cpus:
             self._last_cpu = time.monotonic()
         elif time.monotonic() - self._last_cpu > _WITHOUT_CPU_S:
-            raise BuildError("ray: expected nodes with CPUs, got none; see `ray status`, and --num-cpus of `ray start`")
+            raise BuildError(
+                "ray: expected nodes with CPUs, got none; see `ray status`, and --num-cpus of `ray start`"
+            )
         for _ in range(min(wanted, cpus) - have):
             actor = self._actor.remote()
             self._at[actor.begin.remote(*self._terms)] = actor, None

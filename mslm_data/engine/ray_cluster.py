@@ -64,10 +64,14 @@ def _connect(ray: Any, options: Mapping[str, Any]) -> None:
     try:
         ray.init(**_QUIET, **options)
         if callable(on_term):
-            signal.signal(signal.SIGTERM, on_term)  # Ray has put its own in the place of the command's
+            signal.signal(
+                signal.SIGTERM, on_term
+            )  # Ray has put its own in the place of the command's
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds, some of no class of its own
         said = str(error).partition("\n")[0]
-        raise BuildError(f"ray: expected a cluster, got {type(error).__name__} ({said}); see RAY_ADDRESS") from None
+        raise BuildError(
+            f"ray: expected a cluster, got {type(error).__name__} ({said}); see RAY_ADDRESS"
+        ) from None
     finally:
         os.umask(before)
 
@@ -121,7 +125,9 @@ def _joins() -> bool:
         return True
     found = _left_by_start()
     if named and not found:
-        raise BuildError("RAY_ADDRESS: expected a cluster here for 'auto', found none; call `ray start`, or unset it")
+        raise BuildError(
+            "RAY_ADDRESS: expected a cluster here for 'auto', found none; call `ray start`, or unset it"
+        )
     return found
 
 

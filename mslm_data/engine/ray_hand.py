@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mslm_data import __version__
-from mslm_data.document import Unit
+from mslm_data.data.document import Unit
 from mslm_data.engine import PRELOAD, Work, attempt
 from mslm_data.errors import BuildError, MslmDataError
 
@@ -21,7 +21,9 @@ _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat")
 class Hand:
     """The actor: a process on some node."""
 
-    def begin(self, wanted: Mapping[str, str], cwd: str, folder: str, module: str, told: str) -> MslmDataError | None:
+    def begin(
+        self, wanted: Mapping[str, str], cwd: str, folder: str, module: str, told: str
+    ) -> MslmDataError | None:
         """Get ready, or return why units cannot be done here.
 
         What this process prints goes nowhere from now on: Ray would keep it in a file that others can read.

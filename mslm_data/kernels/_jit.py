@@ -36,7 +36,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     if config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
     folder = cache_folder()
-    users_own = config.CACHE_DIR  # read where a function is decorated, so it is ours for this one line only
+    users_own = (
+        config.CACHE_DIR
+    )  # read where a function is decorated, so it is ours for this one line only
     config.CACHE_DIR = str(folder or "")
     try:
         compiled: Callable[P, R] = njit(cache=folder is not None)(function)
@@ -66,7 +68,9 @@ def cache_folder() -> Path | None:
 
 def sources_digest(folder: Path) -> str:
     """Return 16 hex digits of every `.py` file in a folder, its name included, and of numba's and Python's version."""
-    digest = hashlib.sha256(f"numba {numba.__version__} python {platform.python_version()}".encode())
+    digest = hashlib.sha256(
+        f"numba {numba.__version__} python {platform.python_version()}".encode()
+    )
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
         digest.update(f"\n{path.name} {len(source)}\n".encode() + source)
@@ -75,5 +79,7 @@ def sources_digest(folder: Path) -> str:
 
 def _is_ours(folder: Path) -> bool:
     status = folder.stat()
-    owned = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and status.st_mode & 0o022 == 0)
+    owned = not hasattr(os, "getuid") or (
+        status.st_uid == os.getuid() and status.st_mode & 0o022 == 0
+    )
     return owned and os.access(folder, os.W_OK | os.X_OK)

@@ -13,7 +13,9 @@ from mslm_data.kernels.draws import below, bits53, uniform
 
 
 @kernel
-def choose_uniform(offsets: Array, pool: Array, quota: Array, streams: Array, mark: int, out: Array) -> None:
+def choose_uniform(
+    offsets: Array, pool: Array, quota: Array, streams: Array, mark: int, out: Array
+) -> None:
     """Choose a number of entries of each row, uniformly and without replacement.
 
     The first `quota[i]` steps of a Fisher-Yates shuffle of the row's pool; draw k of the row's stream is step k.
@@ -34,7 +36,9 @@ def choose_uniform(offsets: Array, pool: Array, quota: Array, streams: Array, ma
         in_pool = pool[offsets[i] : offsets[i + 1]]
         out_row = out[offsets[i] : offsets[i + 1]]
         size = 0
-        for t in range(len(in_pool)):  # no branch: a place that is not in the pool is overwritten by the next
+        for t in range(
+            len(in_pool)
+        ):  # no branch: a place that is not in the pool is overwritten by the next
             places[size] = t
             size += int(in_pool[t])
         count = min(quota[i], size)
@@ -46,7 +50,9 @@ def choose_uniform(offsets: Array, pool: Array, quota: Array, streams: Array, ma
 
 
 @kernel
-def choose_bernoulli(offsets: Array, pool: Array, rate: float, streams: Array, mark: int, out: Array) -> None:
+def choose_bernoulli(
+    offsets: Array, pool: Array, rate: float, streams: Array, mark: int, out: Array
+) -> None:
     """Choose each entry of the pool with the same chance; entry t of a row takes draw t of the row's stream.
 
     Args:
@@ -57,7 +63,9 @@ def choose_bernoulli(offsets: Array, pool: Array, rate: float, streams: Array, m
         mark: What to write.
         out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
     """
-    limit = np.uint64(np.ceil(rate * 2.0**53))  # `bits53 < limit` is `uniform < rate`, and compiles to SIMD
+    limit = np.uint64(
+        np.ceil(rate * 2.0**53)
+    )  # `bits53 < limit` is `uniform < rate`, and compiles to SIMD
     for i in range(len(streams)):
         in_pool = pool[offsets[i] : offsets[i + 1]]
         out_row = out[offsets[i] : offsets[i + 1]]
@@ -68,7 +76,9 @@ def choose_bernoulli(offsets: Array, pool: Array, rate: float, streams: Array, m
 
 
 @kernel
-def choose_again(offsets: Array, pool: Array, quota: Array, streams: Array, mark: int, out: Array) -> None:
+def choose_again(
+    offsets: Array, pool: Array, quota: Array, streams: Array, mark: int, out: Array
+) -> None:
     """Draw a number of times from each row's pool, with replacement: what is drawn twice is chosen once.
 
     Args:
@@ -101,6 +111,9 @@ def choose_each(offsets: Array, chances: Array, streams: Array, mark: int, out: 
         out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
     """
     for i in range(len(streams)):
-        chances_row, out_row = chances[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
+        chances_row, out_row = (
+            chances[offsets[i] : offsets[i + 1]],
+            out[offsets[i] : offsets[i + 1]],
+        )
         for t in range(len(chances_row)):
             out_row[t] = mark if uniform(streams[i], t) < chances_row[t] else out_row[t]

@@ -12,7 +12,12 @@ KEEP, MASK, RANDOM = 0, 1, 2
 
 @kernel
 def choose_actions(
-    offsets: Array, kinds: Array, mask_share: float, random_share: float, streams: Array, actions: Array
+    offsets: Array,
+    kinds: Array,
+    mask_share: float,
+    random_share: float,
+    streams: Array,
+    actions: Array,
 ) -> None:
     """Decide for each token that is to be predicted: `[MASK]`, a random id, or the id that is there.
 
@@ -27,9 +32,14 @@ def choose_actions(
     mask_limit = np.uint64(np.ceil(mask_share * 2.0**53))
     random_limit = np.uint64(np.ceil((mask_share + random_share) * 2.0**53))
     for i in range(len(streams)):
-        kinds_row, actions_row = kinds[offsets[i] : offsets[i + 1]], actions[offsets[i] : offsets[i + 1]]
+        kinds_row, actions_row = (
+            kinds[offsets[i] : offsets[i + 1]],
+            actions[offsets[i] : offsets[i + 1]],
+        )
         stream = streams[i]
-        for t in range(len(kinds_row)):  # no branch, so that it compiles to SIMD: a draw for every token
+        for t in range(
+            len(kinds_row)
+        ):  # no branch, so that it compiles to SIMD: a draw for every token
             draw = bits53(stream, t)
             action = MASK if draw < mask_limit else RANDOM if draw < random_limit else KEEP
             actions_row[t] = action if kinds_row[t] != 0 else KEEP
@@ -50,7 +60,9 @@ def put_mask(hidden: Array, ids: Array, mask: int, out: Array) -> None:
 
 
 @kernel
-def put_random(offsets: Array, actions: Array, vocabulary: int, special: Array, streams: Array, out: Array) -> None:
+def put_random(
+    offsets: Array, actions: Array, vocabulary: int, special: Array, streams: Array, out: Array
+) -> None:
     """Put a random id where the action is RANDOM: any of the vocabulary but the special ones, all equally likely.
 
     Args:
@@ -62,11 +74,16 @@ def put_random(offsets: Array, actions: Array, vocabulary: int, special: Array, 
         out: integers `[T]`, holding the ids; replaced where the action is RANDOM.
     """
     for i in range(len(streams)):
-        actions_row, out_row = actions[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
+        actions_row, out_row = (
+            actions[offsets[i] : offsets[i + 1]],
+            out[offsets[i] : offsets[i + 1]],
+        )
         for t in range(len(actions_row)):
             if actions_row[t] == RANDOM:
                 drawn = below(streams[i], t, vocabulary - len(special))
-                for s in range(len(special)):  # count past the special ids, without a table of the vocabulary
+                for s in range(
+                    len(special)
+                ):  # count past the special ids, without a table of the vocabulary
                     drawn += np.int64(drawn >= special[s])
                 out_row[t] = drawn
 
@@ -88,7 +105,9 @@ def spread_actions(offsets: Array, kinds: Array, joins: Array, actions: Array) -
 
 
 @kernel
-def put_unigram(offsets: Array, actions: Array, tokens: Array, sums: Array, streams: Array, out: Array) -> None:
+def put_unigram(
+    offsets: Array, actions: Array, tokens: Array, sums: Array, streams: Array, out: Array
+) -> None:
     """Put a random id where the action is RANDOM, each as likely as it is frequent.
 
     Args:
@@ -100,7 +119,10 @@ def put_unigram(offsets: Array, actions: Array, tokens: Array, sums: Array, stre
         out: integers `[T]`, holding the ids; replaced where the action is RANDOM.
     """
     for i in range(len(streams)):
-        actions_row, out_row = actions[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
+        actions_row, out_row = (
+            actions[offsets[i] : offsets[i + 1]],
+            out[offsets[i] : offsets[i + 1]],
+        )
         for t in range(len(actions_row)):
             if actions_row[t] == RANDOM:
                 drawn = min(np.int64(uniform(streams[i], t) * sums[-1]), sums[-1] - 1)

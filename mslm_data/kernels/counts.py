@@ -68,7 +68,9 @@ def place_words(offsets: Array, values: Array, alone: Array, table: Array) -> No
     for w in range(len(offsets) - 1):
         if offsets[w + 1] == offsets[w] + 1 and 0 <= values[offsets[w]] < len(alone):
             continue
-        place = np.int64(hash_tokens(values, offsets[w], offsets[w + 1]) & np.uint64(len(table) - 1))
+        place = np.int64(
+            hash_tokens(values, offsets[w], offsets[w + 1]) & np.uint64(len(table) - 1)
+        )
         while table[place] >= 0:
             place = (place + 1) & (len(table) - 1)
         table[place] = w
@@ -102,14 +104,18 @@ def number_words(
     known = size[0]
     for w in range(len(bounds)):
         start, stop = bounds[w, 0], bounds[w, 1]
-        single = stop == start + 1 and 0 <= tokens[start] < len(alone)  # said here, as a function trebles the time
+        single = stop == start + 1 and 0 <= tokens[start] < len(
+            alone
+        )  # said here, as a function trebles the time
         place, number = np.int64(0), np.int64(-1)
         if single:
             number = np.int64(alone[tokens[start]])
         else:
             place = np.int64(hash_tokens(tokens, start, stop) & np.uint64(len(table) - 1))
             while table[place] >= 0:
-                if same_tokens(tokens, start, stop, values, offsets[table[place]], offsets[table[place] + 1]):
+                if same_tokens(
+                    tokens, start, stop, values, offsets[table[place]], offsets[table[place] + 1]
+                ):
                     break
                 place = (place + 1) & (len(table) - 1)
             number = np.int64(table[place])

@@ -36,7 +36,13 @@ def portion(length: int, left: int, overrun: int) -> int:
 
 @kernel
 def fill_uniform(
-    offsets: Array, pool: Array, lengths: Array, quota: Array, overrun: int, streams: Array, taken: Array
+    offsets: Array,
+    pool: Array,
+    lengths: Array,
+    quota: Array,
+    overrun: int,
+    streams: Array,
+    taken: Array,
 ) -> None:
     """Take units in uniformly random order: the steps of a Fisher-Yates shuffle, as many as the budget allows.
 
@@ -180,7 +186,13 @@ def drop(parts: Array, sums: Array, u: int) -> int:
 
 @kernel
 def fill_ranked(
-    offsets: Array, pool: Array, ranks: Array, lengths: Array, quota: Array, overrun: int, taken: Array
+    offsets: Array,
+    pool: Array,
+    ranks: Array,
+    lengths: Array,
+    quota: Array,
+    overrun: int,
+    taken: Array,
 ) -> None:
     """Take units by rising rank; of equal ranks the first.
 

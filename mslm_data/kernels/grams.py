@@ -168,7 +168,11 @@ def take_scattered(
         left, last = quota[i], -1
         for entry in candidates[:size]:
             first, stop = word_offsets[entry], word_offsets[entry + 1]
-            if left == 0 or entry == last or not is_scattered(tokens[bounds[first] : bounds[stop]], row, open_):
+            if (
+                left == 0
+                or entry == last
+                or not is_scattered(tokens[bounds[first] : bounds[stop]], row, open_)
+            ):
                 continue
             last = entry
             for w in range(first, stop):
@@ -213,7 +217,9 @@ def unite_words(
             out[t] = -1 if row[t] < 0 else out[t - 1] if t > 0 and row[t] == row[t - 1] else t
         size, furthest = 0, 0
         for m in range(match_offsets[i], match_offsets[i + 1]):
-            if ends[m] <= furthest or not all_open(pool, offsets[i] + starts[m], offsets[i] + ends[m]):
+            if ends[m] <= furthest or not all_open(
+                pool, offsets[i] + starts[m], offsets[i] + ends[m]
+            ):
                 continue
             size -= int(size > 0 and starts[largest[size - 1]] == starts[m])
             largest[size], furthest = m, ends[m]

@@ -48,7 +48,9 @@ def hide_tokens(
         for t in range(len(row)):  # by itself, as it compiles to SIMD and the next loop does not
             real += int(row[t] >= 0)
             can[t] = (row[t] >= 0) & (row_ids[t] != unk) & (out[t] == 0)
-        for t in range(len(row)):  # no branch: a place that cannot be had is overwritten by the next
+        for t in range(
+            len(row)
+        ):  # no branch: a place that cannot be had is overwritten by the next
             places[size] = t
             size += int(can[t])
         count = min(budgets[real], size)
@@ -88,7 +90,9 @@ def hide_units(
         for u in range(size):
             places[u] = u
         for k in range(budgets[size]):
-            j = k + (below(streams[i], k, size - k) if budgets[size] < size else 0)  # all of them: in any order
+            j = k + (
+                below(streams[i], k, size - k) if budgets[size] < size else 0
+            )  # all of them: in any order
             u = unit_offsets[i] + places[j]
             places[j] = places[k]
             kinds[offsets[i] + starts[u] : offsets[i] + ends[u]] = mark

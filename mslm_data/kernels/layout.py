@@ -45,7 +45,9 @@ def measure_runs(offsets: Array, words: Array, kinds: Array, joined: Array, out:
 
 
 @kernel
-def write_inputs(offsets: Array, ids: Array, kinds: Array, joined: Array, marks: Array, to: Array, out: Array) -> None:
+def write_inputs(
+    offsets: Array, ids: Array, kinds: Array, joined: Array, marks: Array, to: Array, out: Array
+) -> None:
     """Write rows with one mark in the place of each hidden run.
 
     Args:
@@ -71,7 +73,14 @@ def write_inputs(offsets: Array, ids: Array, kinds: Array, joined: Array, marks:
 
 @kernel
 def write_targets(
-    offsets: Array, ids: Array, kinds: Array, joined: Array, marks: Array, tails: Array, to: Array, out: Array
+    offsets: Array,
+    ids: Array,
+    kinds: Array,
+    joined: Array,
+    marks: Array,
+    tails: Array,
+    to: Array,
+    out: Array,
 ) -> None:
     """Write each hidden run behind its mark, then the row's last tokens.
 

@@ -65,7 +65,9 @@ def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, k
     """
     last = np.uint64(len(slots) - 1)
     s = hash_word(text[start:stop]) & last
-    while slots[s] >= 0 and not is_same(text, start, stop, text, names[slots[s], 0], names[slots[s], 1]):
+    while slots[s] >= 0 and not is_same(
+        text, start, stop, text, names[slots[s], 0], names[slots[s], 1]
+    ):
         s = (s + np.uint64(1)) & last
     if slots[s] < 0 and known < len(names):
         slots[s], names[known, 0], names[known, 1] = known, start, stop
@@ -74,7 +76,14 @@ def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, k
 
 @kernel
 def scan_lines(
-    text: Array, columns: Array, names: Array, slots: Array, laid: Array, words: Array, sentences: Array, sizes: Array
+    text: Array,
+    columns: Array,
+    names: Array,
+    slots: Array,
+    laid: Array,
+    words: Array,
+    sentences: Array,
+    sizes: Array,
 ) -> None:
     """Take lines apart: a word and a tag from each, a sentence's end at each blank one.
 
@@ -118,7 +127,9 @@ def scan_lines(
                         laid[place] = text[i]
                         place += 1
                         at += int((text[i] & 0xC0) != 0x80)  # the first byte of a character
-                    if number < 0 or not is_same(text, start, stop, text, names[number, 0], names[number, 1]):
+                    if number < 0 or not is_same(
+                        text, start, stop, text, names[number, 0], names[number, 1]
+                    ):
                         number = number_tag(text, start, stop, names, slots, known)
                         known = max(known, number + 1)
                     words[w, 2] = number

@@ -95,7 +95,13 @@ def keep_frequent(stream: Array, least: int, sieve: Array, places: Array) -> int
 
 @kernel
 def count_pairs(
-    stream: Array, places: Array, keys: Array, numbers: Array, counts: Array, state: Array, out: Array
+    stream: Array,
+    places: Array,
+    keys: Array,
+    numbers: Array,
+    counts: Array,
+    state: Array,
+    out: Array,
 ) -> None:
     """Count pairs, and number them in order of first appearance, until they end or the table is half full.
 
@@ -166,7 +172,13 @@ def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: A
 
 @kernel
 def mark_mentions(
-    offsets: Array, word_ids: Array, words: Array, spans: Array, starts: Array, ends: Array, out: Array
+    offsets: Array,
+    word_ids: Array,
+    words: Array,
+    spans: Array,
+    starts: Array,
+    ends: Array,
+    out: Array,
 ) -> None:
     """Mark the words that lie, at least in part, in a mention.
 
@@ -186,7 +198,9 @@ def mark_mentions(
     word_of = np.empty(longest, np.int64)
     for i in range(len(offsets) - 1):
         row, w, last = word_ids[offsets[i] : offsets[i + 1]], words[i] - 1, -1
-        for t in range(ends[spans[i + 1] - 1] if spans[i] < spans[i + 1] else 0):  # as far as there are mentions
+        for t in range(
+            ends[spans[i + 1] - 1] if spans[i] < spans[i + 1] else 0
+        ):  # as far as there are mentions
             w += int((row[t] >= 0) & (row[t] != last))
             word_of[t] = w
             last = row[t]

@@ -26,7 +26,9 @@ def measure_rows(rows: Array, offsets: Array, span_offsets: Array, out: Array) -
 
 
 @kernel
-def pad_masked(rows: Array, offsets: Array, ids: Array, hidden: Array, kinds: Array, pad: int, out: Array) -> None:
+def pad_masked(
+    rows: Array, offsets: Array, ids: Array, hidden: Array, kinds: Array, pad: int, out: Array
+) -> None:
     """Write chosen rows of a masked chunk as a batch, padding included.
 
     Args:
@@ -52,7 +54,15 @@ def pad_masked(rows: Array, offsets: Array, ids: Array, hidden: Array, kinds: Ar
 
 
 @kernel
-def pad_tags(rows: Array, offsets: Array, bio: Array, words: Array, kinds: Array, out: Array, out_kinds: Array) -> None:
+def pad_tags(
+    rows: Array,
+    offsets: Array,
+    bio: Array,
+    words: Array,
+    kinds: Array,
+    out: Array,
+    out_kinds: Array,
+) -> None:
     """Write tags and kinds of chosen rows of a masked chunk as a batch, padding included.
 
     Args:
@@ -76,7 +86,9 @@ def pad_tags(rows: Array, offsets: Array, bio: Array, words: Array, kinds: Array
 
 
 @kernel
-def pad_spans(rows: Array, offsets: Array, starts: Array, ends: Array, labels: Array, out: Array) -> None:
+def pad_spans(
+    rows: Array, offsets: Array, starts: Array, ends: Array, labels: Array, out: Array
+) -> None:
     """Write the mentions of chosen rows as a batch, padded with -1.
 
     Args:

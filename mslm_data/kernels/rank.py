@@ -51,11 +51,15 @@ def smooth_rows(offsets: Array, values: Array, counted: Array, alpha: float, out
                 total += max(values[e], 0.0)
                 count += 1
         for e in range(offsets[i], offsets[i + 1]):
-            out[e] = alpha * max(values[e], 0.0) + (1 - alpha) * (total / count) if counted[e] else 0.0
+            out[e] = (
+                alpha * max(values[e], 0.0) + (1 - alpha) * (total / count) if counted[e] else 0.0
+            )
 
 
 @kernel
-def give_tokens(offsets: Array, word_ids: Array, word_offsets: Array, values: Array, out: Array) -> None:
+def give_tokens(
+    offsets: Array, word_ids: Array, word_offsets: Array, values: Array, out: Array
+) -> None:
     """Give each token the value of its word.
 
     Args:

@@ -30,7 +30,9 @@ def draw_length(stream: np.uint64, k: int, sums: Array) -> int:
 
 
 @kernel
-def open_spans(offsets: Array, words: Array, ids: Array, unk: int, kinds: Array, whole: bool, state: Array) -> None:
+def open_spans(
+    offsets: Array, words: Array, ids: Array, unk: int, kinds: Array, whole: bool, state: Array
+) -> None:
     """Find where spans may begin and lie.
 
     Args:
@@ -47,7 +49,9 @@ def open_spans(offsets: Array, words: Array, ids: Array, unk: int, kinds: Array,
         row_kinds, out = kinds[offsets[i] : offsets[i + 1]], state[offsets[i] : offsets[i + 1]]
         for t in range(len(row)):
             begins = OPEN if whole and t > 0 and row[t] == row[t - 1] else BEGIN
-            out[t] = END if row[t] < 0 else CLOSED if row_ids[t] == unk or row_kinds[t] != 0 else begins
+            out[t] = (
+                END if row[t] < 0 else CLOSED if row_ids[t] == unk or row_kinds[t] != 0 else begins
+            )
 
 
 @kernel
@@ -70,7 +74,9 @@ def run_from(state: Array, t: int, most: int) -> int:
 
 
 @kernel
-def place_spans(offsets: Array, state: Array, quota: Array, sums: Array, streams: Array, mark: int, out: Array) -> None:
+def place_spans(
+    offsets: Array, state: Array, quota: Array, sums: Array, streams: Array, mark: int, out: Array
+) -> None:
     """Take spans that do not overlap, beginning at the tokens of each row in random order, up to a budget of tokens.
 
     One pass over a Fisher-Yates shuffle of the row, step by step. The places are put back after each row, so that a
@@ -104,7 +110,9 @@ def place_spans(offsets: Array, state: Array, quota: Array, sums: Array, streams
             k += 1
         quota[i] = left
         for s in range(k):
-            if places[s] >= k:  # where a place beyond was swapped away, its own number is among the first k
+            if (
+                places[s] >= k
+            ):  # where a place beyond was swapped away, its own number is among the first k
                 places[places[s]] = places[s]
         for s in range(k):
             places[s] = s
@@ -151,7 +159,9 @@ def grow_spans(
             else:
                 anchor = int(below(streams[0, i], k, len(row)))
                 if row[anchor] >= 0 and out_row[anchor] == 0:
-                    left = take_words(row, out_row, anchor, draw_length(streams[1, i], k, sums), left)
+                    left = take_words(
+                        row, out_row, anchor, draw_length(streams[1, i], k, sums), left
+                    )
             k += 1
 
 
@@ -235,7 +245,14 @@ def cut_segments(
 
 @kernel
 def infill_words(
-    offsets: Array, words: Array, quota: Array, sums: Array, streams: Array, mark: int, out: Array, joined: Array
+    offsets: Array,
+    words: Array,
+    quota: Array,
+    sums: Array,
+    streams: Array,
+    mark: int,
+    out: Array,
+    joined: Array,
 ) -> None:
     """Hide spans of words that begin at different words and may run into one another; lengths sum to the budget.
 

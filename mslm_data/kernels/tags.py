@@ -6,7 +6,9 @@ from mslm_data.kernels._jit import Array, kernel
 
 
 @kernel
-def paint_bio(span_offsets: Array, starts: Array, ends: Array, labels: Array, offsets: Array, bio: Array) -> None:
+def paint_bio(
+    span_offsets: Array, starts: Array, ends: Array, labels: Array, offsets: Array, bio: Array
+) -> None:
     """Write B on the first token of each mention and I on the others.
 
     Args:
@@ -26,7 +28,9 @@ def paint_bio(span_offsets: Array, starts: Array, ends: Array, labels: Array, of
 
 
 @kernel
-def find_mentions(offsets: Array, tags: Array, meanings: Array, spans: Array, counts: Array) -> None:
+def find_mentions(
+    offsets: Array, tags: Array, meanings: Array, spans: Array, counts: Array
+) -> None:
     """Read mentions from the tags of sentences; a tag's meaning says which scheme it is of.
 
     Args:

@@ -34,7 +34,9 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
 
 
 @kernel
-def tally_units(offsets: Array, unit_offsets: Array, starts: Array, ends: Array, kinds: Array, out: Array) -> None:
+def tally_units(
+    offsets: Array, unit_offsets: Array, starts: Array, ends: Array, kinds: Array, out: Array
+) -> None:
     """Count the hidden tokens of each unit, such as a mention.
 
     Args:

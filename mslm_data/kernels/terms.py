@@ -33,7 +33,9 @@ def find_words(kinds: Array, words: Array, count: Array) -> None:
     for c in range(len(kinds)):
         kind = kinds[c]
         if kind >= SPACE:
-            if kind == CARRIAGE_RETURN or (kind == LINE_END and (c == 0 or kinds[c - 1] != CARRIAGE_RETURN)):
+            if kind == CARRIAGE_RETURN or (
+                kind == LINE_END and (c == 0 or kinds[c - 1] != CARRIAGE_RETURN)
+            ):
                 line_ends += 1
             gap = max(gap, 1 if line_ends < 2 else APART)
             inside = False
@@ -88,7 +90,9 @@ def place_of(edges: Array, names: Array, step: int, hashed: np.uint64, word: Arr
 
 
 @kernel
-def add_terms(names: Array, words: Array, hashes: Array, bounds: Array, edges: Array, nodes: Array) -> None:
+def add_terms(
+    names: Array, words: Array, hashes: Array, bounds: Array, edges: Array, nodes: Array
+) -> None:
     """Put terms into an empty trie.
 
     Args:
@@ -135,7 +139,9 @@ def longest_terms(
             gap = words[w, 2] if w > first else 0
             if gap == APART:
                 break
-            place = place_of(edges, names, 2 * node + gap, hashes[w], codes[words[w, 0] : words[w, 1]])
+            place = place_of(
+                edges, names, 2 * node + gap, hashes[w], codes[words[w, 0] : words[w, 1]]
+            )
             if edges[place, 0] < 0:
                 break
             node = edges[place, 3]

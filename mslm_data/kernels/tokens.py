@@ -9,7 +9,13 @@ from mslm_data.kernels._jit import Array, kernel
 
 @kernel
 def open_pool(
-    offsets: Array, word_ids: Array, input_ids: Array, unk: int, kinds: Array, pool: Array, sizes: Array
+    offsets: Array,
+    word_ids: Array,
+    input_ids: Array,
+    unk: int,
+    kinds: Array,
+    pool: Array,
+    sizes: Array,
 ) -> None:
     """Find the tokens that may still be chosen, and count the tokens of each row that are not special.
 
@@ -24,7 +30,12 @@ def open_pool(
     """
     for i in range(len(sizes)):
         start, stop = offsets[i], offsets[i + 1]
-        words, ids, taken, pool_row = word_ids[start:stop], input_ids[start:stop], kinds[start:stop], pool[start:stop]
+        words, ids, taken, pool_row = (
+            word_ids[start:stop],
+            input_ids[start:stop],
+            kinds[start:stop],
+            pool[start:stop],
+        )
         size = np.int32(0)
         for t in range(len(words)):
             real = words[t] >= 0
@@ -70,7 +81,9 @@ def count_words(offsets: Array, word_ids: Array, out: Array) -> None:
 
 
 @kernel
-def find_units(offsets: Array, numbers: Array, starts: Array, ends: Array, unit_offsets: Array) -> None:
+def find_units(
+    offsets: Array, numbers: Array, starts: Array, ends: Array, unit_offsets: Array
+) -> None:
     """Find runs of equal numbers within rows.
 
     Args:
@@ -94,7 +107,9 @@ def find_units(offsets: Array, numbers: Array, starts: Array, ends: Array, unit_
 
 
 @kernel
-def paint_units(offsets: Array, unit_offsets: Array, starts: Array, taken: Array, mark: int, out: Array) -> None:
+def paint_units(
+    offsets: Array, unit_offsets: Array, starts: Array, taken: Array, mark: int, out: Array
+) -> None:
     """Mark the first tokens of units.
 
     Args:
@@ -113,7 +128,9 @@ def paint_units(offsets: Array, unit_offsets: Array, starts: Array, taken: Array
 
 
 @kernel
-def find_open_units(offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array) -> None:
+def find_open_units(
+    offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array
+) -> None:
     """Find the units all of whose tokens can be had, by running sums: half the time of a loop over each unit's tokens.
 
     Args:
@@ -139,7 +156,13 @@ def find_open_units(offsets: Array, unit_offsets: Array, starts: Array, ends: Ar
 
 @kernel
 def reduce_units(
-    offsets: Array, unit_offsets: Array, starts: Array, ends: Array, values: Array, how: int, out: Array
+    offsets: Array,
+    unit_offsets: Array,
+    starts: Array,
+    ends: Array,
+    values: Array,
+    how: int,
+    out: Array,
 ) -> None:
     """Make one number of those of each unit's tokens.
 
@@ -159,4 +182,10 @@ def reduce_units(
             for t in range(first, past):
                 most = max(most, values[t])
                 total += values[t]
-            out[u] = most if how == 0 else values[first] if how == 3 else total / (past - first if how == 1 else 1)
+            out[u] = (
+                most
+                if how == 0
+                else values[first]
+                if how == 3
+                else total / (past - first if how == 1 else 1)
+            )

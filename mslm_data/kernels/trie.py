@@ -50,7 +50,9 @@ def child_of(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.i
 
 
 @kernel
-def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array, begins: Array, seconds: Array) -> None:
+def add_entries(
+    offsets: Array, tokens: Array, edges: Array, ending: Array, begins: Array, seconds: Array
+) -> None:
     """Put sequences into an empty trie; see this module's first lines.
 
     Args:
@@ -80,7 +82,14 @@ def add_entries(offsets: Array, tokens: Array, edges: Array, ending: Array, begi
 
 @kernel
 def exact_values(
-    offsets: Array, ids: Array, unit_offsets: Array, starts: Array, ends: Array, edges: Array, values: Array, out: Array
+    offsets: Array,
+    ids: Array,
+    unit_offsets: Array,
+    starts: Array,
+    ends: Array,
+    edges: Array,
+    values: Array,
+    out: Array,
 ) -> None:
     """Look up the sequence that each unit is. Most words of a corpus are one token, and so found without any edge.
 

@@ -12,11 +12,21 @@ def is_space(character: int) -> bool:
     """Say whether a code point is white space as BERT's normaliser has it: U+001C to U+001F and U+0085 are not."""
     if character <= 0x20:
         return character in (0x20, 0x0A, 0x09, 0x0D)
-    return 0x2000 <= character <= 0x200A or character in (0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+    return 0x2000 <= character <= 0x200A or character in (
+        0xA0,
+        0x1680,
+        0x2028,
+        0x2029,
+        0x202F,
+        0x205F,
+        0x3000,
+    )
 
 
 @kernel
-def find_words(chars: Array, sentences: Array, given: Array, words: Array, bounds: Array, counts: Array) -> None:
+def find_words(
+    chars: Array, sentences: Array, given: Array, words: Array, bounds: Array, counts: Array
+) -> None:
     """Give what of each sentence is tokenised at once: its given words, or its stretches between white space.
 
     Args:
@@ -71,7 +81,9 @@ def is_same(text: Array, start: int, stop: int, other: Array, first: int, last: 
 
 
 @kernel
-def look_up(chars: Array, words: Array, slots: Array, known: Array, bounds: Array, hashes: Array, out: Array) -> None:
+def look_up(
+    chars: Array, words: Array, slots: Array, known: Array, bounds: Array, hashes: Array, out: Array
+) -> None:
     """Find words in a hash table with linear probing.
 
     Args:
@@ -89,7 +101,9 @@ def look_up(chars: Array, words: Array, slots: Array, known: Array, bounds: Arra
         state = hash_word(chars[start:stop])
         s = state & last
         n = slots[s]
-        while n >= 0 and not (hashes[n] == state and is_same(chars, start, stop, known, bounds[n, 0], bounds[n, 1])):
+        while n >= 0 and not (
+            hashes[n] == state and is_same(chars, start, stop, known, bounds[n, 0], bounds[n, 1])
+        ):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         out[w] = n
@@ -113,7 +127,9 @@ def enter(chars: Array, words: Array, first: int, slots: Array, hashes: Array, o
         hashes[w] = hash_word(chars[start:stop])
         s = hashes[w] & last
         n = slots[s]
-        while n >= 0 and not (hashes[n] == hashes[w] and is_same(chars, start, stop, chars, words[n, 0], words[n, 1])):
+        while n >= 0 and not (
+            hashes[n] == hashes[w] and is_same(chars, start, stop, chars, words[n, 0], words[n, 1])
+        ):
             s = (s + np.uint64(1)) & last
             n = slots[s]
         if n < 0:
@@ -142,7 +158,13 @@ def count_pieces(counts: Array, rows: Array, offsets: Array, out: Array) -> None
 
 @kernel
 def lay_pieces(
-    counts: Array, given: Array, rows: Array, bounds: Array, offsets: Array, pieces: Array, tokens: Array
+    counts: Array,
+    given: Array,
+    rows: Array,
+    bounds: Array,
+    offsets: Array,
+    pieces: Array,
+    tokens: Array,
 ) -> None:
     """Lay out the pieces of words as tokens.
 
@@ -164,8 +186,16 @@ def lay_pieces(
             words_in = int(given[i])
             for p in range(offsets[rows[w]], offsets[rows[w] + 1]):
                 number = 0 if given[i] else pieces[p, 3]
-                low, high = max(low, bounds[w, 0] + pieces[p, 1]), max(high, bounds[w, 0] + pieces[p, 2])
-                tokens[0, t], tokens[1, t], tokens[2, t], tokens[3, t] = pieces[p, 0], word + number, low, high
+                low, high = (
+                    max(low, bounds[w, 0] + pieces[p, 1]),
+                    max(high, bounds[w, 0] + pieces[p, 2]),
+                )
+                tokens[0, t], tokens[1, t], tokens[2, t], tokens[3, t] = (
+                    pieces[p, 0],
+                    word + number,
+                    low,
+                    high,
+                )
                 words_in = number + 1
                 t += 1
             word += words_in
@@ -173,7 +203,9 @@ def lay_pieces(
 
 
 @kernel
-def wrap_rows(cuts: Array, ids: Array, words: Array, prefix: Array, suffix: Array, offsets: Array, out: Array) -> None:
+def wrap_rows(
+    cuts: Array, ids: Array, words: Array, prefix: Array, suffix: Array, offsets: Array, out: Array
+) -> None:
     """Put special tokens around rows of tokens, and count words within the row.
 
     Args:
@@ -186,7 +218,10 @@ def wrap_rows(cuts: Array, ids: Array, words: Array, prefix: Array, suffix: Arra
         out: int32 `[2, offsets[N]]`, written: ids, and words with -1 for special tokens.
     """
     for i in range(len(cuts)):
-        row_ids, row_words = out[0, offsets[i] : offsets[i + 1]], out[1, offsets[i] : offsets[i + 1]]
+        row_ids, row_words = (
+            out[0, offsets[i] : offsets[i + 1]],
+            out[1, offsets[i] : offsets[i + 1]],
+        )
         length = len(row_ids) - len(prefix) - len(suffix)
         first = words[cuts[i]]
         row_words[:] = -1

@@ -15,9 +15,9 @@ from mslm_data.errors import PipelineError
 from mslm_data.registry import Registry
 
 if TYPE_CHECKING:
-    from mslm_data.examples import Examples
+    from mslm_data.data.examples import Examples
+    from mslm_data.data.ragged import Ragged
     from mslm_data.mask.plan import MaskPlan
-    from mslm_data.ragged import Ragged
 
 
 class Strategy(Protocol):
@@ -28,11 +28,15 @@ class Strategy(Protocol):
         """Whether `plan` must be told the step."""
         ...
 
-    def plan(self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None) -> MaskPlan:
+    def plan(
+        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+    ) -> MaskPlan:
         """Decide which tokens are to be predicted."""
         ...
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """Return the ids with the planned tokens replaced."""
         ...
 
@@ -116,7 +120,10 @@ def strategy(name: str, **options: Any) -> Strategy:
         ValueError: No such name or option, or an option it refuses. (Where a pipeline file says so, `STRATEGIES.make`
             raises PipelineError.)
     """
-    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
+    plain = {
+        key: value.item() if isinstance(value, np.generic) else value
+        for key, value in options.items()
+    }
     try:
         return make(name, plain)
     except PipelineError as error:

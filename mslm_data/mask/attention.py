@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.kernels.choose import choose_each, choose_uniform
 from mslm_data.kernels.tokens import count_at_least
 from mslm_data.mask.budget import quotas
@@ -76,7 +76,9 @@ class AttentionHints(AttentionHigh):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one stage, which hides and shows."""
-        return (Hints(hide=_by_attention(self.scores, self.rate, self.gate, "highest"), show=self.show),)
+        return (
+            Hints(hide=_by_attention(self.scores, self.rate, self.gate, "highest"), show=self.show),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,9 @@ class Hints:
         top.kinds[draft.kinds > 0] = 0
         self.hide.mark(examples, draws, draft)
         shown = quotas(self.show * rate_at(self.hide.rate, draws), real, "down", draws)
-        choose_uniform(offsets, (top.kinds > 0).astype(np.uint8), shown, draws.streams(), 0, draft.kinds)
+        choose_uniform(
+            offsets, (top.kinds > 0).astype(np.uint8), shown, draws.streams(), 0, draft.kinds
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +171,17 @@ class Coins:
         some = Draft(draft.kinds.copy(), draft.owed.copy(), None)
         self.among.mark(examples, draws, some)
         rates = np.broadcast_to(rate_at(self.rate, draws), len(examples))
-        chances = ((some.kinds > 0) & (draft.kinds == 0)) * np.repeat(rates, examples.input_ids.lengths)
-        choose_each(examples.input_ids.offsets, chances, draws.streams(), MaskKind.BASE.value, draft.kinds)
+        chances = ((some.kinds > 0) & (draft.kinds == 0)) * np.repeat(
+            rates, examples.input_ids.lengths
+        )
+        choose_each(
+            examples.input_ids.offsets, chances, draws.streams(), MaskKind.BASE.value, draft.kinds
+        )
 
 
-def _by_attention(scores: str, rate: Rate, gate: float, how: Literal["highest", "lowest"]) -> Choose:
-    return Choose(rate=rate, of="tokens", rounding="down", how=how, gate=gate, score=Score(column=scores))
+def _by_attention(
+    scores: str, rate: Rate, gate: float, how: Literal["highest", "lowest"]
+) -> Choose:
+    return Choose(
+        rate=rate, of="tokens", rounding="down", how=how, gate=gate, score=Score(column=scores)
+    )

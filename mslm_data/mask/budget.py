@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.ragged import Array
 from mslm_data.mask.draws import ROUND, Draws
-from mslm_data.ragged import Array
 
 Rounding = Literal["up", "down", "nearest", "random"]
 """`up` is exact, the rest are as the released codes count, in floats: `down` is `int(rate * n)`, `nearest` rounds half
@@ -34,11 +34,18 @@ def nearest_even(rate: float, n: int) -> int:
     return round(rate * n)
 
 
-_ROUNDINGS: dict[str, Callable[[float, int], int]] = {"up": ceil_exact, "down": floor_float, "nearest": nearest_even}
+_ROUNDINGS: dict[str, Callable[[float, int], int]] = {
+    "up": ceil_exact,
+    "down": floor_float,
+    "nearest": nearest_even,
+}
 
 
 def quotas(
-    rate: float | npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], rounding: Rounding, draws: Draws
+    rate: float | npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    rounding: Rounding,
+    draws: Draws,
 ) -> npt.NDArray[np.int64]:
     """Return how many to choose from each row, `[N]`, the caller's own to change.
 

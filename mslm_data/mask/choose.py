@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from mslm_data.kernels.fill import CUT, OVER, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
@@ -18,7 +19,6 @@ from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_share, follows_step, rate_at
 from mslm_data.mask.score import Score
 from mslm_data.mask.units import UNITS, Units, mentions
-from mslm_data.ragged import Array
 
 Hide = Literal["tokens", "words", "chunks", "mentions", "released pieces"]
 How = Literal["uniform", "weighted", "highest", "lowest", "first", "each", "again"]
@@ -78,7 +78,9 @@ class Choose:
         if self.score is None and self.how in ("weighted", "highest", "lowest"):
             raise ValueError(f"how: expected a score for '{self.how}', got none")
         if self.score is not None and self.how in ("uniform", "first", "again"):
-            raise ValueError(f"how: expected 'weighted', 'highest', 'lowest' or 'each' for a score, got '{self.how}'")
+            raise ValueError(
+                f"how: expected 'weighted', 'highest', 'lowest' or 'each' for a score, got '{self.how}'"
+            )
 
     @property
     def by_step(self) -> bool:
@@ -93,16 +95,28 @@ class Choose:
         """See `Stage`."""
         units = self.units(examples, draws)
         kind = MaskKind[self.kind.upper()].value
-        if self._is_plain(units, draft) and isinstance(rate := rate_at(self.rate, draws), float | int):
+        if self._is_plain(units, draft) and isinstance(
+            rate := rate_at(self.rate, draws), float | int
+        ):
             self._hide(examples, units, rate, draws, kind, draft)
             return
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
         pool, real = self._pool(examples, units, draft)
         score = None if self.score is None else self.score.of(examples, units)
-        quota = np.zeros(len(examples), np.int64) if self.how == "each" else self._quota(examples, units, real, draws)
+        quota = (
+            np.zeros(len(examples), np.int64)
+            if self.how == "each"
+            else self._quota(examples, units, real, draws)
+        )
         if units is None and self.how in ("uniform", "each", "again"):
             self._choose(offsets, pool, score, quota, draws, kind, draft.kinds)
-        elif units and score is not None and self.how == "weighted" and self.of == "units" and draft.joined is None:
+        elif (
+            units
+            and score is not None
+            and self.how == "weighted"
+            and self.of == "units"
+            and draft.joined is None
+        ):
             where = (examples.input_ids.offsets, offsets, units.starts.values, units.ends.values)
             hide_weighted(*where, pool, score, quota, draws.streams(), kind, draft.kinds)
         else:
@@ -115,7 +129,12 @@ class Choose:
 
     def _is_plain(self, units: Units | None, draft: Draft) -> bool:
         """Return whether one kernel does it, if the rate is one for all rows: budgets follow from sizes alone."""
-        if self.how != "uniform" or self.among != "any" or self.gate < 1 or self.rounding == "random":
+        if (
+            self.how != "uniform"
+            or self.among != "any"
+            or self.gate < 1
+            or self.rounding == "random"
+        ):
             return False
         if units is None:
             return self.of != "all tokens"
@@ -123,14 +142,33 @@ class Choose:
         return self.of == "units" and all_open and not self.least and draft.joined is None
 
     def _hide(
-        self, examples: Examples, units: Units | None, rate: float, draws: Draws, kind: int, draft: Draft
+        self,
+        examples: Examples,
+        units: Units | None,
+        rate: float,
+        draws: Draws,
+        kind: int,
+        draft: Draft,
     ) -> None:
         """Hide what can be had, in one pass over the rows."""
-        ids, sizes = examples.input_ids, examples.input_ids.lengths if units is None else units.starts.lengths
+        ids, sizes = (
+            examples.input_ids,
+            examples.input_ids.lengths if units is None else units.starts.lengths,
+        )
         table = budgets(rate, int(sizes.max(initial=0)), self.rounding, self.least, self.most)
         if units is None:
             words, unk = examples.word_ids.values, -1 if self.unknown else examples.ids.unk
-            hide_tokens(ids.offsets, words, ids.values, unk, table, draws.streams(), kind, draft.kinds, draft.owed)
+            hide_tokens(
+                ids.offsets,
+                words,
+                ids.values,
+                unk,
+                table,
+                draws.streams(),
+                kind,
+                draft.kinds,
+                draft.owed,
+            )
         else:
             where = (ids.offsets, units.starts.offsets, units.starts.values, units.ends.values)
             hide_units(*where, table, draws.streams(), kind, draft.kinds)
@@ -139,7 +177,13 @@ class Choose:
         """Return which units can be had, uint8 `[U]`, or tokens, `[T]`, and each row's tokens that are not special."""
         ids, offsets = examples.input_ids.values, examples.input_ids.offsets
         real = np.empty(len(examples), np.int64)
-        if units is not None and draft.untouched and self.unknown and self.among == "any" and self.longest is None:
+        if (
+            units is not None
+            and draft.untouched
+            and self.unknown
+            and self.among == "any"
+            and self.longest is None
+        ):
             if self.of == "tokens" or self.least:
                 count_at_least(offsets, examples.word_ids.values, 0, real)
             return np.ones(len(units), np.uint8), real
@@ -170,7 +214,14 @@ class Choose:
         return quota
 
     def _choose(
-        self, offsets: Array, pool: Array, score: Array | None, quota: Array, draws: Draws, mark: int, out: Array
+        self,
+        offsets: Array,
+        pool: Array,
+        score: Array | None,
+        quota: Array,
+        draws: Draws,
+        mark: int,
+        out: Array,
     ) -> None:
         """Write `mark` to what is chosen of a pool, each counting as one; what is left of the budget stays in `quota`.
 
@@ -185,7 +236,9 @@ class Choose:
             choose_bernoulli(offsets, pool, rate, draws.streams(), mark, out)
         else:
             weights = pool if score is None else pool * score
-            choose_each(offsets, weights * self._chances(rate, offsets, draws), draws.streams(), mark, out)
+            choose_each(
+                offsets, weights * self._chances(rate, offsets, draws), draws.streams(), mark, out
+            )
 
     def _chances(self, rate: float | Array, offsets: Array, draws: Draws) -> float | Array:
         """Return the chance of each entry of the rows, by the rate and the gate, float64 `[E]`; or one of all."""
@@ -197,7 +250,13 @@ class Choose:
         return np.repeat(rates, np.diff(offsets))
 
     def _fill(
-        self, units: Units | None, offsets: Array, pool: Array, score: Array | None, quota: Array, draws: Draws
+        self,
+        units: Units | None,
+        offsets: Array,
+        pool: Array,
+        score: Array | None,
+        quota: Array,
+        draws: Draws,
     ) -> Array:
         """Return how many tokens are taken of each unit, int64 `[U]`; what is left of the budget stays in `quota`."""
         taken, overrun = np.zeros(len(pool), np.int64), _OVERRUNS[self.overrun]

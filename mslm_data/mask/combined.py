@@ -21,14 +21,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.mask import STRATEGIES, Strategy
 from mslm_data.mask.choose import Choose
 from mslm_data.mask.corruption import Replacement, replacement_of
 from mslm_data.mask.draws import BRANCH, Draws, check_count
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.stages import Stage, Staged
-from mslm_data.ragged import Ragged
 
 MIXTURE = 0xFFFF
 """The stage whose draws say which way a row goes: far from any that hides something."""
@@ -83,7 +83,9 @@ class Mixture:
     def __post_init__(self) -> None:
         chances = [_number(table, "chance") for table in self.of]
         if min(chances, default=0.0) < 0 or sum(chances) > 1 + 1e-9:
-            raise ValueError(f"of: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}")
+            raise ValueError(
+                f"of: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
+            )
         self.parts  # noqa: B018 - made once to see that they can be
 
     @property
@@ -102,7 +104,9 @@ class Mixture:
         drawn = Draws(keys=examples.keys, seed=seed, epoch=epoch, stage=MIXTURE).uniforms(BRANCH)
         return np.searchsorted(sums, drawn, side="right")
 
-    def plan(self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None) -> MaskPlan:
+    def plan(
+        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+    ) -> MaskPlan:
         """See `Staged.plan`."""
         check_count("seed", seed)
         check_count("epoch", epoch)
@@ -115,10 +119,18 @@ class Mixture:
         zeros = np.zeros_like(kinds)
         joined = None
         if any(plan.joined is not None for plan in plans):
-            joined = _pick(ways, [zeros if plan.joined is None else plan.joined.values for plan in plans], examples)
-        return MaskPlan(Ragged(kinds, offsets), owed, None if joined is None else Ragged(joined, offsets))
+            joined = _pick(
+                ways,
+                [zeros if plan.joined is None else plan.joined.values for plan in plans],
+                examples,
+            )
+        return MaskPlan(
+            Ragged(kinds, offsets), owed, None if joined is None else Ragged(joined, offsets)
+        )
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """See `Staged.corrupt`; seed and epoch must be those of the plan.
 
         Raises:
@@ -131,7 +143,9 @@ class Mixture:
         if any(part.targets(examples, plan) is not None for part in parts):
             raise ValueError("mixture: expected strategies that keep the rows' lengths")
         ids = examples.input_ids.values
-        out = _pick(self.ways(examples, seed, epoch), [rows.values for rows in hidden], examples, ids)
+        out = _pick(
+            self.ways(examples, seed, epoch), [rows.values for rows in hidden], examples, ids
+        )
         return Ragged(out, examples.input_ids.offsets)
 
     def targets(self, examples: Examples, plan: MaskPlan) -> Ragged | None:  # noqa: ARG002 - there are none
@@ -173,16 +187,22 @@ class Curriculum:
     def at(self, epoch: int) -> Strategy:
         """Return the strategy of an epoch."""
         check_count("epoch", epoch)
-        for end, part in zip(accumulate(int(table["epochs"]) for table in self.of[:-1]), self.parts, strict=False):
+        for end, part in zip(
+            accumulate(int(table["epochs"]) for table in self.of[:-1]), self.parts, strict=False
+        ):
             if epoch < end:
                 return part
         return self.parts[-1]
 
-    def plan(self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None) -> MaskPlan:
+    def plan(
+        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+    ) -> MaskPlan:
         """See `Staged.plan`."""
         return self.at(epoch).plan(examples, seed=seed, epoch=epoch, step=step)
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """See `Staged.corrupt`; the epoch must be that of the plan."""
         return self.at(epoch).corrupt(examples, plan, seed=seed, epoch=epoch)
 

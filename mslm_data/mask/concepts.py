@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.grams import take_by_chance
+from mslm_data.lexicon.trie import open_trie
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.choose import Choose
 from mslm_data.mask.corruption import Replacement, replacement_of
@@ -18,8 +20,7 @@ from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.pmi import open_tokens
 from mslm_data.mask.rate import Limit, Rate, rate_at
 from mslm_data.mask.stages import Stage, Staged, run
-from mslm_data.mask.trie import open_trie
-from mslm_data.ragged import offsets_of
+from mslm_data.mask.units import Units
 
 MADE_BY = "mslm-data vocab scores table DIR --from TERMS.tsv"
 
@@ -40,10 +41,13 @@ class Occurrences:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        matches, entries = open_trie(Path(self.vocabulary), made_by=MADE_BY).matches(examples)
+        *where, entries = open_trie(Path(self.vocabulary), made_by=MADE_BY).matches(examples)
+        matches = Units(*where)
         pool, real = open_tokens(examples, draft)
         starts, lengths = matches.starts, matches.lengths
-        tokens = np.diff(offsets_of(lengths)[starts.offsets])  # those of all occurrences, shared ones counted again
+        tokens = np.diff(
+            offsets_of(lengths)[starts.offsets]
+        )  # those of all occurrences, shared ones counted again
         chances = quotas(rate_at(self.rate, draws), real, "down", draws) / np.maximum(tokens, 1)
         most = np.iinfo(np.int64).max if self.most is None else self.most
         taken, offsets = np.zeros(len(matches), np.int64), examples.input_ids.offsets
@@ -128,7 +132,10 @@ class Ccm(Staged):
     def stages(self) -> Sequence[Stage]:
         """Return warm-up, a stage for each list, and the last."""
         plain = [Choose(rate=self.rate, how="each")]
-        grown = [[Occurrences(vocabulary=path, rate=self.rate, most=self.most or None)] for path in self.vocabularies]
+        grown = [
+            [Occurrences(vocabulary=path, rate=self.rate, most=self.most or None)]
+            for path in self.vocabularies
+        ]
         concepts = Occurrences(vocabulary=self.vocabularies[-1], rate=self.last_rate, most=None)
         last: list[Stage] = [concepts, Choose(rate=self.rest_rate, how="each")]
         epochs = [self.warm_up, *[self.epochs] * len(grown)]

@@ -14,14 +14,21 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.examples import Examples, TokenIds
-from mslm_data.kernels.corrupt import MASK, choose_actions, put_mask, put_random, put_unigram, spread_actions
+from mslm_data.kernels.corrupt import (
+    MASK,
+    choose_actions,
+    put_mask,
+    put_random,
+    put_unigram,
+    spread_actions,
+)
 from mslm_data.kernels.draws import name_streams
-from mslm_data.lexicon import Lexicon, open_lexicon
+from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.draws import ACTIONS, RANDOM_IDS
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.ragged import Array, Ragged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +57,23 @@ def replacement_of(corruption: str, **options: str) -> Replacement:
     Raises:
         ValueError: Another name, or shares that do not sum to 100.
     """
-    shares = [100, 0, 0] if corruption == "mask" else [int(share) for share in re.findall(r"\d+", corruption)]
-    if (corruption != "mask" and not re.fullmatch(r"\d+-\d+-\d+", corruption)) or sum(shares) != 100:
+    shares = (
+        [100, 0, 0]
+        if corruption == "mask"
+        else [int(share) for share in re.findall(r"\d+", corruption)]
+    )
+    if (corruption != "mask" and not re.fullmatch(r"\d+-\d+-\d+", corruption)) or sum(
+        shares
+    ) != 100:
         raise ValueError(
             f"corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got '{corruption}'"
         )
     return replace(Replacement(mask=shares[0] / 100, random=shares[1] / 100), **options)  # type: ignore[arg-type]
 
 
-def corrupt(examples: Examples, plan: MaskPlan, replacement: Replacement, *, seed: int, epoch: int) -> Ragged:
+def corrupt(
+    examples: Examples, plan: MaskPlan, replacement: Replacement, *, seed: int, epoch: int
+) -> Ragged:
     """Return `input_ids` with the planned tokens replaced; what is not planned is unchanged.
 
     Args:
@@ -74,16 +89,22 @@ def corrupt(examples: Examples, plan: MaskPlan, replacement: Replacement, *, see
     """
     kinds, ids, offsets = plan.kinds.values, examples.input_ids.values, examples.input_ids.offsets
     if len(kinds) != len(ids) or len(plan.kinds) != len(examples):
-        raise ValueError(f"plan: expected one of these {len(examples)} rows, got one of {len(plan.kinds)} rows")
+        raise ValueError(
+            f"plan: expected one of these {len(examples)} rows, got one of {len(plan.kinds)} rows"
+        )
     if examples.ids.mask < 0:
-        raise ValueError("corrupt: expected a tokenizer with a mask token, got one without; a plan needs none")
+        raise ValueError(
+            "corrupt: expected a tokenizer with a mask token, got one without; a plan needs none"
+        )
     out = np.empty_like(ids)
     if replacement.mask == 1:
         put_mask(kinds, ids, examples.ids.mask, out)
         return Ragged(out, offsets)
     special = np.empty(0, np.int64) if replacement.ids == "vocabulary" else _special(examples.ids)
     if len(special) >= examples.ids.size:
-        raise ValueError(f"corrupt: expected ids that are not special, got {examples.ids.size} special ids only")
+        raise ValueError(
+            f"corrupt: expected ids that are not special, got {examples.ids.size} special ids only"
+        )
     streams, actions = np.empty(len(examples), np.uint64), np.empty(len(ids), np.uint8)
     name_streams(examples.keys, seed, epoch, ACTIONS, streams)
     choose_actions(offsets, kinds, replacement.mask, replacement.random, streams, actions)
@@ -95,7 +116,9 @@ def corrupt(examples: Examples, plan: MaskPlan, replacement: Replacement, *, see
         put_random(offsets, actions, examples.ids.size, special, streams, out)
     else:
         lexicon = open_lexicon(Path(replacement.ids))
-        put_unigram(offsets, actions, *_unigrams(lexicon, replacement.ids, examples.ids.size), streams, out)
+        put_unigram(
+            offsets, actions, *_unigrams(lexicon, replacement.ids, examples.ids.size), streams, out
+        )
     return Ragged(out, offsets)
 
 
@@ -109,7 +132,9 @@ def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
         joins[1:] = words[1:] == words[:-1]
         return joins
     if plan.joined is None:
-        raise ValueError("plan: expected one that knows its units, got one without; plan with the same strategy")
+        raise ValueError(
+            "plan: expected one that knows its units, got one without; plan with the same strategy"
+        )
     return plan.joined.values
 
 
@@ -124,9 +149,17 @@ def _special(ids: TokenIds) -> npt.NDArray[np.int64]:
 def _unigrams(lexicon: Lexicon, path: str, size: int) -> tuple[Array, Array]:
     """Return the ids of a lexicon of single tokens, int32 `[E]`, and the sums of their counts up to each, int64."""
     if lexicon.about["size"] != size:
-        raise VocabularyError(f"{path}: expected a lexicon of {size} ids, got one of {lexicon.about['size']}")
+        raise VocabularyError(
+            f"{path}: expected a lexicon of {size} ids, got one of {lexicon.about['size']}"
+        )
     counts = lexicon.scores
-    whole = np.all(lexicon.tokens.lengths == 1) and np.all(counts >= 0) and np.all(counts == np.floor(counts))
+    whole = (
+        np.all(lexicon.tokens.lengths == 1)
+        and np.all(counts >= 0)
+        and np.all(counts == np.floor(counts))
+    )
     if not whole or not 1 <= counts.sum() < 2**53:
-        raise VocabularyError(f"{path}: expected single tokens with the number of times that each occurs")
+        raise VocabularyError(
+            f"{path}: expected single tokens with the number of times that each occurs"
+        )
     return lexicon.tokens.values, np.cumsum(lexicon.scores.astype(np.int64))

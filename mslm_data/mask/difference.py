@@ -53,8 +53,12 @@ class Difference(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
-        score = Score(lexicon=self.vocabulary, transform=self.transform, missing=UNLIKE, alpha=self.alpha)
-        return (Choose(hide="words", rate=self.rate, rounding="random", how="weighted", score=score),)
+        score = Score(
+            lexicon=self.vocabulary, transform=self.transform, missing=UNLIKE, alpha=self.alpha
+        )
+        return (
+            Choose(hide="words", rate=self.rate, rounding="random", how="weighted", score=score),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.ragged import Array
 from mslm_data.kernels.draws import first_uniforms, name_streams
-from mslm_data.ragged import Array
 
 SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
 """What a stage may draw for: which units, a rounding, whether it runs, its rate, its branch, lengths of spans."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.mask.choose import Choose
 from mslm_data.mask.corruption import Replacement, replacement_of
 from mslm_data.mask.draws import Draws
@@ -46,7 +46,9 @@ class EntityBert(Staged):
     def stages(self) -> Sequence[Stage]:
         """Return mentions, then words."""
         return (
-            Choose(hide="mentions", rate=self.entities, rounding="random", unknown=True, kind="entity"),
+            Choose(
+                hide="mentions", rate=self.entities, rounding="random", unknown=True, kind="entity"
+            ),
             Choose(hide="words", rate=self.words, rounding="random"),
         )
 
@@ -129,7 +131,15 @@ class Salient(Staged):
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
         return (
-            Choose(hide="mentions", rate=0, least=1, most=1, longest=self.longest or None, unknown=True, kind="entity"),
+            Choose(
+                hide="mentions",
+                rate=0,
+                least=1,
+                most=1,
+                longest=self.longest or None,
+                unknown=True,
+                kind="entity",
+            ),
         )
 
 
@@ -165,7 +175,9 @@ class Lim(Staged):
         ways = (self._way("mentions", "flag"), self._way("generic", "unflagged"))
         return (OneOf(chances=(self.chance, 1 - self.chance), ways=tuple((way,) for way in ways)),)
 
-    def _way(self, among: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]) -> Choose:
+    def _way(
+        self, among: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]
+    ) -> Choose:
         score = Score(column=self.scores, transform=transform) if self.scores else None
         return Choose(
             rate=self.rate,

@@ -49,7 +49,11 @@ class Ernie(Staged):
         rest = Choose(hide="words", rate=self.rate, how="each", among="generic")
         if self.vocabulary:
             rest = ChooseListed(
-                vocabulary=self.vocabulary, made_by=MADE_BY, rate=self.rate, how="each", among="generic"
+                vocabulary=self.vocabulary,
+                made_by=MADE_BY,
+                rate=self.rate,
+                how="each",
+                among="generic",
             )
         tokens = Choose(rate=self.rate, how="each")
         return (OneOf(chances=[1 - self.tokens, self.tokens], ways=[[entities, rest], [tokens]]),)

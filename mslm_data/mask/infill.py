@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.spans import infill_words
 from mslm_data.kernels.tokens import count_words
 from mslm_data.mask.budget import quotas
@@ -21,7 +22,6 @@ from mslm_data.mask.lengths import poisson_lengths
 from mslm_data.mask.plan import Draft, MaskKind, MaskPlan
 from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.stages import Stage, Staged
-from mslm_data.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,9 @@ class Bart(Staged):
     def __post_init__(self) -> None:
         Staged.__post_init__(self)
         if not 0 < self.mean_span <= 64:
-            raise ValueError(f"mean_span: expected more than 0 and 64 words at most, got {self.mean_span}")
+            raise ValueError(
+                f"mean_span: expected more than 0 and 64 words at most, got {self.mean_span}"
+            )
 
     def stages(self) -> Sequence[Stage]:
         """Return the one."""
@@ -62,7 +64,9 @@ class Bart(Staged):
         """See `Staged`; says that a plan must tell spans apart that touch."""
         return Replacement(by="unit")
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """Return the rows with one mask in the place of each span; see `layout.single_mask_inputs`."""
         check_count("seed", seed)
         check_count("epoch", epoch)
@@ -87,7 +91,11 @@ class Infill:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        offsets, words, sizes = examples.input_ids.offsets, examples.word_ids.values, np.empty(len(examples), np.int64)
+        offsets, words, sizes = (
+            examples.input_ids.offsets,
+            examples.word_ids.values,
+            np.empty(len(examples), np.int64),
+        )
         count_words(offsets, words, sizes)
         quota = quotas(rate_at(self.rate, draws), sizes, "up", draws)
         streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH)])

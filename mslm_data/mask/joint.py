@@ -42,7 +42,9 @@ class Joint(Staged):
     def stages(self) -> Sequence[Stage | None]:
         """Return ELM, then BLM on what it left."""
         return (
-            Choose(hide="mentions", rate=self.elm, unknown=True, kind="entity") if self.elm else None,
+            Choose(hide="mentions", rate=self.elm, unknown=True, kind="entity")
+            if self.elm
+            else None,
             Choose(
                 hide="tokens",
                 rate=self.blm,
@@ -119,6 +121,8 @@ class JointReleased(Staged):
     def stages(self) -> Sequence[Stage | None]:
         """Return ELM over pieces, then BLM by coins."""
         return (
-            Choose(hide="released pieces", rate=self.elm, rounding="down", unknown=True, kind="entity"),
+            Choose(
+                hide="released pieces", rate=self.elm, rounding="down", unknown=True, kind="entity"
+            ),
             Choose(hide="tokens", rate=self.blm, of="tokens", how="each"),
         )

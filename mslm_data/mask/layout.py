@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.examples import Examples, TokenIds
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.kernels.layout import measure_runs, write_inputs, write_targets
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.ragged import Array, Ragged, offsets_of
 
 
 def sentinel_inputs(examples: Examples, plan: MaskPlan, sentinels: Sequence[int] = ()) -> Ragged:
@@ -65,7 +65,9 @@ def single_mask_inputs(examples: Examples, plan: MaskPlan) -> Ragged:
         ValueError: A plan of other rows, or a tokenizer without a mask token.
     """
     if examples.ids.mask < 0:
-        raise ValueError("corrupt: expected a tokenizer with a mask token, got one without; a plan needs none")
+        raise ValueError(
+            "corrupt: expected a tokenizer with a mask token, got one without; a plan needs none"
+        )
     hidden, runs, _ = _measured(examples, plan)
     return _inputs(examples, plan, hidden, runs, np.array([examples.ids.mask], np.int32))
 
@@ -108,7 +110,9 @@ def _measured(examples: Examples, plan: MaskPlan) -> npt.NDArray[np.int64]:
     """Return hidden tokens, runs, and special tokens at the end of each row, `[3, N]`."""
     kinds, words = plan.kinds, examples.word_ids
     if len(kinds.values) != len(words.values) or len(kinds) != len(examples):
-        raise ValueError(f"plan: expected one of these {len(examples)} rows, got one of {len(kinds)} rows")
+        raise ValueError(
+            f"plan: expected one of these {len(examples)} rows, got one of {len(kinds)} rows"
+        )
     out = np.empty((3, len(examples)), np.int64)
     measure_runs(words.offsets, words.values, kinds.values, _joined(plan), out)
     return out
@@ -127,7 +131,11 @@ def _inputs(examples: Examples, plan: MaskPlan, hidden: Array, runs: Array, mark
 
 def _marks(examples: Examples, runs: Array, sentinels: Sequence[int]) -> npt.NDArray[np.int32]:
     """Return the sentinels, enough for every row."""
-    given, need, size = sentinels or default_sentinels(examples.ids), int(runs.max(initial=0)), examples.ids.size
+    given, need, size = (
+        sentinels or default_sentinels(examples.ids),
+        int(runs.max(initial=0)),
+        examples.ids.size,
+    )
     if max(given, default=0) >= size:
         raise ValueError(f"sentinels: expected ids below {size}, the tokenizer's, got {max(given)}")
     if need > len(given):

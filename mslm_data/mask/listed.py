@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.kernels.grams import unite_words
+from mslm_data.lexicon.trie import open_trie
 from mslm_data.mask.choose import Choose, Hide
 from mslm_data.mask.draws import BRANCH, Draws
-from mslm_data.mask.trie import open_trie
 from mslm_data.mask.units import Units, mentions, runs
 
 
@@ -33,12 +33,20 @@ class ChooseListed(Choose):
 
     def units(self, examples: Examples, draws: Draws) -> Units:
         """See `Choose`."""
-        matches, _ = open_trie(Path(self.vocabulary), made_by=self.made_by).matches(examples)
+        starts, ends, _ = open_trie(Path(self.vocabulary), made_by=self.made_by).matches(examples)
         offsets, words = examples.input_ids.offsets, examples.word_ids.values
         pool, numbers = np.ones(len(words), np.uint8), np.empty(len(words), np.int32)
         if self.among == "generic":
             terms = mentions(examples)
             terms.paint(offsets, terms.lengths, 0, pool)
-        starts, ends = matches.starts, matches.ends.values
-        unite_words(offsets, words, starts.offsets, starts.values, ends, pool, draws.streams(BRANCH), numbers)
+        unite_words(
+            offsets,
+            words,
+            starts.offsets,
+            starts.values,
+            ends.values,
+            pool,
+            draws.streams(BRANCH),
+            numbers,
+        )
         return runs(examples, numbers)

@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.examples import Examples
-from mslm_data.ragged import Array, Ragged
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged
 
 
 class MaskKind(IntEnum):
@@ -39,7 +39,9 @@ class MaskPlan:
     def counts(self) -> tuple[int, int]:
         """Return the number of ENTITY tokens and of BASE tokens: N_ELM and N_BLM of Abaho et al. 2024, Eq. 2."""
         values = self.kinds.values
-        return int(np.count_nonzero(values == MaskKind.ENTITY)), int(np.count_nonzero(values == MaskKind.BASE))
+        return int(np.count_nonzero(values == MaskKind.ENTITY)), int(
+            np.count_nonzero(values == MaskKind.BASE)
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -14,10 +14,12 @@ from typing import Literal
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.kernels.grams import take_in_order, take_scattered
 from mslm_data.kernels.tokens import count_at_least, open_pool
-from mslm_data.lexicon import Lexicon
+from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.trie import Trie, open_trie
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.corruption import Replacement, replacement_of
 from mslm_data.mask.draws import Draws
@@ -25,8 +27,7 @@ from mslm_data.mask.listed import ChooseListed
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.stages import Stage, Staged
-from mslm_data.mask.trie import Trie, open_trie
-from mslm_data.ragged import Array, offsets_of
+from mslm_data.mask.units import Units
 
 MADE_BY = "mslm-data vocab pmi DIR"
 
@@ -45,7 +46,8 @@ class InOrder:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        matches, entries = listed_in(self.vocabulary).matches(examples)
+        *where, entries = listed_in(self.vocabulary).matches(examples)
+        matches = Units(*where)
         pool, real = open_tokens(examples, draft)
         quota = quotas(rate_at(self.rate, draws), real, "up", draws)
         taken, offsets = np.zeros(len(matches), np.int64), examples.input_ids.offsets
@@ -73,7 +75,9 @@ class Scattered:
         trie.check(examples)
         words, known = examples.word_ids.values, np.empty(len(examples), np.int64)
         count_at_least(ids.offsets, np.where(ids.values == examples.ids.unk, -1, words), 0, known)
-        rates = rate_at(self.rate, draws) * np.ones(len(examples))  # a rate of a row is not taken for a decimal
+        rates = rate_at(self.rate, draws) * np.ones(
+            len(examples)
+        )  # a rate of a row is not taken for a decimal
         quota = quotas(rates, known, "up", draws)
         pool, _ = open_tokens(examples, draft)
         before = pool.copy()
@@ -184,7 +188,11 @@ class PmiLevine(Staged):
         """Return the choice among n-grams and words."""
         return (
             ChooseListed(
-                vocabulary=self.vocabulary, made_by=MADE_BY, rate=self.rate, of="tokens", overrun=self.overrun
+                vocabulary=self.vocabulary,
+                made_by=MADE_BY,
+                rate=self.rate,
+                of="tokens",
+                overrun=self.overrun,
             ),
         )
 
@@ -219,10 +227,18 @@ def _layout(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, Array, Ar
         size: Ids of the tokenizer.
     """
     tokens, words = lexicon.tokens, lexicon.word_starts
-    bounds = np.append(words.values + np.repeat(tokens.offsets[:-1], words.lengths), len(tokens.values))
+    bounds = np.append(
+        words.values + np.repeat(tokens.offsets[:-1], words.lengths), len(tokens.values)
+    )
     entries = np.repeat(np.arange(len(lexicon), dtype=np.int32), tokens.lengths)
     counts = np.bincount(tokens.values, minlength=size)
     order = np.lexsort((counts[tokens.values], entries))
     rarest = tokens.values[order[tokens.offsets[:-1]]]
     listed = np.argsort(rarest, kind="stable").astype(np.int32)
-    return tokens.values, bounds, words.offsets, listed, offsets_of(np.bincount(rarest, minlength=size))
+    return (
+        tokens.values,
+        bounds,
+        words.offsets,
+        listed,
+        offsets_of(np.bincount(rarest, minlength=size)),
+    )

@@ -14,15 +14,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
 from mslm_data.errors import VocabularyError
-from mslm_data.examples import Examples
 from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from mslm_data.kernels.tokens import reduce_units
+from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.trie import Trie, open_trie
 from mslm_data.mask.rate import check_share
-from mslm_data.mask.trie import Trie, open_trie
 from mslm_data.mask.units import Units, words
-from mslm_data.ragged import Array
-from mslm_data.scores import open_scores
 
 Transform = Literal["none", "flag", "unflagged", "swish", "rank"]
 _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
@@ -60,7 +60,9 @@ class Score:
     def __post_init__(self) -> None:
         check_share("alpha", self.alpha)
         if bool(self.lexicon) == bool(self.column):
-            raise ValueError(f"score: expected a lexicon or a column, got {'both' if self.lexicon else 'neither'}")
+            raise ValueError(
+                f"score: expected a lexicon or a column, got {'both' if self.lexicon else 'neither'}"
+            )
 
     def of(self, examples: Examples, units: Units | None) -> npt.NDArray[np.float64]:
         """Return a number for each unit, `[U]`, or for each token, `[T]`, where units are None.
@@ -76,7 +78,11 @@ class Score:
         else:
             values = self._of_words(examples, units)
         if self.alpha < 1:
-            counted = np.ones(len(values), np.bool_) if units is not None else examples.word_ids.values >= 0
+            counted = (
+                np.ones(len(values), np.bool_)
+                if units is not None
+                else examples.word_ids.values >= 0
+            )
             smooth_rows(offsets, values, counted, self.alpha, values)
         return values
 
@@ -86,7 +92,7 @@ class Score:
 
     def _of_words(self, examples: Examples, units: Units | None) -> Array:
         trie, of_words = open_trie(Path(self.lexicon)), words(examples) if units is None else units
-        values = trie.exact(examples, of_words, _by_word(trie, self.missing))
+        values = trie.exact(examples, of_words.starts, of_words.ends, _by_word(trie, self.missing))
         values = _transformed(self.transform, values, of_words.starts.offsets)
         if units is not None:
             return values
@@ -97,7 +103,9 @@ class Score:
     def _of_tokens(self, examples: Examples, units: Units | None) -> Array:
         trie = open_trie(Path(self.lexicon))
         if np.any(trie.lexicon.tokens.lengths != 1):
-            raise VocabularyError(f"{self.lexicon}: expected entries of one token, as by = 'token' says")
+            raise VocabularyError(
+                f"{self.lexicon}: expected entries of one token, as by = 'token' says"
+            )
         trie.check(examples)
         values = _by_id(trie, self.missing)[examples.input_ids.values]
         return values if units is None else _reduced(examples, units, values, self.over)

@@ -36,7 +36,11 @@ class SelectiveTask(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
-        return (Choose(rate=1, how="each", score=Score(column=self.scores, transform="flag"), unknown=True),)
+        return (
+            Choose(
+                rate=1, how="each", score=Score(column=self.scores, transform="flag"), unknown=True
+            ),
+        )
 
     def replacement(self) -> Replacement:
         """See `Staged`."""
@@ -116,7 +120,14 @@ class InforMask(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
-        return (Choose(rate=self.rate, how="each", score=Score(lexicon=self.vocabulary, by="token"), unknown=True),)
+        return (
+            Choose(
+                rate=self.rate,
+                how="each",
+                score=Score(lexicon=self.vocabulary, by="token"),
+                unknown=True,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,5 +154,10 @@ class Keywords(Staged):
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
         return (
-            Choose(hide="words", rate=self.rate, how="each", score=Score(lexicon=self.vocabulary, transform="flag")),
+            Choose(
+                hide="words",
+                rate=self.rate,
+                how="each",
+                score=Score(lexicon=self.vocabulary, transform="flag"),
+            ),
         )

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.spans import cut_segments
 from mslm_data.kernels.tokens import count_at_least
 from mslm_data.mask.budget import quotas
@@ -27,7 +28,6 @@ from mslm_data.mask.layout import (
 from mslm_data.mask.plan import Draft, MaskKind, MaskPlan
 from mslm_data.mask.rate import Rate, rate_at
 from mslm_data.mask.stages import Stage, Staged
-from mslm_data.ragged import Array, Ragged
 
 WHOLE_ROW = float("inf")
 """The mean length of spans of which a row has one."""
@@ -57,15 +57,27 @@ class Segments:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        offsets, words, sizes = examples.input_ids.offsets, examples.word_ids.values, np.empty(len(examples), np.int64)
+        offsets, words, sizes = (
+            examples.input_ids.offsets,
+            examples.word_ids.values,
+            np.empty(len(examples), np.int64),
+        )
         count_at_least(offsets, words, 0, sizes)
         noise, spans, drawn = np.zeros_like(sizes), np.zeros_like(sizes), self.drawn(draws)
         for way, (rate, mean) in enumerate(self.ways):
-            some = np.clip(quotas(rate_at(rate, draws), sizes, "nearest", draws), 1, np.maximum(sizes - 1, 1))
-            runs = np.clip(np.rint(some / mean).astype(np.int64), 1, np.minimum(some, np.maximum(sizes - some, 1)))
+            some = np.clip(
+                quotas(rate_at(rate, draws), sizes, "nearest", draws), 1, np.maximum(sizes - 1, 1)
+            )
+            runs = np.clip(
+                np.rint(some / mean).astype(np.int64),
+                1,
+                np.minimum(some, np.maximum(sizes - some, 1)),
+            )
             rows = (drawn == way) & (sizes > 1)
             noise[rows], spans[rows] = some[rows], runs[rows]
-        cut_segments(offsets, words, noise, spans, draws.streams(SAMPLE), MaskKind.BASE.value, draft.kinds)
+        cut_segments(
+            offsets, words, noise, spans, draws.streams(SAMPLE), MaskKind.BASE.value, draft.kinds
+        )
 
     def drawn(self, draws: Draws) -> Array:
         """Return which of the ways each row goes, all equally likely, int64 `[N]`."""
@@ -87,7 +99,9 @@ class Sentinels(Staged):
         """See `Staged`; not of use here."""
         return Replacement()
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """Return the rows with a sentinel in the place of each hidden span; see `layout.sentinel_inputs`."""
         check_count("seed", seed)
         check_count("epoch", epoch)
@@ -157,19 +171,25 @@ class Ul2(Sentinels):
     def __post_init__(self) -> None:
         Sentinels.__post_init__(self)
         if len(self.modes) not in (0, 3) or min(self.modes, default=0) < 0:
-            raise ValueError(f"modes: expected the ids of R, S and X, or none, got {len(self.modes)}")
+            raise ValueError(
+                f"modes: expected the ids of R, S and X, or none, got {len(self.modes)}"
+            )
 
     def stages(self) -> Sequence[Segments]:
         """Return the one."""
         return (Segments(ways=tuple((rate, mean) for rate, mean, _ in DENOISERS)),)
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """See `Sentinels.corrupt`; with modes, seed and epoch must be those of the plan."""
         rows = Sentinels.corrupt(self, examples, plan, seed=seed, epoch=epoch)
         if not self.modes:
             return rows
         if max(self.modes) >= examples.ids.size:
-            raise ValueError(f"modes: expected ids below {examples.ids.size}, the tokenizer's, got {max(self.modes)}")
+            raise ValueError(
+                f"modes: expected ids below {examples.ids.size}, the tokenizer's, got {max(self.modes)}"
+            )
         drawn = self.stages()[0].drawn(Draws(keys=examples.keys, seed=seed, epoch=epoch))
         return prepend(rows, np.array(self.modes, np.int32)[_MODES[drawn]])
 
@@ -212,7 +232,9 @@ def t5_lengths(inputs_length: int, rate: float = 0.15, mean_span: float = 3.0) -
         ValueError: A rate or lengths out of range.
     """
     if inputs_length < 2 or not 0 < rate < 1:
-        raise ValueError(f"lengths: expected 2 or more and a rate in (0, 1), got {inputs_length} and {rate}")
+        raise ValueError(
+            f"lengths: expected 2 or more and a rate in (0, 1), got {inputs_length} and {rate}"
+        )
     _check_mean(mean_span)
 
     def lengths(raw: int) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
 from mslm_data.kernels.spans import grow_spans, open_spans, place_spans
 from mslm_data.kernels.tokens import count_at_least
 from mslm_data.mask.budget import quotas
@@ -17,7 +18,6 @@ from mslm_data.mask.lengths import geometric_lengths, uniform_lengths
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, Share, rate_at
 from mslm_data.mask.stages import Stage, Staged
-from mslm_data.ragged import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,11 @@ class PlaceSpans:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        offsets, words, ids = examples.input_ids.offsets, examples.word_ids.values, examples.input_ids.values
+        offsets, words, ids = (
+            examples.input_ids.offsets,
+            examples.word_ids.values,
+            examples.input_ids.values,
+        )
         quota = quotas(rate_at(self.rate, draws), self._sizes(examples), "up", draws)
         state = np.empty(len(ids), np.uint8)
         open_spans(offsets, words, ids, examples.ids.unk, draft.kinds, self.released, state)
@@ -50,7 +54,11 @@ class PlaceSpans:
 
     def _sizes(self, examples: Examples) -> Array:
         """Return how many tokens of each row the rate is a share of, int64 `[N]`."""
-        offsets, words, sizes = examples.input_ids.offsets, examples.word_ids.values, np.empty(len(examples), np.int64)
+        offsets, words, sizes = (
+            examples.input_ids.offsets,
+            examples.word_ids.values,
+            np.empty(len(examples), np.int64),
+        )
         if self.released:
             words = np.where(examples.input_ids.values == examples.ids.unk, -1, words)
         count_at_least(offsets, words, 0, sizes)
@@ -75,7 +83,11 @@ class GrowSpans:
 
     def mark(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         """See `Stage`."""
-        offsets, words, starts = examples.input_ids.offsets, examples.word_ids.values, examples.span_starts
+        offsets, words, starts = (
+            examples.input_ids.offsets,
+            examples.word_ids.values,
+            examples.span_starts,
+        )
         sizes = np.empty(len(examples), np.int64)
         count_at_least(offsets, words, 0, sizes)
         quota = quotas(rate_at(self.rate, draws), sizes, "up", draws)
@@ -83,7 +95,9 @@ class GrowSpans:
         sums = geometric_lengths(self.chance, self.longest)
         streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH), draws.streams(BRANCH)])
         ends = examples.span_ends.values
-        grow_spans(offsets, words, mention_offsets, starts.values, ends, quota, sums, streams, draft.kinds)
+        grow_spans(
+            offsets, words, mention_offsets, starts.values, ends, quota, sums, streams, draft.kinds
+        )
         draft.owed += quota
 
 
@@ -126,7 +140,11 @@ class Span(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one."""
-        return (PlaceSpans(rate=self.rate, shortest=self.shortest, longest=self.longest, released=False),)
+        return (
+            PlaceSpans(
+                rate=self.rate, shortest=self.shortest, longest=self.longest, released=False
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +216,9 @@ class SpanBert(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one."""
-        return (GrowSpans(rate=self.rate, chance=self.chance, longest=self.longest, mentions=False),)
+        return (
+            GrowSpans(rate=self.rate, chance=self.chance, longest=self.longest, mentions=False),
+        )
 
     def replacement(self) -> Replacement:
         """See `Staged`."""

@@ -15,12 +15,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.mask.corruption import Replacement, corrupt, replacement_of
 from mslm_data.mask.draws import BRANCH, Draws, check_count
 from mslm_data.mask.plan import Draft, MaskPlan
 from mslm_data.mask.rate import check_limit, check_share, follows_step
-from mslm_data.ragged import Ragged
 
 
 class Stage(Protocol):
@@ -69,7 +69,14 @@ class OneOf:
         return np.searchsorted(np.cumsum(self.chances), draws.uniforms(BRANCH), side="right")
 
 
-def run(stages: Sequence[Stage | None], examples: Examples, draws: Draws, draft: Draft, *, first: int = 0) -> None:
+def run(
+    stages: Sequence[Stage | None],
+    examples: Examples,
+    draws: Draws,
+    draft: Draft,
+    *,
+    first: int = 0,
+) -> None:
     """Run stages in order, numbered from `first`; None holds the place of one that has nothing to do."""
     for number, stage in enumerate(stages):
         if stage is not None:
@@ -110,7 +117,9 @@ class Staged(ABC):
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return any(follows_step(getattr(self, field.name)) for field in fields)
 
-    def plan(self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None) -> MaskPlan:
+    def plan(
+        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+    ) -> MaskPlan:
         """Decide which tokens are to be predicted; a pure function of each row, its key, seed, epoch and options.
 
         Args:
@@ -128,12 +137,19 @@ class Staged(ABC):
         if step is not None:
             check_count("step", step)
         draft = Draft.of(examples, joined=self.replacement().by == "unit")
-        run(self.stages(), examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step), draft)
+        run(
+            self.stages(),
+            examples,
+            Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step),
+            draft,
+        )
         offsets = examples.input_ids.offsets
         joined = None if draft.joined is None else Ragged(draft.joined, offsets)
         return MaskPlan(Ragged(draft.kinds, offsets), draft.owed, joined)
 
-    def corrupt(self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0) -> Ragged:
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
         """Return the ids with the planned tokens replaced; the plan does not depend on how.
 
         Raises:

@@ -40,7 +40,16 @@ class Bert(Staged):
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
         most = self.most or None
-        return (Choose(rate=self.rate, of="all tokens", rounding="nearest", least=1, most=most, unknown=True),)
+        return (
+            Choose(
+                rate=self.rate,
+                of="all tokens",
+                rounding="nearest",
+                least=1,
+                most=most,
+                unknown=True,
+            ),
+        )
 
     def replacement(self) -> Replacement:
         """See `Staged`."""
@@ -188,6 +197,12 @@ class Electra(Staged):
         top = max(self.rate.start, self.rate.stop) if isinstance(self.rate, Varying) else self.rate
         most = int((top + 0.005) * self.max_tokens) if self.max_tokens else None
         draw = Choose(
-            rate=self.rate, of="all tokens", rounding="nearest", least=1, most=most, how="again", unknown=True
+            rate=self.rate,
+            of="all tokens",
+            rounding="nearest",
+            least=1,
+            most=most,
+            how="again",
+            unknown=True,
         )
         return (draw,)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
 from mslm_data.mask.plan import Draft
-from mslm_data.ragged import Array, Ragged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,9 @@ class Units:
             pool: uint8 `[T]`, 0 or 1.
         """
         out = np.empty(len(self), np.uint8)
-        find_open_units(offsets, self.starts.offsets, self.starts.values, self.ends.values, pool, out)
+        find_open_units(
+            offsets, self.starts.offsets, self.starts.values, self.ends.values, pool, out
+        )
         return out
 
     def paint(self, offsets: Array, taken: Array, mark: int, out: Array) -> None:
@@ -67,7 +69,9 @@ class Units:
         self.paint(offsets, taken, kind, draft.kinds)
         if draft.joined is not None:
             starts = self.starts.values + 1
-            paint_units(offsets, self.starts.offsets, starts, np.maximum(taken - 1, 0), 1, draft.joined)
+            paint_units(
+                offsets, self.starts.offsets, starts, np.maximum(taken - 1, 0), 1, draft.joined
+            )
 
 
 def mentions(examples: Examples) -> Units:
@@ -91,7 +95,11 @@ def chunks(examples: Examples) -> Units:
     """
     if examples.token_starts is None or examples.token_ends is None:
         return words(examples)
-    starts, ends, real = examples.token_starts.values, examples.token_ends.values, examples.word_ids.values >= 0
+    starts, ends, real = (
+        examples.token_starts.values,
+        examples.token_ends.values,
+        examples.word_ids.values >= 0,
+    )
     apart = np.ones(len(starts), np.bool_)
     apart[1:] = (starts[1:] > ends[:-1]) | ~real[:-1]
     return runs(examples, np.where(real, np.cumsum(apart), -1))

@@ -116,7 +116,9 @@ class WholeWordRoberta(Staged):
 
     def stages(self) -> Sequence[Stage]:
         """Return the one stage."""
-        return (Choose(hide=self.unit, rate=self.rate, of="units", rounding="random", unknown=True),)
+        return (
+            Choose(hide=self.unit, rate=self.rate, of="units", rounding="random", unknown=True),
+        )
 
     def replacement(self) -> Replacement:
         """See `Staged`."""

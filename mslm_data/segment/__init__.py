@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
 from mslm_data.registry import Registry
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
 from mslm_data.segment.presplit import cover
 from mslm_data.segment.rules import Heads, sentence_starts
 

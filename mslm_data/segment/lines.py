@@ -103,7 +103,9 @@ def _describe(line: Line, content: str, words: WordLists, *, capitals: bool) -> 
     line.number = int(number.group(1)) if number else -1
     shown = content[line.item :]
     run_in = _RUN_IN.match(shown)
-    line.run_in = run_in is not None and (not shown[0].islower() or " " not in run_in.group().strip())
+    line.run_in = run_in is not None and (
+        not shown[0].islower() or " " not in run_in.group().strip()
+    )
     if not line.item:
         line.head = _is_head(content, words, capitals=capitals)
 
@@ -114,9 +116,17 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
         return content.count(" ") < 8
     if content.lower().rstrip(" :") in words.heads:
         return True
-    if capitals or not content.isupper() or len(content) >= 60 or content[-1] in _ENDS or MASK in content:
+    if (
+        capitals
+        or not content.isupper()
+        or len(content) >= 60
+        or content[-1] in _ENDS
+        or MASK in content
+    ):
         return False
-    return not any(map(str.isdigit, content)) and sum(map(str.isalpha, content)) > (3 if " " in content else 5)
+    return not any(map(str.isdigit, content)) and sum(map(str.isalpha, content)) > (
+        3 if " " in content else 5
+    )
 
 
 def wrap_width(text: str, lines: Sequence[Line], *, capitals: bool) -> int:
@@ -134,7 +144,9 @@ def _wrapped_lengths(text: str, lines: Sequence[Line]) -> Iterator[int]:
     for i in range(len(lines) - 1):
         line, following = lines[i], lines[i + 1]
         length = line.end - line.first
-        small = text[following.start].islower() and not (following.item or following.run_in or following.blank_before)
+        small = text[following.start].islower() and not (
+            following.item or following.run_in or following.blank_before
+        )
         if _SHORTEST_WRAP <= length < _WIDEST and small and text[line.end - 1] not in ".!?:":
             yield length
 
@@ -154,5 +166,7 @@ def goes_on(text: str, line: Line, following: Line, width: int, words: WordLists
     to_spare = width - (line.end - line.first) - 1 - len(first_word)
     if small:
         return width > 0 and to_spare <= _RAGGED
-    hangs = line.item > 0 and following.start - following.first == line.start - line.first + line.item
+    hangs = (
+        line.item > 0 and following.start - following.first == line.start - line.first + line.item
+    )
     return hangs or (width > 0 and to_spare < 0)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,13 @@ def cover(document: Document, sentences: Sequence[Sentence]) -> list[Sentence]:
     for sentence in sentences[1:]:
         while span is not None and span.end <= sentence.start:
             span = next(spans, None)
-        if (span is None or span.start >= sentence.start) and not _is_in_word(document, sentence.start):
+        if (span is None or span.start >= sentence.start) and not _is_in_word(
+            document, sentence.start
+        ):
             cuts.append(sentence.start)
-    pieces = (_trim(document, start, end) for start, end in pairwise([0, *cuts, len(document.text)]))
+    pieces = (
+        _trim(document, start, end) for start, end in pairwise([0, *cuts, len(document.text)])
+    )
     return [piece for piece in pieces if piece.start < piece.end]
 
 
@@ -77,4 +81,6 @@ def _trim(document: Document, start: int, end: int) -> Sentence:
             else Sentence(0, 0)
         )
     piece = document.text[start:end]
-    return Sentence(start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip())))
+    return Sentence(
+        start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
+    )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from mslm_data.document import Placeholder
+from mslm_data.data.document import Placeholder
 from mslm_data.segment.lines import Line, goes_on, in_capitals, read_lines, wrap_width
 from mslm_data.segment.stops import MASK, ends_line, inner_stops
 from mslm_data.segment.wordlists import WordLists, word_lists
@@ -20,7 +20,9 @@ Heads = Literal["next", "own"]
 _PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]")
 
 
-def sentence_starts(text: str, placeholders: Iterable[Placeholder] = (), *, heads: Heads = "next") -> list[int]:
+def sentence_starts(
+    text: str, placeholders: Iterable[Placeholder] = (), *, heads: Heads = "next"
+) -> list[int]:
     """Return the first character of each sentence, rising; white space comes before each but the first.
 
     Args:
@@ -43,7 +45,9 @@ def sentence_starts(text: str, placeholders: Iterable[Placeholder] = (), *, head
             starts.append(line.start)
             number = line.number if line.item and line.number >= 0 else number
             before = line
-        starts += inner_stops(masked, line.start, line.end, before.start, words)  # words of the line that goes on, too
+        starts += inner_stops(
+            masked, line.start, line.end, before.start, words
+        )  # words of the line that goes on, too
         before = line
     return starts
 
@@ -52,11 +56,17 @@ def _check_number(text: str, before: Line, line: Line, number: int, words: WordL
     """Take a number at the beginning of a line for no list marker where it continues neither a list nor a sentence."""
     in_order = line.number in (0, 1, number, number + 1)
     unfinished = not (before.head or before.ruler or line.blank_before)
-    if unfinished and not in_order and not ends_line(text, before.start, before.end, line.start, words):
+    if (
+        unfinished
+        and not in_order
+        and not ends_line(text, before.start, before.end, line.start, words)
+    ):
         line.item, line.loose = 0, True
 
 
-def _begins(text: str, before: Line, line: Line, width: int, heads: Heads, words: WordLists) -> bool:
+def _begins(
+    text: str, before: Line, line: Line, width: int, heads: Heads, words: WordLists
+) -> bool:
     """Say whether a line begins a sentence, given the line with any text before it."""
     if before.ruler or line.ruler or line.head:
         return True

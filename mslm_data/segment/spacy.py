@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mslm_data import _optional
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
 from mslm_data.errors import PipelineError
 from mslm_data.segment.presplit import cover
 from mslm_data.segment.rules import Heads, sentence_starts
@@ -21,7 +21,15 @@ COMPONENT = "mslm_clinical_sentences"
 """The name of the rules in a spaCy pipeline, after `register`."""
 
 _ASKS = "segmenter 'spacy'"
-_NOT_NEEDED = ("ner", "entity_linker", "lemmatizer", "tagger", "morphologizer", "attribute_ruler", "textcat")
+_NOT_NEEDED = (
+    "ner",
+    "entity_linker",
+    "lemmatizer",
+    "tagger",
+    "morphologizer",
+    "attribute_ruler",
+    "textcat",
+)
 _PLACEHOLDERS = "mslm_placeholders"
 
 
@@ -68,7 +76,11 @@ class SpacySentences:
     def _by_model(self, document: Document) -> Iterator[int]:
         nlp = load_pipeline(self.model, _ASKS, _NOT_NEEDED)
         text = document.text
-        for start, end, _ in document.placeholders:  # a name it does not know, in place of marks that it splits at
+        for (
+            start,
+            end,
+            _,
+        ) in document.placeholders:  # a name it does not know, in place of marks that it splits at
             text = text[:start] + "X" + "x" * (end - start - 1) + text[end:]
         for start, end in pieces(text, document.placeholders):
             doc = nlp(text[start:end])
@@ -90,7 +102,9 @@ def register() -> None:
     """
     language = _optional.load("spacy", wanted_by=_ASKS).Language
     if not language.has_factory(COMPONENT):
-        language.factory(COMPONENT, default_config={"heads": "next"}, assigns=["doc.sents"], func=_component)
+        language.factory(
+            COMPONENT, default_config={"heads": "next"}, assigns=["doc.sents"], func=_component
+        )
 
 
 def _component(nlp: Any, name: str, heads: str) -> Callable[[Any], Any]:  # noqa: ARG001  # spaCy passes both by name
@@ -106,7 +120,10 @@ class _Rules:
     heads: Heads
 
     def __call__(self, doc: Any) -> Any:
-        starts = np.array(sentence_starts(doc.text, doc.user_data.get(_PLACEHOLDERS, ()), heads=self.heads), np.int64)
+        starts = np.array(
+            sentence_starts(doc.text, doc.user_data.get(_PLACEHOLDERS, ()), heads=self.heads),
+            np.int64,
+        )
         if not len(doc):
             return doc
         if not np.isin(starts, doc.to_array("IDX")).all():

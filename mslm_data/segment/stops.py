@@ -53,7 +53,9 @@ def ends_line(text: str, start: int, end: int, follows: int, words: WordLists) -
     return bool(match) and ends_sentence(text, match.start(), end, follows, start, words)  # type: ignore[union-attr]
 
 
-def ends_sentence(text: str, mark: int, past: int, follows: int, start: int, words: WordLists) -> bool:
+def ends_sentence(
+    text: str, mark: int, past: int, follows: int, start: int, words: WordLists
+) -> bool:
     """Say whether a sentence ends at a mark.
 
     Args:
@@ -81,7 +83,9 @@ def ends_sentence(text: str, mark: int, past: int, follows: int, start: int, wor
     return _follows_well(text, word, mark - len(before), follows, start, words)
 
 
-def _follows_well(text: str, word: str, at: int, follows: int, start: int, words: WordLists) -> bool:
+def _follows_well(
+    text: str, word: str, at: int, follows: int, start: int, words: WordLists
+) -> bool:
     """Judge a lone full stop after `word`, which begins at `at`, by what follows."""
     after = text[follows]
     if len(word) == 1 and word.isalpha():
@@ -93,7 +97,9 @@ def _follows_well(text: str, word: str, at: int, follows: int, start: int, words
         return _next_word(text, follows).lower() in words.starters and after.isupper()
     if word in words.sometimes or _DOTTED.fullmatch(word):
         following = _next_word(text, follows)
-        return following[:1].isupper() and (len(following) == 1 or not following.isupper() or word in words.sometimes)
+        return following[:1].isupper() and (
+            len(following) == 1 or not following.isupper() or word in words.sometimes
+        )
     if after.islower():
         return len(word) > 2 or word[-1].isdigit()
     return not any(c in word for c in "@\\") and not word.startswith(("http", "www"))

@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 
-from mslm_data import resources
+from mslm_data.io import resources
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from mslm_data.columns import MAX_LABELS, tag_names
-from mslm_data.document import split_order
+from mslm_data.data.columns import MAX_LABELS, tag_names
+from mslm_data.data.document import split_order
+from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
-from mslm_data.examples import TokenIds
-from mslm_data.files import canonical_json, write_whole
+from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.write import Count, ShardRecord
 
 FORMAT = 1
@@ -164,7 +164,9 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / NAME
     if not folder.is_dir():
-        raise ShardError(f"{folder}: expected a built folder, found none; `mslm-data build` makes one")
+        raise ShardError(
+            f"{folder}: expected a built folder, found none; `mslm-data build` makes one"
+        )
     if not path.is_file():
         raise ShardError(
             f"{folder}: expected {NAME}, found none; the folder is no built one, or its build has not finished: "
@@ -173,7 +175,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ShardError(f"{path}: expected a file that can be read, got {error.strerror}") from None
+        raise ShardError(
+            f"{path}: expected a file that can be read, got {error.strerror}"
+        ) from None
     return parse_manifest(data, path)
 
 
@@ -183,46 +187,82 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         value = msgspec.json.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and version > FORMAT:
-            raise ShardError(f"{path}: expected format {FORMAT} or older, got {version}; a newer mslm-data wrote it")
+            raise ShardError(
+                f"{path}: expected format {FORMAT} or older, got {version}; a newer mslm-data wrote it"
+            )
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
-        said = str(error) if isinstance(error, msgspec.DecodeError | KeyError) else type(error).__name__
-        raise ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again") from None
+        said = (
+            str(error)
+            if isinstance(error, msgspec.DecodeError | KeyError)
+            else type(error).__name__
+        )
+        raise ShardError(
+            f"{path}: expected a manifest of mslm-data: {said}; build the folder again"
+        ) from None
     _check(path, manifest, ids)
-    return replace(manifest, splits={name: manifest.splits[name] for name in sorted(manifest.splits, key=split_order)})
+    return replace(
+        manifest,
+        splits={name: manifest.splits[name] for name in sorted(manifest.splits, key=split_order)},
+    )
 
 
 def _check(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
     """Refuse a manifest whose parts disagree, or whose names could lead out of the folder."""
     if list(manifest.tags) != tag_names(manifest.labels):
-        raise ShardError(f"{path}: expected tags that follow from the labels; build the folder again")
+        raise ShardError(
+            f"{path}: expected tags that follow from the labels; build the folder again"
+        )
     if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
-        raise ShardError(f"{path}: expected at most {MAX_LABELS} different labels; build the folder again")
+        raise ShardError(
+            f"{path}: expected at most {MAX_LABELS} different labels; build the folder again"
+        )
     if not 1 <= ids.size < 1 << 31:
         raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
     named = [id_ for id_ in (ids.mask, ids.pad, ids.unk) if id_ != -1]
     if not all(0 <= id_ < ids.size for id_ in (*named, *ids.special)):
-        raise ShardError(f"{path}: expected special ids of the tokenizer's {ids.size}, got others; build it again")
+        raise ShardError(
+            f"{path}: expected special ids of the tokenizer's {ids.size}, got others; build it again"
+        )
     if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):
-        raise ShardError(f"{path}: expected the tokenizer's sha256, got none; build the folder again")
+        raise ShardError(
+            f"{path}: expected the tokenizer's sha256, got none; build the folder again"
+        )
     for name, split in manifest.splits.items():
         if not SPLIT_NAME.fullmatch(name):
-            raise ShardError(f"{path}: expected a split's name of letters, digits, '.', '_' and '-'")
+            raise ShardError(
+                f"{path}: expected a split's name of letters, digits, '.', '_' and '-'"
+            )
         names = {shard.file for shard in split.shards}
         if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
-            raise ShardError(f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once")
+            raise ShardError(
+                f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once"
+            )
         if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
-            raise ShardError(f"{path}: {name}: expected a sha256 of each shard; build the folder again")
+            raise ShardError(
+                f"{path}: {name}: expected a sha256 of each shard; build the folder again"
+            )
         if split.read != split.written + split.set_aside:
             raise ShardError(
                 f"{path}: {name}: expected read = written + set aside, "
                 f"got {split.read} = {split.written} + {split.set_aside}"
             )
-        sums = {what: sum(getattr(shard, what) for shard in split.shards) for what in ("rows", "tokens", "mentions")}
-        if (sums["rows"], sums["tokens"], sums["mentions"]) != (split.sequences, split.tokens, split.mentions):
-            raise ShardError(f"{path}: {name}: expected the shards' counts to add up to the split's")
+        sums = {
+            what: sum(getattr(shard, what) for shard in split.shards)
+            for what in ("rows", "tokens", "mentions")
+        }
+        if (sums["rows"], sums["tokens"], sums["mentions"]) != (
+            split.sequences,
+            split.tokens,
+            split.mentions,
+        ):
+            raise ShardError(
+                f"{path}: {name}: expected the shards' counts to add up to the split's"
+            )
         placed = split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
         if split.mentions != placed:
-            raise ShardError(f"{path}: {name}: expected {placed} mentions by the account, got {split.mentions}")
+            raise ShardError(
+                f"{path}: {name}: expected {placed} mentions by the account, got {split.mentions}"
+            )

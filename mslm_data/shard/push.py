@@ -49,7 +49,9 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     manifest, problems = verify(folder)
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
-        raise PushError(f"{folder}: expected a folder that is whole, got {len(problems)} problems; the first: {first}")
+        raise PushError(
+            f"{folder}: expected a folder that is whole, got {len(problems)} problems; the first: {first}"
+        )
     files = _files(manifest)
     hub = _optional.load("huggingface_hub", wanted_by="`mslm-data push`")
     refused = _optional.load("huggingface_hub.errors", wanted_by="`mslm-data push`").HfHubHTTPError
@@ -59,7 +61,9 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         made = url.repo_id
         private = bool(api.repo_info(made, repo_type="dataset").private)
         if not (private or public):
-            raise PushError(f"{made}: expected a private repository, found a public one; pass --public to upload to it")
+            raise PushError(
+                f"{made}: expected a private repository, found a public one; pass --public to upload to it"
+            )
         api.upload_folder(
             repo_id=made,
             repo_type="dataset",
@@ -67,7 +71,11 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             allow_patterns=files,
             commit_message=f"{manifest.name}, built by mslm-data {__version__}",
         )
-    except (OSError, ValueError, *refused.__bases__) as error:  # the bases are those of the client's network library
+    except (
+        OSError,
+        ValueError,
+        *refused.__bases__,
+    ) as error:  # the bases are those of the client's network library
         raise PushError(
             f"{repo}: expected to upload to the hub, got {type(error).__name__}; see whether you are logged in "
             "(`hf auth login`), may write there, and have a network"
@@ -90,5 +98,10 @@ def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool)
 
 def _files(manifest: Manifest) -> list[str]:
     """Return the files of a folder by what its manifest says."""
-    shards = {split: [shard.file for shard in record.shards] for split, record in manifest.splits.items()}
-    return [*_OF_FOLDER, *(f"{split}/{file}" for split, files in shards.items() for file in (*_OF_SPLIT, *files))]
+    shards = {
+        split: [shard.file for shard in record.shards] for split, record in manifest.splits.items()
+    }
+    return [
+        *_OF_FOLDER,
+        *(f"{split}/{file}" for split, files in shards.items() for file in (*_OF_SPLIT, *files)),
+    ]

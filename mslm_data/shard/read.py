@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mslm_data import plain_arrow
-from mslm_data.columns import COLUMNS, MAX_LABELS
+from mslm_data.data.columns import COLUMNS, MAX_LABELS
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples, TokenIds
-from mslm_data.files import sha256_of
-from mslm_data.ragged import Array, Ragged
+from mslm_data.io import arrow as plain_arrow
+from mslm_data.io.files import sha256_of
 from mslm_data.shard.write import ShardRecord
 
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
@@ -27,7 +27,9 @@ _KNOWN: set[tuple[Path, int, int, str]] = set()
 class Shard:
     """One shard, opened when it is first asked for a row."""
 
-    def __init__(self, path: Path, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS) -> None:
+    def __init__(
+        self, path: Path, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS
+    ) -> None:
         """Remember where it is.
 
         Args:
@@ -78,7 +80,9 @@ class Shard:
             span_ends=self.ragged("span_ends", start, stop),
             span_labels=self.ragged("span_labels", start, stop),
             ids=self._ids,
-            token_starts=self.ragged("token_starts", start, stop) if self.has("token_starts") else None,
+            token_starts=self.ragged("token_starts", start, stop)
+            if self.has("token_starts")
+            else None,
             token_ends=self.ragged("token_ends", start, stop) if self.has("token_ends") else None,
         )
 
@@ -111,14 +115,18 @@ class Shard:
             size = self.path.stat().st_size
             real, folder = self.path.resolve(), self.path.parent.parent.resolve()
         except (OSError, RuntimeError):  # RuntimeError: links in a circle
-            raise ShardError(f"{self.path}: expected a shard, found none; build the folder again") from None
+            raise ShardError(
+                f"{self.path}: expected a shard, found none; build the folder again"
+            ) from None
         if folder not in real.parents:
             raise ShardError(
                 f"{self.path}: expected a file within the built folder, got a link that leads out of it; copy the "
                 f"folder with what its links point to (`cp -rL`) and open the copy"
             )
         if size != self.record.bytes:
-            raise ShardError(f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged")
+            raise ShardError(
+                f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
+            )
         if self._labels is not None:
             self._refuse_altered()
         try:
@@ -127,17 +135,23 @@ class Shard:
             names = batches[0].schema.names if batches else []
             got = {field.name: field.type for field in batches[0].schema} if batches else {}
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise ShardError(f"{self.path}: expected an Arrow stream ({type(error).__name__}); damaged") from None
+            raise ShardError(
+                f"{self.path}: expected an Arrow stream ({type(error).__name__}); damaged"
+            ) from None
         rows = sum(batch.num_rows for batch in batches)
         if len(batches) != 1 or rows != self.record.rows:
             raise ShardError(
                 f"{self.path}: expected one batch of {self.record.rows} rows, got {len(batches)} of {rows}"
             )
         if len(got) < len(names):
-            raise ShardError(f"{self.path}: expected columns of different names, got {len(names)} of {len(got)} names")
+            raise ShardError(
+                f"{self.path}: expected columns of different names, got {len(names)} of {len(got)} names"
+            )
         for name, wanted in _TYPES.items():
             if (name in got or name in _REQUIRED) and got.get(name) != wanted:
-                raise ShardError(f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}")
+                raise ShardError(
+                    f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}"
+                )
         return batches[0]
 
     def _refuse_altered(self) -> None:
@@ -147,7 +161,9 @@ class Shard:
         if state in _KNOWN:
             return
         if sha256_of(self.path) != self.record.sha256:
-            raise ShardError(f"{self.path}: expected the manifest's checksum, got another; the file is damaged")
+            raise ShardError(
+                f"{self.path}: expected the manifest's checksum, got another; the file is damaged"
+            )
         _KNOWN.add(state)
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
@@ -158,27 +174,41 @@ class Shard:
                 continue
             array = batch.column(column.name)
             if array.null_count or (column.rows != "row" and array.values.null_count):
-                raise ShardError(f"{self.path}: {column.name}: expected no nulls; the file is damaged")
+                raise ShardError(
+                    f"{self.path}: {column.name}: expected no nulls; the file is damaged"
+                )
             if column.rows == "row" or pa.types.is_string(column.type):
                 continue
             offsets, values = array.offsets.to_numpy(), array.values.to_numpy(zero_copy_only=True)
-            if len(offsets) and (offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)):
-                raise ShardError(f"{self.path}: {column.name}: expected rising offsets within it; the file is damaged")
+            if len(offsets) and (
+                offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
+            ):
+                raise ShardError(
+                    f"{self.path}: {column.name}: expected rising offsets within it; the file is damaged"
+                )
             like = lists.get(_LIKE[column.rows])
             if like is not None and not np.array_equal(like[0], offsets):
-                raise ShardError(f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; damaged")
+                raise ShardError(
+                    f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; damaged"
+                )
             lists[column.name] = offsets, values
         spans = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
         starts, ends = _used(*lists["span_starts"]), _used(*lists["span_ends"])
         if np.any((starts < 0) | (starts >= ends) | (ends > spans)):
-            raise ShardError(f"{self.path}: expected mentions within their rows; the file is damaged")
+            raise ShardError(
+                f"{self.path}: expected mentions within their rows; the file is damaged"
+            )
         if self._labels is not None:
             self._refuse_strange(lists, self._labels)
         return lists
 
     def _refuse_strange(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
         """Refuse numbers that the vocabulary or the labels do not have; `verify` says in which row."""
-        for name, most in (("input_ids", self._ids.size - 1), ("bio", 2 * labels), ("span_labels", labels - 1)):
+        for name, most in (
+            ("input_ids", self._ids.size - 1),
+            ("bio", 2 * labels),
+            ("span_labels", labels - 1),
+        ):
             values = _used(*lists[name])
             unsigned = values.view(f"u{values.dtype.itemsize}")  # so that what is negative is large
             if len(values) and unsigned.max() > most:
@@ -186,7 +216,9 @@ class Shard:
                     f"{self.path}: {name}: expected numbers from 0 to {most}, got others; the file is damaged"
                 )
         if _used(*lists["word_ids"]).min(initial=0) < -1:
-            raise ShardError(f"{self.path}: word_ids: expected numbers from -1, got others; the file is damaged")
+            raise ShardError(
+                f"{self.path}: word_ids: expected numbers from -1, got others; the file is damaged"
+            )
 
 
 def _used(offsets: Array, values: Array) -> Array:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from mslm_data import cache, remote
-from mslm_data.columns import MAX_LABELS
+from mslm_data.data.columns import MAX_LABELS
+from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
-from mslm_data.examples import TokenIds
-from mslm_data.files import sha256_of
-from mslm_data.remote import RemoteError, shown
+from mslm_data.io import cache, remote
+from mslm_data.io.files import sha256_of
+from mslm_data.io.remote import RemoteError, shown
 from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord
@@ -129,7 +129,12 @@ class RemoteShard(Shard):
     """One shard of a remote folder, fetched when it is first asked for a row."""
 
     def __init__(
-        self, folder: RemoteFolder, name: str, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS
+        self,
+        folder: RemoteFolder,
+        name: str,
+        record: ShardRecord,
+        ids: TokenIds,
+        labels: int | None = MAX_LABELS,
     ) -> None:
         """Remember where it is.
 
@@ -147,7 +152,9 @@ class RemoteShard(Shard):
         return RemoteShard, (self._folder, self._name, self.record, self._ids, self._labels)
 
     def _open(self) -> pa.RecordBatch:
-        self.path = self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes).resolve()
+        self.path = self._folder.file(
+            self._name, sha256=self.record.sha256, size=self.record.bytes
+        ).resolve()
         return super()._open()
 
     def _refuse_altered(self) -> None:

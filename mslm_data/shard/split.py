@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.ragged import Ragged, Three, offsets_of
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples, concatenate
 from mslm_data.kernels.gather import gather, gather_alike
-from mslm_data.ragged import Ragged, Three, offsets_of
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard
@@ -55,7 +55,9 @@ class Split:
         """
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})")
+            raise IndexError(
+                f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})"
+            )
         parts = [
             shard.examples(max(start - first, 0), min(stop - first, len(shard)))
             for shard, first in zip(self._shards, self._first.tolist(), strict=False)
@@ -113,7 +115,9 @@ class Split:
         """
         for shard in self._shards:
             if "text" not in shard.batch.schema.names:
-                raise ShardError(f"{shard.path}: expected texts, got none; build with --set encode.keep_text=true")
+                raise ShardError(
+                    f"{shard.path}: expected texts, got none; build with --set encode.keep_text=true"
+                )
             column = shard.batch.column("text")
             for start in range(0, len(column), rows):
                 yield from column.slice(start, rows).to_pylist()
@@ -122,15 +126,22 @@ class Split:
         if not len(rows):
             return []
         if rows.min() < 0 or rows.max() >= len(self):
-            raise IndexError(f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}")
+            raise IndexError(
+                f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}"
+            )
         if len(self._shards) == 1:
             return [(self._shards[0], slice(None), rows)]
         shard_of = np.searchsorted(self._first, rows, side="right") - 1
-        groups = [(s, np.flatnonzero(shard_of == s)) for s in np.flatnonzero(np.bincount(shard_of)).tolist()]
+        groups = [
+            (s, np.flatnonzero(shard_of == s))
+            for s in np.flatnonzero(np.bincount(shard_of)).tolist()
+        ]
         return [(self._shards[s], places, rows[places] - self._first[s]) for s, places in groups]
 
 
-def _shard(folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest) -> Shard:
+def _shard(
+    folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest
+) -> Shard:
     about = record, manifest.token_ids, len(manifest.labels)
     if isinstance(folder, RemoteFolder):
         return RemoteShard(folder, f"{split}/{record.file}", *about)

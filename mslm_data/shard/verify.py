@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pyarrow.compute as pc
 
-from mslm_data.columns import schema
+from mslm_data.data.columns import schema
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples
-from mslm_data.files import sha256_of
+from mslm_data.io.files import sha256_of
 from mslm_data.kernels.tags import paint_bio
-from mslm_data.ragged import Array, Ragged
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.read import Shard
 
@@ -54,11 +54,16 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
                 documents += _documents(shard)
         problems += _keys(split, keys)
         if len(keys) == len(record.shards) and documents != record.written:
-            problems.append(Problem(split, f"expected rows of {record.written} documents, got {documents}"))
+            problems.append(
+                Problem(split, f"expected rows of {record.written} documents, got {documents}")
+            )
         known = {shard_record.file for shard_record in record.shards}
-        strange = sorted(path.name for path in (folder / split).glob("*.arrow") if path.name not in known)
+        strange = sorted(
+            path.name for path in (folder / split).glob("*.arrow") if path.name not in known
+        )
         problems += [
-            Problem(f"{split}/{name}", "expected no shard that the manifest does not name") for name in strange
+            Problem(f"{split}/{name}", "expected no shard that the manifest does not name")
+            for name in strange
         ]
     return manifest, problems
 
@@ -80,11 +85,19 @@ def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
         if _json(folder / split / "state.json", "_data_files") != files:
             yield Problem(f"{split}/state.json", "expected the manifest's shards")
         if _json(folder / split / "dataset_info.json", "features") != features:
-            yield Problem(f"{split}/dataset_info.json", "expected the features of the shards' columns")
+            yield Problem(
+                f"{split}/dataset_info.json", "expected the features of the shards' columns"
+            )
     for path in (folder, *(folder / split for split in manifest.splits)):
-        left = [*path.glob(".*.tmp"), *([path / ".build"] if path is folder and (path / ".build").exists() else [])]
+        left = [
+            *path.glob(".*.tmp"),
+            *([path / ".build"] if path is folder and (path / ".build").exists() else []),
+        ]
         for name in sorted(str(one.relative_to(folder)) for one in left):
-            yield Problem(name, "expected nothing left of an unfinished build; the same build command removes it")
+            yield Problem(
+                name,
+                "expected nothing left of an unfinished build; the same build command removes it",
+            )
 
 
 class _Aside(msgspec.Struct):
@@ -111,10 +124,15 @@ def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
                 broken += 1
     strange = sum(count for split, count in counts.items() if split not in manifest.splits)
     if broken or strange:
-        yield Problem(name, f"expected split, id, place and reason in each line, got {broken + strange} others")
+        yield Problem(
+            name,
+            f"expected split, id, place and reason in each line, got {broken + strange} others",
+        )
     for split, record in manifest.splits.items():
         if counts[split] != record.set_aside:
-            yield Problem(name, f"expected {record.set_aside} documents of {split}, got {counts[split]}")
+            yield Problem(
+                name, f"expected {record.set_aside} documents of {split}, got {counts[split]}"
+            )
 
 
 def _json(path: Path, key: str) -> Any:
@@ -137,7 +155,9 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "", str(error).removeprefix(f"{shard.path}: ")
         return
     text = bool(manifest.pipeline["encode"]["keep_text"])
-    if not shard.batch.schema.equals(schema(manifest.labels, weak=manifest.weak, text=text), check_metadata=True):
+    if not shard.batch.schema.equals(
+        schema(manifest.labels, weak=manifest.weak, text=text), check_metadata=True
+    ):
         yield "", "expected the schema that the manifest's labels and options give"
     for what, got, expected in (
         ("tokens", len(examples.input_ids.values), shard.record.tokens),
@@ -152,15 +172,25 @@ def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
     """Check what holds within rows, each law once: the first row that breaks it."""
     ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
     spans = examples.span_starts.offsets
-    starts, ends, of = examples.span_starts.values, examples.span_ends.values, examples.span_labels.values
-    in_row = np.diff(np.repeat(np.arange(len(examples)), examples.span_starts.lengths), prepend=-1) == 0
+    starts, ends, of = (
+        examples.span_starts.values,
+        examples.span_ends.values,
+        examples.span_labels.values,
+    )
+    in_row = (
+        np.diff(np.repeat(np.arange(len(examples)), examples.span_starts.lengths), prepend=-1) == 0
+    )
     laws = [
         (ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer"),
         (ids, words < -1, "word numbers of at least -1"),
         (ids, _falls(examples), "word numbers that never fall"),
         (ids, (words == -1) & (bio != 0), "O on special tokens"),
         (examples.span_starts, (of < 0) | (of >= labels), "labels of the manifest"),
-        (examples.span_starts, in_row & (starts < np.append(0, ends[:-1])), "sorted mentions that do not overlap"),
+        (
+            examples.span_starts,
+            in_row & (starts < np.append(0, ends[:-1])),
+            "sorted mentions that do not overlap",
+        ),
     ]
     broken = False
     for column, breaks, law in laws:
@@ -175,7 +205,10 @@ def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
         different = np.flatnonzero(expected != bio)
         if len(different):
             row = int(np.searchsorted(ids.offsets, different[0], side="right")) - 1
-            yield f" row {row}", f"expected the tags that the mentions give; {len(different)} tokens have others"
+            yield (
+                f" row {row}",
+                f"expected the tags that the mentions give; {len(different)} tokens have others",
+            )
 
 
 def _falls(examples: Examples) -> Array:

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from mslm_data.columns import COLUMNS
+from mslm_data.data.columns import COLUMNS
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples
-from mslm_data.files import write_whole
-from mslm_data.ragged import Ragged
+from mslm_data.io.files import write_whole
 
 _MAGIC = b"ARROW1\0\0"
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
@@ -67,7 +67,9 @@ def write_shard(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecor
 def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
     """Lay examples out as Arrow columns, without copying tokens."""
     if len(examples.input_ids.values) >= 1 << 31:
-        raise ShardError("shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes")
+        raise ShardError(
+            "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
+        )
     arrays = []
     for column in COLUMNS:
         if column.name not in schema.names:
@@ -76,9 +78,13 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
         if column.rows == "row":
             arrays.append(pa.array(value, column.type))
         else:
-            ragged = value if isinstance(value, Ragged) else Ragged(value, examples.span_starts.offsets)
+            ragged = (
+                value if isinstance(value, Ragged) else Ragged(value, examples.span_starts.offsets)
+            )
             items = pa.array(ragged.values, column.type)
-            arrays.append(pa.ListArray.from_arrays(pa.array(ragged.offsets.astype(np.int32)), items))
+            arrays.append(
+                pa.ListArray.from_arrays(pa.array(ragged.offsets.astype(np.int32)), items)
+            )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -104,7 +110,10 @@ def _moved(footer: bytes, by: int) -> bytes:
     moved = bytearray(footer)
     (table,) = struct.unpack_from("<I", footer)
     vtable = table - struct.unpack_from("<i", footer, table)[0]
-    for field in (2, 3):  # dictionaries, record batches: vectors of 24-byte blocks that begin with their offset
+    for field in (
+        2,
+        3,
+    ):  # dictionaries, record batches: vectors of 24-byte blocks that begin with their offset
         (slot,) = struct.unpack_from("<H", footer, vtable + 4 + 2 * field)
         if slot:
             at = table + slot
@@ -112,5 +121,7 @@ def _moved(footer: bytes, by: int) -> bytes:
             (count,) = struct.unpack_from("<I", footer, vector)
             for block in range(count):
                 place = vector + 4 + 24 * block
-                struct.pack_into("<q", moved, place, struct.unpack_from("<q", footer, place)[0] + by)
+                struct.pack_into(
+                    "<q", moved, place, struct.unpack_from("<q", footer, place)[0] + by
+                )
     return bytes(moved)

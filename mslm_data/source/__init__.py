@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from mslm_data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.registry import Registry
 
 
@@ -48,14 +48,14 @@ class Source(Protocol):
 SOURCES = Registry(
     "source",
     {
-        "conll": "mslm_data.source.conll:Conll",
-        "pubtator": "mslm_data.source.pubtator:PubTator",
-        "bioc": "mslm_data.source.bioc:BioC",
-        "brat": "mslm_data.source.brat:Brat",
-        "bc2gm": "mslm_data.source.bc2gm:Bc2gm",
-        "ebm": "mslm_data.source.ebm:EbmNlp",
-        "jsonl": "mslm_data.source.jsonl:JsonLines",
-        "notes": "mslm_data.source.notes:Notes",
-        "hub": "mslm_data.source.hub:Hub",
+        "conll": "mslm_data.source.formats.conll:Conll",
+        "pubtator": "mslm_data.source.formats.pubtator:PubTator",
+        "bioc": "mslm_data.source.formats.bioc:BioC",
+        "brat": "mslm_data.source.formats.brat:Brat",
+        "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
+        "ebm": "mslm_data.source.formats.ebm:EbmNlp",
+        "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
+        "notes": "mslm_data.source.formats.notes:Notes",
+        "hub": "mslm_data.source.formats.hub:Hub",
     },
 )

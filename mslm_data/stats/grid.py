@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows
 from mslm_data.mask import Strategy
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
@@ -97,7 +97,11 @@ def sweep(
     for examples in chunks():
         words, hidden = words_of_rows(examples), np.empty((len(examples), 2), np.int64)
         rows = np.empty((len(examples), 5), np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 2] = 1, examples.input_ids.lengths, maskable_of_rows(examples)
+        rows[:, 0], rows[:, 1], rows[:, 2] = (
+            1,
+            examples.input_ids.lengths,
+            maskable_of_rows(examples),
+        )
         for way, table in zip(ways, tables, strict=True):
             rows[:, 3:] = 0
             for epoch in range(epochs):

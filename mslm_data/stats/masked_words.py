@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tally import find_hidden_words
+from mslm_data.lexicon.words import WordNumbers, word_strings
 from mslm_data.mask import Strategy
-from mslm_data.ragged import Array, Ragged
-from mslm_data.vocab.words import WordNumbers, word_strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,13 @@ class MaskedWords:
         """Return the entropy of the masked words' distribution, in bits; 0 where there are none."""
         counts = self._masked[self._masked > 0]
         total = int(counts.sum())
-        values, times = np.unique(counts, return_counts=True)  # few, and in an order that does not depend on the rows'
-        terms = (n * k * math.log2(total / n) for n, k in zip(values.tolist(), times.tolist(), strict=True))
+        values, times = np.unique(
+            counts, return_counts=True
+        )  # few, and in an order that does not depend on the rows'
+        terms = (
+            n * k * math.log2(total / n)
+            for n, k in zip(values.tolist(), times.tolist(), strict=True)
+        )
         return math.fsum(terms) / total if total else 0.0
 
     def top(self, count: int) -> list[MaskedWord]:
@@ -82,7 +87,12 @@ class MaskedWords:
 
 
 def most_masked_words(
-    chunks: Callable[[], Iterable[Examples]], strategy: Strategy, *, seed: int = 0, epochs: int = 1, count: int = 20
+    chunks: Callable[[], Iterable[Examples]],
+    strategy: Strategy,
+    *,
+    seed: int = 0,
+    epochs: int = 1,
+    count: int = 20,
 ) -> list[MaskedWord]:
     """Return the words that a strategy masks most often, in one pass.
 

@@ -8,12 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.kernels.tokens import count_at_least, count_words
 from mslm_data.mask import Strategy
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED, RATE_BINS, LabelCounts, LengthCounts, MaskStats
+from mslm_data.stats.counts import (
+    LONGEST_RUN,
+    MOST_MASKED,
+    RATE_BINS,
+    LabelCounts,
+    LengthCounts,
+    MaskStats,
+)
 from mslm_data.stats.masked_words import MaskedWords
 
 Counts = npt.NDArray[np.int64]
@@ -42,7 +49,9 @@ def mask_stats(
     check_epochs(epochs)
     tally = Tally(labels, epochs)
     for examples in chunks():
-        tally.add(examples, (strategy.plan(examples, seed=seed, epoch=epoch) for epoch in range(epochs)))
+        tally.add(
+            examples, (strategy.plan(examples, seed=seed, epoch=epoch) for epoch in range(epochs))
+        )
     return tally.stats()
 
 
@@ -97,7 +106,9 @@ class LengthTable:
     def groups(self) -> tuple[LengthCounts, LengthCounts, LengthCounts]:
         """Return the counts of all rows, of the shorter ones and of the longer."""
         rows, words = self._totals()
-        side = np.sign(np.arange(len(self._sums)) * rows - words)  # in whole numbers: no average to round
+        side = np.sign(
+            np.arange(len(self._sums)) * rows - words
+        )  # in whole numbers: no average to round
         groups = (self._sums, self._sums[side < 0], self._sums[side > 0])
         whole, shorter, longer = (LengthCounts(*group.sum(axis=0).tolist()) for group in groups)
         return whole, shorter, longer
@@ -122,9 +133,13 @@ class Tally:
         self._digests = [hashlib.sha256() for _ in range(epochs)]
         self._per_label = np.zeros((len(labels), 3), np.int64)
         self._runs = np.zeros(LONGEST_RUN + 1, np.int64)
-        self._per_row = np.zeros((2, MOST_MASKED + 1), np.int64)  # rows that owe nothing, and those that do
+        self._per_row = np.zeros(
+            (2, MOST_MASKED + 1), np.int64
+        )  # rows that owe nothing, and those that do
         self._rates = np.zeros(RATE_BINS, np.int64)
-        self._mentions = np.zeros(4, np.int64)  # untouched, partly, whole; masked tokens in mentions
+        self._mentions = np.zeros(
+            4, np.int64
+        )  # untouched, partly, whole; masked tokens in mentions
 
     def add(self, examples: Examples, plans: Iterable[MaskPlan]) -> None:
         """Add the next rows.
@@ -137,7 +152,11 @@ class Tally:
         rows, maskable = np.zeros((len(examples), 5), np.int64), maskable_of_rows(examples)
         rows[:, 0], rows[:, 1], rows[:, 2] = 1, examples.input_ids.lengths, maskable
         sizes = (ends.values - starts.values).astype(np.int64)
-        np.add.at(self._per_label, labels, np.stack([np.ones_like(sizes), sizes, np.zeros_like(sizes)], axis=1))
+        np.add.at(
+            self._per_label,
+            labels,
+            np.stack([np.ones_like(sizes), sizes, np.zeros_like(sizes)], axis=1),
+        )
         self._words.see(examples)
         for plan, digest in zip(plans, self._digests, strict=True):
             kinds = plan.kinds.values
@@ -145,7 +164,9 @@ class Tally:
             self._words.add(examples, kinds)
             rows[:, 3:] += self._add_rows(plan, maskable)
             inside = np.empty((len(sizes), 2), np.int64)
-            tally_units(plan.kinds.offsets, starts.offsets, starts.values, ends.values, kinds, inside)
+            tally_units(
+                plan.kinds.offsets, starts.offsets, starts.values, ends.values, kinds, inside
+            )
             np.add.at(self._per_label[:, 2], labels[inside[:, 0] == sizes], 1)
             state = (inside[:, 1] > 0) * 1 + (inside[:, 1] == sizes)
             self._mentions += [*np.bincount(state, minlength=3), inside[:, 1].sum()]
@@ -156,7 +177,8 @@ class Tally:
         whole, shorter, longer = self._lengths.groups()
         mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
         labels = {
-            label: LabelCounts(*counts) for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
+            label: LabelCounts(*counts)
+            for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
         }
         untouched, partly, all_of, inside = self._mentions.tolist()
         masked, words = whole.n_elm + whole.n_blm, self._words.counts()

@@ -103,7 +103,9 @@ def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights
     """
     _check(n_elm, n_blm)
     if not all(math.isfinite(weight) and weight >= 0 for weight in (w_elm, w_blm)):
-        raise ValueError(f"weights: expected two numbers of 0 or more for fixed, got {w_elm:g} and {w_blm:g}")
+        raise ValueError(
+            f"weights: expected two numbers of 0 or more for fixed, got {w_elm:g} and {w_blm:g}"
+        )
     return float(w_elm), float(w_blm)
 
 
@@ -143,7 +145,9 @@ def effective_number_weights(n_elm: int, n_blm: int, beta: float = BETA) -> Weig
     _check(n_elm, n_blm)
     if not 0 <= beta < 1:
         raise ValueError(f"weights: expected a beta in [0, 1) for effective-number, got {beta:g}")
-    elm, blm = (-math.expm1(n * math.log(beta)) if beta and n else float(n > 0) for n in (n_elm, n_blm))
+    elm, blm = (
+        -math.expm1(n * math.log(beta)) if beta and n else float(n > 0) for n in (n_elm, n_blm)
+    )
     return _shares(blm, elm)
 
 
@@ -198,7 +202,9 @@ def schemes(*also: str) -> list[Scheme]:
     Raises:
         ValueError: See `Scheme.of`.
     """
-    usual = [Scheme.of(name) for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)]
+    usual = [
+        Scheme.of(name) for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)
+    ]
     return list({scheme.name: scheme for scheme in [*usual, *map(Scheme.of, also)]}.values())
 
 

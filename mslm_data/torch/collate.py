@@ -30,7 +30,9 @@ COLUMNS = (
     "keys",
 )
 """What a batch has; strategies that a decoder writes for have those of `collate_sequences`."""
-_HOW = "pass MaskEpochCallback() to the Trainer, or call set_epoch on the collator before each epoch"
+_HOW = (
+    "pass MaskEpochCallback() to the Trainer, or call set_epoch on the collator before each epoch"
+)
 _MIXED = "rows: expected rows without masks, got some of a MaskedDataset among them, or changed"
 
 
@@ -104,7 +106,9 @@ class MaskingCollator(FollowsEpoch):
             if name not in COLUMNS:
                 raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
         if (strategy is None) != (tokenizer is None):
-            raise ValueError("strategy, tokenizer: expected both, or neither for rows of a MaskedDataset")
+            raise ValueError(
+                "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
+            )
         if strategy is not None and strategy.by_step:
             raise ValueError(
                 "strategy: expected rates that do not follow the step, which a collator is not told; take the batches "
@@ -126,14 +130,18 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: Rows that cannot be masked, or columns that the strategy needs and that are not there.
         """
-        types = {type(row) for row in rows}  # isinstance asks an abstract class, which costs more than reading a row
+        types = {
+            type(row) for row in rows
+        }  # isinstance asks an abstract class, which costs more than reading a row
         if types == {MaskedRow}:
             return self.tensors(*chunk_of(cast(Sequence[MaskedRow], rows)))
         if MaskedRow in types:
             raise ValueError(_MIXED)
         return self.tensors(self._masked(rows))
 
-    def tensors(self, chunk: Masked, places: npt.NDArray[np.int64] | None = None) -> dict[str, Tensor]:
+    def tensors(
+        self, chunk: Masked, places: npt.NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
         """Make a batch of rows that were masked together; `places` `[B]` says which, None is all."""
         batch = chunk.batch(places, multiple_of=self._multiple_of)
         batch["keys"] = batch["keys"].view(np.int64)
@@ -167,11 +175,15 @@ class MaskingCollator(FollowsEpoch):
         """Refuse rows that lack what the strategy hides: columns that were dropped would be missed by nobody."""
         has = {
             "word_ids": "word_ids" in row or bool(getattr(row, "encodings", None)),
-            "mentions": all(name in row for name in SPANS) or ("bio" if self._tags is None else "labels") in row,
+            "mentions": all(name in row for name in SPANS)
+            or ("bio" if self._tags is None else "labels") in row,
         }
         missing = [name for name in self._wanted if not has[name]]
         if missing and "input_ids" in row:
-            names = [name if name == "word_ids" else "span_starts, span_ends and span_labels" for name in missing]
+            names = [
+                name if name == "word_ids" else "span_starts, span_ends and span_labels"
+                for name in missing
+            ]
             raise ValueError(
                 f"rows: expected {' and '.join(names)}, which the strategy needs, got {', '.join(sorted(row))} only; "
                 "the Trainer drops columns that its model does not take: pass remove_unused_columns=False in "

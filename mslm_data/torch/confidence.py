@@ -13,9 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mslm_data.examples import Examples
-from mslm_data.ragged import Ragged, offsets_of
-from mslm_data.torch.forward import Model, evaluating, language_model, logits_of, padded, places_by_length, run
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.torch.forward import (
+    Model,
+    evaluating,
+    language_model,
+    logits_of,
+    padded,
+    places_by_length,
+    run,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,7 +70,9 @@ class MentionConfidence:
     def _averages(self, which: npt.NDArray[np.bool_]) -> dict[str, Any]:
         names = ("geometric_mean", "mean", "least")
         there = bool(which.any())
-        averages = {name: float(getattr(self, name)[which].mean()) if there else None for name in names}
+        averages = {
+            name: float(getattr(self, name)[which].mean()) if there else None for name in names
+        }
         return {"mentions": int(which.sum()), **averages}
 
     def _reduced(self, how: np.ufunc, of: Floats | None = None) -> Floats:
@@ -72,7 +82,9 @@ class MentionConfidence:
         return reduced
 
 
-def mention_confidence(model: Model, examples: Examples, *, batch_size: int = 32) -> MentionConfidence:
+def mention_confidence(
+    model: Model, examples: Examples, *, batch_size: int = 32
+) -> MentionConfidence:
     """Hide each mention alone, all its tokens, and measure what the model gives to the true ones.
 
     One pass over a row for each of its mentions, so that the others stand there to be read.
@@ -101,7 +113,9 @@ def mention_confidence(model: Model, examples: Examples, *, batch_size: int = 32
             there = tokens < examples.input_ids.lengths[row_of[places], None]
             output = run(model, np.where(hidden, examples.ids.mask, true), there.astype(np.int64))
             found = _log_probabilities(logits_of(output, "logits"), true, hidden)
-            logs[np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in places.tolist()])] = found
+            logs[
+                np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in places.tolist()])
+            ] = found
     return MentionConfidence(examples, Ragged(logs, offsets))
 
 
@@ -113,7 +127,9 @@ def _log_probabilities(
     """Return the log-probability of true ids where they are hidden, `[M]`, row by row; float32 or wider inside."""
     device = logits_BLV.device
     logits_MV = logits_BLV[torch.from_numpy(hidden).to(device)]
-    logs_MV = torch.log_softmax(logits_MV, -1, dtype=torch.promote_types(logits_MV.dtype, torch.float32))
+    logs_MV = torch.log_softmax(
+        logits_MV, -1, dtype=torch.promote_types(logits_MV.dtype, torch.float32)
+    )
     ids_M = torch.from_numpy(true[hidden]).to(device)
     of_true: Floats = logs_MV.gather(-1, ids_M[:, None])[:, 0].cpu().double().numpy()
     return of_true

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mslm_data import _optional
-from mslm_data.columns import tag_names
+from mslm_data.data.columns import tag_names
 from mslm_data.torch.heads import VECTOR_SIZE
 from mslm_data.torch.loss import check_reduction, check_weights
 
@@ -71,17 +71,23 @@ class MslmConfig(PreTrainedConfig):
                 "MslmModel.wrap makes an MslmModel of a plain model or its folder"
             )
         check_weights("MslmConfig", w_elm, w_blm)
-        super().__init__(**others)  # before masked_lm is there: it would undo its attention implementation
+        super().__init__(
+            **others
+        )  # before masked_lm is there: it would undo its attention implementation
         if isinstance(masked_lm, dict):
             kind = masked_lm["model_type"]
-            masked_lm = AutoConfig.for_model(kind, **{k: v for k, v in masked_lm.items() if k != "model_type"})
+            masked_lm = AutoConfig.for_model(
+                kind, **{k: v for k, v in masked_lm.items() if k != "model_type"}
+            )
         self.masked_lm = masked_lm
         self.labels = list(labels)
         self.w_elm, self.w_blm = float(w_elm), float(w_blm)
         self.reduction = check_reduction("MslmConfig", reduction)
         self.detection_size, self.classification_size = detection_size, classification_size
         self.dropout, self.protected = dropout, protected
-        self.special_ids = sorted(set(_named_ids(masked_lm) if special_ids is None else special_ids))
+        self.special_ids = sorted(
+            set(_named_ids(masked_lm) if special_ids is None else special_ids)
+        )
 
     @property
     def tags(self) -> list[str]:
@@ -92,4 +98,6 @@ class MslmConfig(PreTrainedConfig):
 def _named_ids(config: PreTrainedConfig) -> list[int]:
     """Return the ids of tokens that stand around a sequence, as far as a configuration names them."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
-    return [id_ for name in names if isinstance(id_ := getattr(config, name, None), int) and id_ >= 0]
+    return [
+        id_ for name in names if isinstance(id_ := getattr(config, name, None), int) and id_ >= 0
+    ]

@@ -49,7 +49,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     """
 
     def __init__(
-        self, split: Split, strategy: Strategy, *, seed: int = 0, epoch: int = 0, static: bool = False
+        self,
+        split: Split,
+        strategy: Strategy,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        static: bool = False,
     ) -> None:
         """Say which.
 
@@ -66,7 +72,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ShardError: A shard is missing or damaged, as far as the first row tells.
         """
         if not isinstance(split, Split):
-            raise TypeError(f"split: expected one, as md.load(folder)['train'] is, got {type(split).__name__}")
+            raise TypeError(
+                f"split: expected one, as md.load(folder)['train'] is, got {type(split).__name__}"
+            )
         check_count("seed", seed)
         self.split, self.strategy, self.seed, self.static = split, strategy, seed, static
         self._epoch = Epoch(epoch)
@@ -98,7 +106,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             self._epoch.watch(chunk.examples.keys, _HOW)
         return [MaskedRow(chunk, place) for place in range(len(chunk))]
 
-    def masked(self, rows: npt.NDArray[np.int64], *, epoch: int | None = None, step: int | None = None) -> Masked:
+    def masked(
+        self, rows: npt.NDArray[np.int64], *, epoch: int | None = None, step: int | None = None
+    ) -> Masked:
         """Gather and mask any rows, in any order.
 
         Args:

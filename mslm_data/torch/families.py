@@ -41,7 +41,9 @@ def _deberta(model: Any) -> Decoder:
 
 
 def _distilbert(model: Any) -> Decoder:
-    return lambda h: model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(h))))
+    return lambda h: model.vocab_projector(
+        model.vocab_layer_norm(model.activation(model.vocab_transform(h)))
+    )
 
 
 FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.pad import pad_sequences
-from mslm_data.ragged import Ragged
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a method of one, or any callable; called with `input_ids` and `attention_mask`, int64 `[B, L]`, by name."""
@@ -28,7 +28,9 @@ def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
     return out
 
 
-def places_by_length(lengths: npt.NDArray[np.int64], batch_size: int) -> Iterator[npt.NDArray[np.int64]]:
+def places_by_length(
+    lengths: npt.NDArray[np.int64], batch_size: int
+) -> Iterator[npt.NDArray[np.int64]]:
     """Give the numbers of the rows of each batch, longest first; rows of no token are in none.
 
     Raises:
@@ -42,7 +44,9 @@ def places_by_length(lengths: npt.NDArray[np.int64], batch_size: int) -> Iterato
         yield order[start : start + batch_size]
 
 
-def run(model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]) -> Any:
+def run(
+    model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]
+) -> Any:
     """Return what a model says of a batch, without gradients, on the device of its parameters."""
     device = device_of(model)
     ids, there = (torch.as_tensor(array).to(device) for array in (input_ids, attention_mask))

@@ -28,7 +28,14 @@ class VectorHead(nn.Module):
         vector: W, `[vector_size]`.
     """
 
-    def __init__(self, hidden_size: int, classes: int, *, vector_size: int = VECTOR_SIZE, dropout: float = 0.1) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        classes: int,
+        *,
+        vector_size: int = VECTOR_SIZE,
+        dropout: float = 0.1,
+    ) -> None:
         """Make a head.
 
         Args:
@@ -52,7 +59,9 @@ class VectorHead(nn.Module):
         """Return logits `[..., classes]` of vectors `[..., H]`."""
         width = h.shape[-1]
         bias = F.linear(self.vector, self.hidden.weight[:, width:], self.hidden.bias)
-        logits: Tensor = self.out(self.dropout(F.relu(F.linear(h, self.hidden.weight[:, :width], bias))))
+        logits: Tensor = self.out(
+            self.dropout(F.relu(F.linear(h, self.hidden.weight[:, :width], bias)))
+        )
         return logits
 
 
@@ -65,7 +74,11 @@ class EntityDetectionHead(VectorHead):
 
     @staticmethod
     def loss(
-        logits_BLC: Tensor, bio_BL: Tensor, *, reduction: str = "sum", num_items: Tensor | int | None = None
+        logits_BLC: Tensor,
+        bio_BL: Tensor,
+        *,
+        reduction: str = "sum",
+        num_items: Tensor | int | None = None,
     ) -> Tensor:
         """Return Eq. 8: the cross-entropy of all sub-words that have a tag.
 
@@ -77,7 +90,9 @@ class EntityDetectionHead(VectorHead):
         """
         losses = token_losses(logits_BLC.flatten(0, 1), bio_BL.flatten())
         counted = (bio_BL >= 0).sum()
-        return reduce(losses, counted=counted, rows=len(bio_BL), reduction=reduction, num_items=num_items)
+        return reduce(
+            losses, counted=counted, rows=len(bio_BL), reduction=reduction, num_items=num_items
+        )
 
 
 class EntityClassificationHead(VectorHead):
@@ -92,7 +107,11 @@ class EntityClassificationHead(VectorHead):
 
     @staticmethod
     def loss(
-        logits_BSE: Tensor, labels_BS: Tensor, *, reduction: str = "sum", num_items: Tensor | int | None = None
+        logits_BSE: Tensor,
+        labels_BS: Tensor,
+        *,
+        reduction: str = "sum",
+        num_items: Tensor | int | None = None,
     ) -> Tensor:
         """Return Eq. 11: the cross-entropy of the mentions; 0 where there are none.
 
@@ -104,4 +123,6 @@ class EntityClassificationHead(VectorHead):
         """
         losses = token_losses(logits_BSE.flatten(0, 1), labels_BS.flatten(), ignored=NO_SPAN)
         counted = (labels_BS != NO_SPAN).sum()
-        return reduce(losses, counted=counted, rows=len(labels_BS), reduction=reduction, num_items=num_items)
+        return reduce(
+            losses, counted=counted, rows=len(labels_BS), reduction=reduction, num_items=num_items
+        )

@@ -15,7 +15,7 @@ import numpy as np
 import tokenizers
 
 from mslm_data.errors import ShardError
-from mslm_data.files import make_folder, write_whole
+from mslm_data.io.files import make_folder, write_whole
 from mslm_data.loading import Shards
 from mslm_data.stats.report import Sentences
 from mslm_data.stats.report.charts import table, text
@@ -39,13 +39,17 @@ def confidence_heatmap(
         ShardError: The folder holds patients' text, which was not asked for.
     """
     if shards.manifest.protected and not show_text:
-        raise ShardError(f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page")
+        raise ShardError(
+            f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page"
+        )
     core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
     examples = confidence.examples
     sentences = Sentences(range(len(examples)), examples, core, shards.labels)
     shades = _shades(confidence)
     drawn = sentences.shaded(lambda row, token: shades.get((row, token), ""))
-    page = Template(importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8"))
+    page = Template(
+        importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8")
+    )
     title = text(f"Confidence in mentions of {shards.manifest.name}")
     html = page.substitute(title=title, rows=drawn, averages=_averages(confidence, shards.labels))
     path = Path(path)
@@ -59,7 +63,9 @@ def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
     starts = examples.span_starts
     rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
     shades = {}
-    for s, (row, start, whole) in enumerate(zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)):
+    for s, (row, start, whole) in enumerate(
+        zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
+    ):
         words = examples.word_ids[row][start : start + len(logs[s])]
         for t in range(len(words)):
             word = math.exp(logs[s][words == words[t]].mean())
@@ -73,6 +79,10 @@ def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> str:
     result = confidence.result(labels)
     groups = {**result["types"], "all": result}
     names = ("geometric_mean", "mean", "least")
-    rows = [(label, of["mentions"], *(of[name] for name in names)) for label, of in groups.items() if of["mentions"]]
+    rows = [
+        (label, of["mentions"], *(of[name] for name in names))
+        for label, of in groups.items()
+        if of["mentions"]
+    ]
     head = ("mentions of", "mentions", "geometric mean", "mean of tokens", "least token")
     return table(head, rows) if rows else "<p>No mention.</p>"

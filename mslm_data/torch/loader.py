@@ -122,7 +122,11 @@ class MaskedLoader:
                 "are those that were; call set_epoch on the loader before each epoch",
                 stacklevel=2,
             )
-        batches = iter(self._loader) if self.workers else self._in_process(self.sampler.arrays(), self.sampler.epoch)
+        batches = (
+            iter(self._loader)
+            if self.workers
+            else self._in_process(self.sampler.arrays(), self.sampler.epoch)
+        )
         self.sampler.given = 0
         return self._counted(batches, self.sampler.epoch)
 
@@ -144,7 +148,9 @@ class MaskedLoader:
         self.sampler.load_state_dict(state)
         self._finished = -1
 
-    def _counted(self, batches: Iterator[dict[str, Tensor]], epoch: int) -> Iterator[dict[str, Tensor]]:
+    def _counted(
+        self, batches: Iterator[dict[str, Tensor]], epoch: int
+    ) -> Iterator[dict[str, Tensor]]:
         """Give batches, and tell the sampler, which is ahead, how many."""
         for given, batch in enumerate(batches, start=1):
             self.sampler.given = given
@@ -155,14 +161,24 @@ class MaskedLoader:
         self, batches: Iterator[tuple[npt.NDArray[np.int64], int]], epoch: int
     ) -> Iterator[dict[str, Tensor]]:
         """Gather and mask the rows of many batches at once; a batch at a time where a rate follows the step."""
-        many = 1 if self.dataset.strategy.by_step else batches_at_once(self.dataset.split, self.sampler.batch_size)
+        many = (
+            1
+            if self.dataset.strategy.by_step
+            else batches_at_once(self.dataset.split, self.sampler.batch_size)
+        )
         while group := list(islice(batches, many)):
-            chunk = self.dataset.masked(np.concatenate([rows for rows, _ in group]), epoch=epoch, step=group[0][1])
+            chunk = self.dataset.masked(
+                np.concatenate([rows for rows, _ in group]), epoch=epoch, step=group[0][1]
+            )
             places, begin = np.arange(len(chunk)), 0
             for rows, _ in group:
                 batch = self._collator.tensors(chunk, places[begin : begin + len(rows)])
                 begin += len(rows)
-                yield {name: tensor.pin_memory() for name, tensor in batch.items()} if self._pin else batch
+                yield (
+                    {name: tensor.pin_memory() for name, tensor in batch.items()}
+                    if self._pin
+                    else batch
+                )
 
 
 def _ranks() -> tuple[int, int]:

@@ -33,7 +33,12 @@ def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED)
 
 
 def reduce(
-    losses: Tensor, *, counted: Tensor | int, rows: int, reduction: str, num_items: Tensor | int | None = None
+    losses: Tensor,
+    *,
+    counted: Tensor | int,
+    rows: int,
+    reduction: str,
+    num_items: Tensor | int | None = None,
 ) -> Tensor:
     """Sum losses and divide, so that nothing to sum is 0 with a path for gradients.
 
@@ -59,7 +64,9 @@ def check_reduction(where: str, reduction: str, known: tuple[str, ...] = REDUCTI
     """
     if reduction not in known:
         hint = did_you_mean(str(reduction), known)
-        raise ValueError(f"{where}: expected reduction {' or '.join(known)}, got '{reduction}'{hint}")
+        raise ValueError(
+            f"{where}: expected reduction {' or '.join(known)}, got '{reduction}'{hint}"
+        )
     return reduction
 
 
@@ -137,12 +144,20 @@ class MaskSpecificLoss(nn.Module):
         logits_MV = decoder(hidden_BLH.flatten(0, 1).index_select(0, at_M))
         losses_M = token_losses(logits_MV, labels_BL.flatten().index_select(0, at_M))
         kinds_M = mask_kinds_BL.flatten().index_select(0, at_M)
-        weights_M = torch.zeros_like(losses_M)  # filled with Python numbers: exact, whatever type the model is cast to
+        weights_M = torch.zeros_like(
+            losses_M
+        )  # filled with Python numbers: exact, whatever type the model is cast to
         for kind, weight in ((MaskKind.ENTITY, self.w_elm), (MaskKind.BASE, self.w_blm)):
             weights_M = weights_M.masked_fill(kinds_M == int(kind), weight)
         masked = (labels_BL != IGNORED).sum()
         rows = len(labels_BL)
-        return reduce(losses_M * weights_M, counted=masked, rows=rows, reduction=self.reduction, num_items=num_items)
+        return reduce(
+            losses_M * weights_M,
+            counted=masked,
+            rows=rows,
+            reduction=self.reduction,
+            num_items=num_items,
+        )
 
     def extra_repr(self) -> str:
         """What `print` shows."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batch import Batch, collate, collate_sequences
-from mslm_data.examples import Examples, concatenate
+from mslm_data.batches.collate import Batch, collate, collate_sequences
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.ragged import Ragged
 from mslm_data.mask import Strategy
-from mslm_data.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +34,15 @@ class Masked:
     targets: Ragged | None
 
     @classmethod
-    def of(cls, examples: Examples, strategy: Strategy, *, seed: int, epoch: int, step: int | None = None) -> Masked:
+    def of(
+        cls,
+        examples: Examples,
+        strategy: Strategy,
+        *,
+        seed: int,
+        epoch: int,
+        step: int | None = None,
+    ) -> Masked:
         """Mask rows; all of it is a pure function of each row's key and the arguments.
 
         Raises:
@@ -42,7 +50,12 @@ class Masked:
         """
         plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step)
         hidden = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
-        return cls(examples=examples, kinds=plan.kinds, hidden=hidden, targets=strategy.targets(examples, plan))
+        return cls(
+            examples=examples,
+            kinds=plan.kinds,
+            hidden=hidden,
+            targets=strategy.targets(examples, plan),
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masked]) -> Masked:
@@ -62,7 +75,9 @@ class Masked:
         """Return rows as a batch of arrays; see `collate` and `collate_sequences`."""
         if self.targets is None:
             return collate(self.examples, self.kinds, self.hidden, places, multiple_of=multiple_of)
-        return collate_sequences(self.examples, self.hidden, self.targets, places, multiple_of=multiple_of)
+        return collate_sequences(
+            self.examples, self.hidden, self.targets, places, multiple_of=multiple_of
+        )
 
 
 class MaskedRow(UserDict[str, Any]):
@@ -98,4 +113,6 @@ def chunk_of(rows: Sequence[MaskedRow]) -> tuple[Masked, npt.NDArray[np.int64]]:
     if len(chunks) == 1:
         return rows[0].chunk, places
     firsts = dict(zip(chunks, np.cumsum([0, *map(len, chunks.values())]).tolist(), strict=False))
-    return Masked.concatenate(list(chunks.values())), places + np.array([firsts[id(row.chunk)] for row in rows])
+    return Masked.concatenate(list(chunks.values())), places + np.array(
+        [firsts[id(row.chunk)] for row in rows]
+    )

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.kernels.rows import find_misplaced
-from mslm_data.ragged import Array, Ragged, offsets_of
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
 """Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32, int16."""
@@ -35,8 +35,13 @@ def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray
     Raises:
         ValueError: Columns of different lengths, mentions out of their rows, or not rising and apart.
     """
-    if not (np.array_equal(starts.offsets, ends.offsets) and np.array_equal(starts.offsets, labels.offsets)):
-        raise ValueError("rows: expected as many span_ends and span_labels as span_starts in each row of a batch")
+    if not (
+        np.array_equal(starts.offsets, ends.offsets)
+        and np.array_equal(starts.offsets, labels.offsets)
+    ):
+        raise ValueError(
+            "rows: expected as many span_ends and span_labels as span_starts in each row of a batch"
+        )
     misplaced = np.empty(1, np.int64)
     find_misplaced(starts.offsets, starts.values, ends.values, sizes, misplaced)
     if misplaced[0] >= 0:
@@ -64,7 +69,11 @@ def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     kinds, labels = _meaning(tags.values, names)
     row = np.repeat(np.arange(len(tags)), tags.lengths)
     special, untagged = words.values < 0, tags.values == IGNORED
-    source = np.maximum.accumulate(np.where(untagged & ~special, 0, np.arange(len(row)))) if len(row) else row
+    source = (
+        np.maximum.accumulate(np.where(untagged & ~special, 0, np.arange(len(row))))
+        if len(row)
+        else row
+    )
     goes_on = untagged & ~special & (row[source] == row)
     inside = kinds[source] != _O
     kinds = np.where(special, _O, np.where(goes_on & inside, _I, np.where(untagged, _O, kinds)))
@@ -87,7 +96,9 @@ def _meaning(tags: Array, names: Sequence[str] | None) -> tuple[Array, Array]:
     size = None if names is None else len(names)
     if len(real) and (real.min() < 0 or (size is not None and real.max() >= size)):
         known = "0 or more" if size is None else f"below {size}, the number of names"
-        raise ValueError(f"rows: expected tags of {known}, or {IGNORED}, got {real.min()} to {real.max()}")
+        raise ValueError(
+            f"rows: expected tags of {known}, or {IGNORED}, got {real.min()} to {real.max()}"
+        )
     codes = np.where(tags == IGNORED, 0, tags)
     if names is None:
         return np.where(codes == 0, _O, 2 - codes % 2), (codes - 1) // 2
@@ -97,7 +108,9 @@ def _meaning(tags: Array, names: Sequence[str] | None) -> tuple[Array, Array]:
         prefix, _, label = name.partition("-")
         if name != "O" and (prefix not in ("B", "I") or not label):
             raise ValueError(f"tags: expected O, B-X and I-X, got '{name}'")
-        table.append((_O, -1) if name == "O" else ("OBI".index(prefix), of.setdefault(label, len(of))))
+        table.append(
+            (_O, -1) if name == "O" else ("OBI".index(prefix), of.setdefault(label, len(of)))
+        )
     means = np.array(table, np.int64).reshape(-1, 2)
     return means[codes, 0], means[codes, 1]
 

@@ -16,12 +16,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask import strategy
 from mslm_data.metrics import MentionScores
 from mslm_data.shard.split import Split
-from mslm_data.torch.forward import Model, evaluating, language_model, logits_of, padded, places_by_length, run
+from mslm_data.torch.forward import (
+    Model,
+    evaluating,
+    language_model,
+    logits_of,
+    padded,
+    places_by_length,
+    run,
+)
 
 LEAK = (
     "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule that reads no word "
@@ -114,7 +122,9 @@ class Perplexity:
         masked_BL = labels_BL != IGNORED
         logits_MV = logits_BLV[masked_BL]
         wide = torch.promote_types(logits_MV.dtype, torch.float32)
-        self.add_losses(functional.cross_entropy(logits_MV.to(wide), labels_BL[masked_BL], reduction="none"))
+        self.add_losses(
+            functional.cross_entropy(logits_MV.to(wide), labels_BL[masked_BL], reduction="none")
+        )
 
     def add_losses(self, losses_M: Tensor) -> None:
         """Add unweighted losses, one of each masked token."""
@@ -137,7 +147,9 @@ class Perplexity:
         return {"perplexity": _finite(self.value), "loss": _finite(mean), "tokens": self.tokens}
 
 
-def _score(model: Model, examples: Examples, scores: MentionScores, *, batch_size: int, masked: bool) -> None:
+def _score(
+    model: Model, examples: Examples, scores: MentionScores, *, batch_size: int, masked: bool
+) -> None:
     ids = examples.input_ids
     if masked:
         joint = strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
@@ -147,9 +159,15 @@ def _score(model: Model, examples: Examples, scores: MentionScores, *, batch_siz
         nothing = np.zeros((len(empty), 0), np.int64)
         scores.add(nothing, nothing, nothing)
     for places in places_by_length(ids.lengths, batch_size):
-        input_ids, bio = padded(ids.take(places), max(examples.ids.pad, 0)), padded(examples.bio.take(places), 0)
+        input_ids, bio = (
+            padded(ids.take(places), max(examples.ids.pad, 0)),
+            padded(examples.bio.take(places), 0),
+        )
         there = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
-        tags = _tags(run(model, input_ids, there.astype(np.int64)), (*input_ids.shape, 1 + 2 * len(scores.labels)))
+        tags = _tags(
+            run(model, input_ids, there.astype(np.int64)),
+            (*input_ids.shape, 1 + 2 * len(scores.labels)),
+        )
         scores.add(bio, tags, padded(examples.word_ids.take(places), -1))
 
 
@@ -158,12 +176,16 @@ def _tags(output: Any, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     if not hasattr(output, "mentions"):
         logits = logits_of(output, "tag_logits", "logits")
         if tuple(logits.shape) != shape:
-            raise ValueError(f"model: expected tag logits of shape {shape}, got {tuple(logits.shape)}")
+            raise ValueError(
+                f"model: expected tag logits of shape {shape}, got {tuple(logits.shape)}"
+            )
         return logits.argmax(-1).cpu().numpy()
     tags = np.zeros(shape[:2], np.int64)
     spans = torch.stack([output.span_starts, output.span_ends, output.span_labels]).cpu().numpy()
     rows, places = np.nonzero(spans[0] >= 0)
-    for row, (start, end, label) in zip(rows.tolist(), spans[:, rows, places].T.tolist(), strict=True):
+    for row, (start, end, label) in zip(
+        rows.tolist(), spans[:, rows, places].T.tolist(), strict=True
+    ):
         tags[row, start:end] = 2 + 2 * label
         tags[row, start] = 1 + 2 * label
     return tags

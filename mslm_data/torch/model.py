@@ -47,7 +47,9 @@ class MslmModel(PreTrainedModel):
     base_model_prefix = "masked_lm"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    accepts_loss_kwargs = True  # so that the Trainer gives num_items_in_batch and does not divide once more
+    accepts_loss_kwargs = (
+        True  # so that the Trainer gives num_items_in_batch and does not divide once more
+    )
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
 
     def __init__(self, config: MslmConfig, masked_lm: PreTrainedModel | None = None) -> None:
@@ -59,16 +61,24 @@ class MslmModel(PreTrainedModel):
         """
         super().__init__(config)
         self.masked_lm: Any = (
-            transformers.AutoModelForMaskedLM.from_config(config.masked_lm) if masked_lm is None else masked_lm
+            transformers.AutoModelForMaskedLM.from_config(config.masked_lm)
+            if masked_lm is None
+            else masked_lm
         )
         self.config.masked_lm = self.masked_lm.config
         width, types = self.masked_lm.config.hidden_size, len(config.labels)
         self.detection = self.classification = None
         if types:
             k, d, dropout = config.detection_size, config.classification_size, config.dropout
-            self.detection = EntityDetectionHead(width, len(config.tags), vector_size=k, dropout=dropout)
-            self.classification = EntityClassificationHead(width, types, vector_size=d, dropout=dropout)
-        self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm, reduction=config.reduction)
+            self.detection = EntityDetectionHead(
+                width, len(config.tags), vector_size=k, dropout=dropout
+            )
+            self.classification = EntityClassificationHead(
+                width, types, vector_size=d, dropout=dropout
+            )
+        self.mask_specific_loss = MaskSpecificLoss(
+            config.w_elm, config.w_blm, reduction=config.reduction
+        )
         if decoder_of(self.masked_lm) is None:
             warnings.warn(
                 f"MslmModel: the head of model type '{config.masked_lm.model_type}' is not known here, so all "
@@ -183,8 +193,12 @@ class MslmModel(PreTrainedModel):
                 "MslmModel: expected mask_kinds beside labels, got labels alone, which would train without weights; "
                 "make batches with MaskedDataset or MaskingCollator"
             )
-        hidden, logits = self._encode(input_ids, attention_mask, encoder_inputs, for_mslm=labels is not None)
-        of_mslm, of_detection, of_classification = divisors(num_items_in_batch, self.config.reduction)
+        hidden, logits = self._encode(
+            input_ids, attention_mask, encoder_inputs, for_mslm=labels is not None
+        )
+        of_mslm, of_detection, of_classification = divisors(
+            num_items_in_batch, self.config.reduction
+        )
         reduction = self.config.reduction
         losses: dict[str, Tensor] = {}
         tag_logits = span_logits = None
@@ -202,11 +216,20 @@ class MslmModel(PreTrainedModel):
                 losses["classification_loss"] = self.classification.loss(
                     span_logits, span_labels, reduction=reduction, num_items=of_classification
                 )
-        loss = torch.stack(list(losses.values())).sum() * share(num_items_in_batch, labels) if losses else None
+        loss = (
+            torch.stack(list(losses.values())).sum() * share(num_items_in_batch, labels)
+            if losses
+            else None
+        )
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _encode(
-        self, input_ids: Tensor, attention_mask: Tensor | None, others: dict[str, Any], *, for_mslm: bool
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        others: dict[str, Any],
+        *,
+        for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the last hidden states, and all logits where Eq. 6 needs them: if the head is not known."""
         encoder = self.masked_lm.base_model
@@ -221,11 +244,18 @@ class MslmModel(PreTrainedModel):
         return seen[-1], logits
 
     def _mslm_loss(
-        self, hidden: Tensor, logits: Tensor | None, labels: Tensor, mask_kinds: Tensor, num_items: Tensor | None
+        self,
+        hidden: Tensor,
+        logits: Tensor | None,
+        labels: Tensor,
+        mask_kinds: Tensor,
+        num_items: Tensor | None,
     ) -> Tensor:
         decoder = decoder_of(self.masked_lm)
         if decoder is not None:
-            return self.mask_specific_loss.from_hidden(hidden, decoder, labels, mask_kinds, num_items=num_items)
+            return self.mask_specific_loss.from_hidden(
+                hidden, decoder, labels, mask_kinds, num_items=num_items
+            )
         loss: Tensor = self.mask_specific_loss(logits, labels, mask_kinds, num_items=num_items)
         return loss
 
@@ -251,7 +281,9 @@ class MslmModel(PreTrainedModel):
             ValueError: The model has no labels.
         """
         if self.detection is None or self.classification is None:
-            raise ValueError("MslmModel.predict: expected a model with labels, got one with none; wrap it with labels=")
+            raise ValueError(
+                "MslmModel.predict: expected a model with labels, got one with none; wrap it with labels="
+            )
         training = self.training
         self.train(False)
         try:
@@ -259,15 +291,23 @@ class MslmModel(PreTrainedModel):
             none = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
             tags = self.detection(hidden).argmax(-1).masked_fill(none, IGNORED)
             starts, ends, _ = decode_spans(tags)
-            types = self.classification(hidden, starts, ends).argmax(-1).masked_fill(starts == NO_SPAN, NO_SPAN)
+            types = (
+                self.classification(hidden, starts, ends)
+                .argmax(-1)
+                .masked_fill(starts == NO_SPAN, NO_SPAN)
+            )
         finally:
             self.train(training)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels))
 
-    def _in_no_mention(self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None) -> Tensor:
+    def _in_no_mention(
+        self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None
+    ) -> Tensor:
         """Return where special tokens and padding are, bool `[B, L]`."""
         if special is None:
-            special = torch.isin(input_ids, torch.tensor(self.config.special_ids, device=input_ids.device))
+            special = torch.isin(
+                input_ids, torch.tensor(self.config.special_ids, device=input_ids.device)
+            )
         return special.bool() if attention_mask is None else special.bool() | (attention_mask == 0)
 
 

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.tokenizer import of_json
-from mslm_data.examples import Examples, TokenIds
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.packed import unpack_lists
 from mslm_data.kernels.rows import count_on, number_words
 from mslm_data.kernels.tags import paint_bio
-from mslm_data.ragged import Array, Ragged, offsets_of
 from mslm_data.torch.mentions import Spans, check_spans, no_spans, spans_of
 
 Row: TypeAlias = Mapping[str, Any]
@@ -34,19 +34,35 @@ def token_ids(tokenizer: Any) -> TokenIds:
     Raises:
         TypeError: None of these.
     """
-    for known in (tokenizer, getattr(tokenizer, "token_ids", None), getattr(tokenizer, "ids", None)):
+    for known in (
+        tokenizer,
+        getattr(tokenizer, "token_ids", None),
+        getattr(tokenizer, "ids", None),
+    ):
         if isinstance(known, TokenIds):
             return known
     if not hasattr(tokenizer, "all_special_ids"):
-        raise TypeError(f"tokenizer: expected one of Hugging Face, or a split, got {type(tokenizer).__name__}")
-    names = {kind: token for kind in ("mask", "pad", "unk") if (token := getattr(tokenizer, f"{kind}_token", None))}
+        raise TypeError(
+            f"tokenizer: expected one of Hugging Face, or a split, got {type(tokenizer).__name__}"
+        )
+    names = {
+        kind: token
+        for kind in ("mask", "pad", "unk")
+        if (token := getattr(tokenizer, f"{kind}_token", None))
+    }
     if hasattr(tokenizer, "backend_tokenizer"):
         return of_json(tokenizer.backend_tokenizer.to_str(), names).ids
     ids = {kind: tokenizer.convert_tokens_to_ids(token) for kind, token in names.items()}
-    return TokenIds(size=len(tokenizer), special=tuple(sorted({*tokenizer.all_special_ids, *ids.values()})), **ids)
+    return TokenIds(
+        size=len(tokenizer),
+        special=tuple(sorted({*tokenizer.all_special_ids, *ids.values()})),
+        **ids,
+    )
 
 
-def examples_of(rows: Sequence[Row], ids: TokenIds, *, tags: Sequence[str] | None = None) -> Examples:
+def examples_of(
+    rows: Sequence[Row], ids: TokenIds, *, tags: Sequence[str] | None = None
+) -> Examples:
     """Put rows together; what is padding by their `attention_mask` is left out.
 
     Args:
@@ -96,7 +112,9 @@ def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
     lists = [row.get(name) for row in rows]
     for number, items in enumerate(lists):
         if items is None:
-            raise ValueError(f"rows: expected {name} in each row of a batch, got none in row {number} of it")
+            raise ValueError(
+                f"rows: expected {name} in each row of a batch, got none in row {number} of it"
+            )
     return _flat(lists, dtype)
 
 
@@ -159,11 +177,17 @@ def _special(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> npt.NDArray[
     return np.isin(tokens.values, [id_ for id_ in ids.special if id_ != ids.unk])
 
 
-def _mentions(rows: Sequence[Row], tokens: Ragged, words: Ragged, tags: Sequence[str] | None) -> Spans:
+def _mentions(
+    rows: Sequence[Row], tokens: Ragged, words: Ragged, tags: Sequence[str] | None
+) -> Spans:
     """Return the mentions of rows: as given, or else those that their tags say, or none."""
     tagged = "bio" if tags is None else "labels"
     if all(name in rows[0] for name in SPANS):
-        spans: Spans = flat(rows, SPANS[0], np.int32), flat(rows, SPANS[1], np.int32), flat(rows, SPANS[2], np.int16)
+        spans: Spans = (
+            flat(rows, SPANS[0], np.int32),
+            flat(rows, SPANS[1], np.int32),
+            flat(rows, SPANS[2], np.int16),
+        )
         check_spans(*spans, tokens.lengths)
         return spans
     if tagged in rows[0]:
@@ -171,7 +195,9 @@ def _mentions(rows: Sequence[Row], tokens: Ragged, words: Ragged, tags: Sequence
     return no_spans(len(rows))
 
 
-def _without_padding(columns: Mapping[str, Ragged], spans: Spans, kept: Array) -> tuple[dict[str, Ragged], Spans]:
+def _without_padding(
+    columns: Mapping[str, Ragged], spans: Spans, kept: Array
+) -> tuple[dict[str, Ragged], Spans]:
     """Leave out tokens; mentions move to the front by what was left out before them in their row."""
     offsets = columns["input_ids"].offsets
     before = np.concatenate([[0], np.cumsum(~kept)])

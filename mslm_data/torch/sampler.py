@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Sampler
 
+from mslm_data.batches.order import batches_of_window, rows_at
 from mslm_data.loading import BATCHES_AT_ONCE
 from mslm_data.mask.draws import check_count
-from mslm_data.shard.order import batches_of_window, rows_at
 
 Array = npt.NDArray[np.int64]
 
@@ -110,7 +110,9 @@ class ShardSampler(Sampler[Rows]):
         if not 0 <= rank < world:
             raise ValueError(f"rank: expected one of {world}, got {rank}")
         if bucketed and not hasattr(dataset, "lengths"):
-            raise ValueError("bucketed: expected a dataset with lengths, got one without; use a MaskedDataset")
+            raise ValueError(
+                "bucketed: expected a dataset with lengths, got one without; use a MaskedDataset"
+            )
         seed = getattr(dataset, "seed", 0) if seed is None else seed
         epoch = getattr(dataset, "epoch", 0) if epoch is None else epoch
         check_count("seed", seed)
@@ -182,17 +184,25 @@ class ShardSampler(Sampler[Rows]):
         if state.get("version") != 1:
             raise ValueError(f"state: expected version 1, got {state.get('version')}")
         bucketed = bool(self._order["bucketed"])
-        for name, value in (self._order | ({"batch_size": self.batch_size} if bucketed else {})).items():
+        for name, value in (
+            self._order | ({"batch_size": self.batch_size} if bucketed else {})
+        ).items():
             if state.get(name) != value:
-                raise ValueError(f"state: expected {name} = {value}, got {state.get(name)}; make the same order first")
+                raise ValueError(
+                    f"state: expected {name} = {value}, got {state.get(name)}; make the same order first"
+                )
         for name in ("epoch", "consumed", "steps"):
             check_count(f"state: {name}", state.get(name))
         consumed = state["consumed"]
         if consumed > len(self.dataset):
-            raise ValueError(f"state: expected consumed of at most {len(self.dataset)}, got {consumed}")
+            raise ValueError(
+                f"state: expected consumed of at most {len(self.dataset)}, got {consumed}"
+            )
         self.epoch, self.given = state["epoch"], 0
         batch = -(-consumed // self.batch_size)
-        self._due = Start(0, batch, state["steps"]) if bucketed else Start(consumed, 0, state["steps"])
+        self._due = (
+            Start(0, batch, state["steps"]) if bucketed else Start(consumed, 0, state["steps"])
+        )
         self._tell()
 
     def _tell(self) -> None:
@@ -211,7 +221,11 @@ class ShardSampler(Sampler[Rows]):
         return left // self.world if self.drop_last else -(-left // self.world)
 
     def _batches(self, epoch: int) -> Iterator[tuple[Array, int]]:
-        self._now, self._due, self.given = self._due or Start(), None, 0  # only now: DataLoader may throw one away
+        self._now, self._due, self.given = (
+            self._due or Start(),
+            None,
+            0,
+        )  # only now: DataLoader may throw one away
         start = self._now
         first_step = epoch * self._steps(Start()) + start.steps
         window = lru_cache(maxsize=2)(lambda number: self._window(start.place, number, epoch))
@@ -224,7 +238,9 @@ class ShardSampler(Sampler[Rows]):
             parts = [window(n // BATCHES_AT_ONCE)[n % BATCHES_AT_ONCE] for n in numbers]
             rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
             if first + self.world > count:
-                rows = np.array_split(np.resize(rows, max(len(rows), self.world)), self.world)[self.rank]
+                rows = np.array_split(np.resize(rows, max(len(rows), self.world)), self.world)[
+                    self.rank
+                ]
             self.given = given + 1
             yield rows, first_step + given
 
@@ -239,5 +255,8 @@ class ShardSampler(Sampler[Rows]):
         if not self._order["bucketed"]:
             return [order[first : first + size] for first in range(0, len(order), size)]
         lengths = self.dataset.lengths(order)  # type: ignore[attr-defined]
-        batches = [order[at] for at in batches_of_window(lengths, size, seed=seed, epoch=epoch, window=number)]
+        batches = [
+            order[at]
+            for at in batches_of_window(lengths, size, seed=seed, epoch=epoch, window=number)
+        ]
         return [batch for batch in batches if len(batch) == size or not self.drop_last]

@@ -26,7 +26,9 @@ def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     goes_on_BL = inside_BL & (tags_BL % 2 == 0) & (label_BL == before_BL)
     opens_BL = inside_BL & ~goes_on_BL
     closes_BL = inside_BL & ~torch.nn.functional.pad(goes_on_BL, (0, 1))[:, 1:]
-    row, start = opens_BL.nonzero(as_tuple=True)  # row by row, and the k-th to open is the k-th to close
+    row, start = opens_BL.nonzero(
+        as_tuple=True
+    )  # row by row, and the k-th to open is the k-th to close
     end = closes_BL.nonzero(as_tuple=True)[1] + 1
     place = opens_BL.cumsum(1)[row, start] - 1
     most = int(opens_BL.sum(1).max()) if tags_BL.numel() else 0

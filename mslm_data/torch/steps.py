@@ -22,7 +22,9 @@ def counts_of(batches: Sequence[Mapping[str, Tensor]]) -> Tensor:
     """Return int64 `[4]`: masked tokens, tagged tokens, mentions and sequences of batches; 0 of what they lack."""
     counts = torch.zeros(len(COUNTED), dtype=torch.int64)
     for batch in batches:
-        for i, (name, nothing) in enumerate(zip(COUNTED[:3], (IGNORED, IGNORED, NO_SPAN), strict=True)):
+        for i, (name, nothing) in enumerate(
+            zip(COUNTED[:3], (IGNORED, IGNORED, NO_SPAN), strict=True)
+        ):
             if name in batch:
                 counts[i] += (batch[name] != nothing).sum().cpu()
         counts[3] += len(batch["input_ids"])
@@ -35,7 +37,9 @@ class CountedSteps:
     The plain Trainer is exact for Eq. 6 as a mean; with this Eq. 8 and Eq. 11 are as well, and the sums.
     """
 
-    def _get_num_items_in_batch(self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device) -> Any:
+    def _get_num_items_in_batch(
+        self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device
+    ) -> Any:
         """Count the batches of a step, of all ranks where the Trainer averages over them."""
         of: Any = self
         counts = counts_of(batch_samples).to(device)
@@ -44,7 +48,9 @@ class CountedSteps:
         return counts.expand(of.args.n_gpu, -1) if of.args.n_gpu > 1 else counts
 
 
-def divisors(num_items: Tensor | int | None, reduction: str) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def divisors(
+    num_items: Tensor | int | None, reduction: str
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Return what Eq. 6, 8 and 11 are divided by for a step of the counts of `counts_of`; else None, their own."""
     if not isinstance(num_items, Tensor) or num_items.numel() != len(COUNTED):
         return None, None, None

@@ -15,7 +15,9 @@ NAMES = ("heart failure", "asthma", "aspirin", "naïve", "Last Name")
 
 class Fixture(NamedTuple):
     options: Mapping[str, Any]
-    other: Mapping[str, Any] | None  # the same options with another model or table; None where there is none
+    other: (
+        Mapping[str, Any] | None
+    )  # the same options with another model or table; None where there is none
 
 
 def gold(folder: Path) -> Fixture:
@@ -23,7 +25,9 @@ def gold(folder: Path) -> Fixture:
 
 
 def terms(folder: Path) -> Fixture:
-    return Fixture({"table": labels(folder / "a.csv", NAMES)}, {"table": labels(folder / "b.csv", NAMES[:2])})
+    return Fixture(
+        {"table": labels(folder / "a.csv", NAMES)}, {"table": labels(folder / "b.csv", NAMES[:2])}
+    )
 
 
 def labels(path: Path, names: Sequence[str]) -> str:
@@ -33,14 +37,20 @@ def labels(path: Path, names: Sequence[str]) -> str:
 
 def medcat(folder: Path) -> Fixture:
     pytest.importorskip("medcat", reason="medcat is not installed")
-    pytest.importorskip("mslm_data.annotate.medcat", reason="the annotator is not written yet")
-    one, other = (concepts(folder / name, names) for name, names in [("a.csv", NAMES), ("b.csv", NAMES[:2])])
+    pytest.importorskip(
+        "mslm_data.annotate.medcat.annotator", reason="the annotator is not written yet"
+    )
+    one, other = (
+        concepts(folder / name, names) for name, names in [("a.csv", NAMES), ("b.csv", NAMES[:2])]
+    )
     return Fixture({"model_pack": one}, {"model_pack": other})
 
 
 def concepts(path: Path, names: Sequence[str]) -> str:
     rows = (f"C{number},{name},TEST,P,T047,\n" for number, name in enumerate(names, 9900001))
-    path.write_text("cui,name,ontologies,name_status,type_ids,description\n" + "".join(rows), encoding="utf-8")
+    path.write_text(
+        "cui,name,ontologies,name_status,type_ids,description\n" + "".join(rows), encoding="utf-8"
+    )
     return str(path)
 
 
@@ -59,4 +69,9 @@ def model(folder: Path, names: Sequence[str]) -> str:
     return str(ruler(folder, patterns))
 
 
-FIXTURES: dict[str, Callable[[Path], Fixture]] = {"gold": gold, "terms": terms, "medcat": medcat, "spacy": spacy}
+FIXTURES: dict[str, Callable[[Path], Fixture]] = {
+    "gold": gold,
+    "terms": terms,
+    "medcat": medcat,
+    "spacy": spacy,
+}

@@ -64,7 +64,8 @@ def notes(count: int, *, seed: int) -> list[str]:
     """Make notes in which names are wrapped, cut, nested, in capitals and run into punctuation."""
     draw = random.Random(seed)
     return [
-        "".join(draw.choice(_WORDS) + draw.choice(_GAPS) for _ in range(draw.randrange(5, 120))) for _ in range(count)
+        "".join(draw.choice(_WORDS) + draw.choice(_GAPS) for _ in range(draw.randrange(5, 120)))
+        for _ in range(count)
     ]
 
 
@@ -82,4 +83,6 @@ def table_of(count: int, *, seed: int) -> str:
 def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
     """Return what MedCAT finds, with its confidence."""
     found = cat.get_entities(text)["entities"].values()
-    return sorted((e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found)
+    return sorted(
+        (e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found
+    )

@@ -12,31 +12,49 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, Running
-from mslm_data.document import Document, Placeholder, Span
+from mslm_data.data.document import Document, Placeholder, Span
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture
 from tests.made import ODD_WORDS
 
 GAPS = (" ", "  ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u2028", "", ". ", ", ", "; ")
-PLACEHOLDERS = ("[**Last Name (un) 12**]", "[**2101-3-4**]", "[** **]", "[**heart failure**]", "[**Last\nName**]")
+PLACEHOLDERS = (
+    "[**Last Name (un) 12**]",
+    "[**2101-3-4**]",
+    "[** **]",
+    "[**heart failure**]",
+    "[**Last\nName**]",
+)
 
 
 @st.composite
 def notes(draw: st.DrawFn) -> Document:
     """Documents with names, odd words, any white space and placeholders, whose names are not to be found."""
     text, placeholders = "", []
-    pieces = st.one_of(st.sampled_from(NAMES), st.sampled_from(PLACEHOLDERS), st.sampled_from(ODD_WORDS))
+    pieces = st.one_of(
+        st.sampled_from(NAMES), st.sampled_from(PLACEHOLDERS), st.sampled_from(ODD_WORDS)
+    )
     for piece in draw(st.lists(pieces, max_size=8)):
         if piece in PLACEHOLDERS:
             placeholders.append(Placeholder(len(text), len(text) + len(piece)))
-        text += piece.replace(" ", draw(st.sampled_from([" ", "\n", "\r\n"]))) if piece in NAMES else piece
+        text += (
+            piece.replace(" ", draw(st.sampled_from([" ", "\n", "\r\n"])))
+            if piece in NAMES
+            else piece
+        )
         text += draw(st.sampled_from(GAPS))
-    return Document(id="d", text=text, placeholders=tuple(placeholders), spans=given_spans(text, placeholders))
+    return Document(
+        id="d", text=text, placeholders=tuple(placeholders), spans=given_spans(text, placeholders)
+    )
 
 
 def given_spans(text: str, placeholders: list[Placeholder]) -> tuple[Span, ...]:
     """Return a mention that the source has, for the annotator that keeps those."""
     at = text.find("asthma")
-    return (Span(at, at + 6, "X"),) if at >= 0 and not any(a < at + 6 and at < b for a, b, _ in placeholders) else ()
+    return (
+        (Span(at, at + 6, "X"),)
+        if at >= 0 and not any(a < at + 6 and at < b for a, b, _ in placeholders)
+        else ()
+    )
 
 
 class Subject:
@@ -53,12 +71,16 @@ class Subject:
 
 @pytest.fixture(scope="module", params=ANNOTATORS.names())
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    assert request.param in FIXTURES, f"tests/annotate/fixtures.py: annotator '{request.param}' has no fixture"
+    assert request.param in FIXTURES, (
+        f"tests/annotate/fixtures.py: annotator '{request.param}' has no fixture"
+    )
     folder: Path = tmp_path_factory.mktemp(request.param)
     return Subject(request.param, FIXTURES[request.param](folder))
 
 
-few = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+few = settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 
 
 def test_every_annotator_has_a_fixture__and_no_other() -> None:
@@ -67,7 +89,9 @@ def test_every_annotator_has_a_fixture__and_no_other() -> None:
 
 @few
 @given(document=notes())
-def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(subject: Subject, document: Document) -> None:
+def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
+    subject: Subject, document: Document
+) -> None:
     [annotated] = subject.running.annotate([document])
 
     for start, end, label, concept, score in annotated.spans:
@@ -99,17 +123,23 @@ def plain(annotated: Annotated) -> tuple[tuple[Span, ...], dict[str, int]]:
     return annotated.spans, dict(annotated.left_out)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000])
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000]
+)
 def test_annotate__texts_without_a_mention(subject: Subject, text: str) -> None:
     assert list(map(plain, subject.running.annotate([Document(id="d", text=text)]))) == [((), {})]
     assert subject.running.annotate([]) == []
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_annotate__positions_are_characters_of_the_text_as_it_is(subject: Subject, line_end: str) -> None:
+def test_annotate__positions_are_characters_of_the_text_as_it_is(
+    subject: Subject, line_end: str
+) -> None:
     text = f"腫瘍 🧬 e\u0301{line_end}Hx: heart{line_end}failure.{line_end}{line_end}On aspirin"
     expected = [f"heart{line_end}failure", "aspirin"]
-    given = tuple(Span(text.index(found), text.index(found) + len(found), "X") for found in expected)
+    given = tuple(
+        Span(text.index(found), text.index(found) + len(found), "X") for found in expected
+    )
     [annotated] = subject.running.annotate([Document(id="d", text=text, spans=given)])
 
     assert sorted(text[span.start : span.end] for span in annotated.spans) == sorted(expected)
@@ -119,7 +149,9 @@ def test_annotate__another_start_finds_the_same(subject: Subject) -> None:
     documents = [Document(id="d", text=f"{name}, {' '.join(NAMES)}") for name in NAMES]
     again = ANNOTATORS.make(subject.name, subject.fixture.options).start()
 
-    assert list(map(plain, again.annotate(documents))) == list(map(plain, subject.running.annotate(documents)))
+    assert list(map(plain, again.annotate(documents))) == list(
+        map(plain, subject.running.annotate(documents))
+    )
 
 
 def test_digest__follows_the_model(subject: Subject) -> None:

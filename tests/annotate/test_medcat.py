@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from mslm_data import resources
-from mslm_data.annotate import ANNOTATORS, Annotated, medcat_pack
-from mslm_data.annotate.medcat import LoadedMedCat, MedCat
-from mslm_data.annotate.resolve import flatten
-from mslm_data.document import Document, Placeholder
+from mslm_data.annotate import ANNOTATORS, Annotated
+from mslm_data.annotate.medcat import pack as medcat_pack
+from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
+from mslm_data.annotate.overlaps import flatten
+from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
-from mslm_data.files import sha256_of
-from mslm_data.vocab.concepts import Input, make_pack
-from mslm_data.vocab.names import Choice
+from mslm_data.io import resources
+from mslm_data.io.files import sha256_of
+from mslm_data.lexicon.concepts import Input, make_pack
+from mslm_data.lexicon.names import Choice
 from tests.annotate.medcat_made import notes, write_table
 
 pytest.importorskip("medcat")
@@ -74,7 +75,11 @@ def test_annotate__gives_concepts_labels_and_scores(running: LoadedMedCat) -> No
 def test_annotate__gives_nested_mentions_for_flatten_to_choose(running: LoadedMedCat) -> None:
     text = "low back pain"
 
-    assert [text[s.start : s.end] for s in annotated(running, text).spans] == ["low back pain", "back pain", "pain"]
+    assert [text[s.start : s.end] for s in annotated(running, text).spans] == [
+        "low back pain",
+        "back pain",
+        "pain",
+    ]
 
 
 def test_annotate__is_not_hidden_by_concepts_of_other_types(running: LoadedMedCat) -> None:
@@ -144,7 +149,9 @@ def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
     assert found(running, text) == [("stroke", "Disease")]
     assert annotated(running, text).left_out == {"meta-annotation Status": 1}
     running._options = MedCat(model_pack=str(table), keep_meta={"Statsu": ("Affirmed",)})
-    with pytest.raises(AnnotateError, match=r"expected a meta-annotation of the pack \(Status\), got 'Statsu'"):
+    with pytest.raises(
+        AnnotateError, match=r"expected a meta-annotation of the pack \(Status\), got 'Statsu'"
+    ):
         annotated(running, text)
 
 
@@ -161,7 +168,15 @@ class _Stub:
         return document
 
     def get_addon_output(self, entity: Any) -> dict[str, Any]:
-        return {"meta_anns": {"Status": {"value": self._meta[entity.base.text], "confidence": 1.0, "name": "Status"}}}
+        return {
+            "meta_anns": {
+                "Status": {
+                    "value": self._meta[entity.base.text],
+                    "confidence": 1.0,
+                    "name": "Status",
+                }
+            }
+        }
 
 
 def test_annotate__does_not_depend_on_the_other_documents(running: LoadedMedCat) -> None:
@@ -174,8 +189,8 @@ def test_annotate__does_not_depend_on_the_other_documents(running: LoadedMedCat)
 
 _SEEDED = """
 import json, sys
-from mslm_data.annotate.medcat import MedCat
-from mslm_data.document import Document
+from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.data.document import Document
 from tests.annotate.medcat_made import notes
 running = MedCat(model_pack=sys.argv[1]).start()
 print(json.dumps([[span for span in one.spans] for one in running.annotate(
@@ -202,13 +217,17 @@ def test_start__asks_nothing_of_the_network(pack: Path) -> None:
         "import socket, sys\n"
         "def no(*a, **k): raise SystemExit(3)\n"
         "socket.socket.connect = no; socket.getaddrinfo = no; socket.create_connection = no\n"
-        "from mslm_data.annotate.medcat import MedCat\n"
-        "from mslm_data.document import Document\n"
+        "from mslm_data.annotate.medcat.annotator import MedCat\n"
+        "from mslm_data.data.document import Document\n"
         "print(len(MedCat(model_pack=sys.argv[1]).start().annotate([Document(id='', text='pain')])[0].spans))\n"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, str(pack)], env=environment, capture_output=True, check=False, text=True
+        [sys.executable, "-c", code, str(pack)],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
@@ -224,7 +243,9 @@ def test_start__reads_the_shipped_sample() -> None:
     ]  # fmt: skip
 
 
-def test_digest__is_of_the_files_whether_zipped_or_not(pack: Path, table: Path, tmp_path: Path) -> None:
+def test_digest__is_of_the_files_whether_zipped_or_not(
+    pack: Path, table: Path, tmp_path: Path
+) -> None:
     zipped = _zipped(pack, tmp_path / "pack.zip")
 
     assert medcat_pack.digest(zipped) == medcat_pack.digest(pack)
@@ -242,7 +263,9 @@ def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) 
 
     assert found(running, "lung cancer") == [("lung cancer", "Disease")]
     (tmp_path / "cache" / "packs" / medcat_pack.digest(zipped) / "model_card.json").write_text("{}")
-    with pytest.raises(AnnotateError, match=r"expected the files of pack\.zip, got others; delete this folder"):
+    with pytest.raises(
+        AnnotateError, match=r"expected the files of pack\.zip, got others; delete this folder"
+    ):
         MedCat(model_pack=str(zipped)).start()
 
 
@@ -277,7 +300,10 @@ def test_start__unpickles_nothing_of_another_pack(file: str, tmp_path: Path) -> 
     (evil / file).parent.mkdir(parents=True)
     (evil / file).write_bytes(pickle.dumps(_Evil(touched)))
 
-    with pytest.raises(AnnotateError, match=f"expected a pack with sha256 {'0' * 64}, got .*nothing of it was loaded"):
+    with pytest.raises(
+        AnnotateError,
+        match=f"expected a pack with sha256 {'0' * 64}, got .*nothing of it was loaded",
+    ):
         MedCat(model_pack=str(evil), sha256="0" * 64).start()
 
     assert not touched.exists()
@@ -289,7 +315,8 @@ def test_start__unpacks_nothing_outside(name: str, tmp_path: Path) -> None:
         archive.writestr(name, "x")
 
     with pytest.raises(
-        AnnotateError, match=r"pack\.zip: member '.*': expected a path inside the archive; not unpacked"
+        AnnotateError,
+        match=r"pack\.zip: member '.*': expected a path inside the archive; not unpacked",
     ):
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 
@@ -298,7 +325,10 @@ def test_start__unpacks_no_bomb(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pack.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cdb/raw_dict.dat", bytes(65 << 20))
 
-    with pytest.raises(AnnotateError, match=r"pack\.zip: expected at most \d+ bytes from an archive of \d+, got more"):
+    with pytest.raises(
+        AnnotateError,
+        match=r"pack\.zip: expected at most \d+ bytes from an archive of \d+, got more",
+    ):
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 
 
@@ -309,8 +339,14 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
     for name, message in [
         ("", "expected model_pack, got none; pass --set annotate.model_pack=PACK"),
         (str(tmp_path / "none"), "found nothing; `mslm-data vocab concepts` makes a pack"),
-        (str(tmp_path / "folder"), "expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither"),
-        (str(tmp_path / "torn.zip"), "expected a whole, unencrypted tar or zip archive, got BadZipFile"),
+        (
+            str(tmp_path / "folder"),
+            "expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither",
+        ),
+        (
+            str(tmp_path / "torn.zip"),
+            "expected a whole, unencrypted tar or zip archive, got BadZipFile",
+        ),
         (str(tmp_path / "names.csv"), "expected a table with the columns cui, name"),
     ]:
         with pytest.raises(AnnotateError, match=message):
@@ -318,17 +354,23 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
 
 
 def test_start__refuses_packs_without_types_of_the_table(tmp_path: Path) -> None:
-    snomed = write_table(tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n")
+    snomed = write_table(
+        tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n"
+    )
     untyped = write_table(tmp_path / "untyped.csv", "cui,name\n1,myocardial infarction\n")
 
-    with pytest.raises(AnnotateError, match="got 1 concepts with types such as 9090192; SNOMED packs have no UMLS"):
+    with pytest.raises(
+        AnnotateError, match="got 1 concepts with types such as 9090192; SNOMED packs have no UMLS"
+    ):
         MedCat(model_pack=str(snomed)).start()
     with pytest.raises(AnnotateError, match="got 1 concepts with no types"):
         MedCat(model_pack=str(untyped)).start()
 
 
 def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
-    snomed = write_table(tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n")
+    snomed = write_table(
+        tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n"
+    )
     types = tmp_path / "snomed.toml"
     types.write_text('labels = ["Disorder"]\n[[type]]\ntui = "9090192"\nlabel = "Disorder"\n')
 
@@ -342,10 +384,15 @@ def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
     [
         ("labels = [", "expected labels = .* got TOMLDecodeError"),
         ('[[type]]\ntui = "T047"\nlabel = "Disease"\n', "got KeyError"),
-        ('labels = []\n[[type]]\ntui = "T047"\nlabel = "Disease"\n', "type T047: expected one of the labels"),
+        (
+            'labels = []\n[[type]]\ntui = "T047"\nlabel = "Disease"\n',
+            "type T047: expected one of the labels",
+        ),
     ],
 )
-def test_start__refuses_what_is_no_table_of_types(content: str, message: str, table: Path, tmp_path: Path) -> None:
+def test_start__refuses_what_is_no_table_of_types(
+    content: str, message: str, table: Path, tmp_path: Path
+) -> None:
     (tmp_path / "types.toml").write_text(content)
 
     with pytest.raises(AnnotateError, match=message):
@@ -355,7 +402,9 @@ def test_start__refuses_what_is_no_table_of_types(content: str, message: str, ta
 
 
 def test_settings__reach_medcat(table: Path) -> None:
-    running = MedCat(model_pack=str(table), settings={"components": {"ner": {"upper_case_limit_len": 3}}}).start()
+    running = MedCat(
+        model_pack=str(table), settings={"components": {"ner": {"upper_case_limit_len": 3}}}
+    ).start()
 
     assert found(running, "chf") == [("chf", "Disease")]
 
@@ -363,8 +412,14 @@ def test_settings__reach_medcat(table: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"components": {"nre": {}}}, "annotate.settings.components: MedCAT has no setting 'nre'; did you mean 'ner'"),
-        ({"general": {"separator": ["~"]}}, "annotate.settings.general.separator: expected a value like '~'"),
+        (
+            {"components": {"nre": {}}},
+            "annotate.settings.components: MedCAT has no setting 'nre'; did you mean 'ner'",
+        ),
+        (
+            {"general": {"separator": ["~"]}},
+            "annotate.settings.general.separator: expected a value like '~'",
+        ),
     ],
 )
 def test_settings__must_be_medcats(settings: dict[str, Any], message: str, table: Path) -> None:
@@ -426,7 +481,9 @@ def test_annotate__real_notes(real: Path, tmp_path: Path) -> None:
         Input(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
     ]
     make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
-    with gzip.open(real / "clinical" / "notes" / "NOTEEVENTS.csv.gz", "rt", encoding="utf-8", newline="") as file:
+    with gzip.open(
+        real / "clinical" / "notes" / "NOTEEVENTS.csv.gz", "rt", encoding="utf-8", newline=""
+    ) as file:
         texts = [row["TEXT"] for row in csv.DictReader(file) if row["ISERROR"] != "1"]
     documents = [
         Document(id=str(number), text=text, placeholders=tuple(
@@ -443,7 +500,9 @@ def test_annotate__real_notes(real: Path, tmp_path: Path) -> None:
             name = document.text[span.start : span.end]
             assert name == name.strip()
             assert name
-            assert not any(place.start < span.end and span.start < place.end for place in document.placeholders)
+            assert not any(
+                place.start < span.end and span.start < place.end for place in document.placeholders
+            )
 
     assert len(documents) == 1324
     assert mentions == 2302

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mslm_data.annotate import medcat_pack
-from mslm_data.annotate.medcat_data import is_data
+from mslm_data.annotate.medcat import pack as medcat_pack
+from mslm_data.annotate.medcat.data import is_data
 from mslm_data.errors import AnnotateError
 
 CLASSES = {
@@ -26,7 +26,10 @@ CLASSES = {
 }
 RAW = {
     "cdb": {"cui2info": {"C1": {"names": {"__type__": "set", "data": ["pain"]}}}},
-    "cdb/config": {"last_saved": {"__type__": "datetime", "data": "1970-01-01T00:00:00"}, "provider": "regex"},
+    "cdb/config": {
+        "last_saved": {"__type__": "datetime", "data": "1970-01-01T00:00:00"},
+        "provider": "regex",
+    },
     "cdb/config/components": {"ner": {"comp_name": "default"}, "addons": []},
     "vocab": {"vocab": {}},
 }
@@ -107,14 +110,22 @@ CODE = {
     "another way of reading it": other_file("cdb/.serialised_by", b"dill"),
     "a class that reads itself": other_file("cdb/.serialised_by", b"MANUALLY_SERIALISED:os.system"),
     "another class": schema("vocab", "subprocess.Popen", []),
-    "a function beside MedCAT's configuration": schema("cdb/config", "medcat.config.config.import_module", []),
+    "a function beside MedCAT's configuration": schema(
+        "cdb/config", "medcat.config.config.import_module", []
+    ),
     "another class's arguments": schema("vocab", "medcat.vocab.Vocab", ["path"]),
-    "a class of a value": raw("cdb", '{"a": {"__type__": "dataclass", "data": {"class-path": "a.B", "data": {}}}}'),
+    "a class of a value": raw(
+        "cdb", '{"a": {"__type__": "dataclass", "data": {"class-path": "a.B", "data": {}}}}'
+    ),
     "a class of a value, spaced": raw("cdb", '{"a": {"__type__" :\n"dataclass"}}'),
     "a hidden class of a value": raw("cdb", '{"a": {"\\u005f_type__": "dataclass"}}'),
-    "a hidden type of a value": raw("vocab", '{"a": {"__type__": "set", "__type__": "d\\u0061taclass"}}'),
+    "a hidden type of a value": raw(
+        "vocab", '{"a": {"__type__": "set", "__type__": "d\\u0061taclass"}}'
+    ),
     "a class in the configuration": raw("cdb/config", '{"a": [{"__type__": "dataclass"}]}'),
-    "another component": raw("cdb/config", '{"components": {"ner": {"comp_name": "transformers_ner"}}}'),
+    "another component": raw(
+        "cdb/config", '{"components": {"ner": {"comp_name": "transformers_ner"}}}'
+    ),
     "an add-on": raw("cdb/config/components", '{"addons": [{"comp_name": "default"}]}'),
     "a spaCy pipeline": raw("cdb/config", '{"provider": "spacy"}'),
     "a plugin": other_file("model_card.json", b'{"Required Plugins": [{"name": "antigravity.x"}]}'),
@@ -131,7 +142,9 @@ def test_checked__wants_the_digest_of_a_pack_that_is_more_than_data(what: str, p
     CODE[what](pack)
     found = medcat_pack.digest(pack)
 
-    with pytest.raises(AnnotateError, match=rf"pack: expected the sha256 .*--set annotate\.sha256={found}$"):
+    with pytest.raises(
+        AnnotateError, match=rf"pack: expected the sha256 .*--set annotate\.sha256={found}$"
+    ):
         medcat_pack.checked(pack, "")
     assert medcat_pack.digest(medcat_pack.checked(pack, found)) == found
 
@@ -140,20 +153,24 @@ def test_checked__refuses_what_is_no_pack(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").touch()
 
-    with pytest.raises(AnnotateError, match="folder: expected a MedCAT model pack with a folder cdb or a file"):
+    with pytest.raises(
+        AnnotateError, match="folder: expected a MedCAT model pack with a folder cdb or a file"
+    ):
         medcat_pack.checked(tmp_path / "folder", "")
 
 
 def test_start__unpickles_nothing_that_was_not_named(tmp_path: Path) -> None:
     pytest.importorskip("medcat")
-    from mslm_data.annotate.medcat import MedCat
+    from mslm_data.annotate.medcat.annotator import MedCat
 
     evil, touched = tmp_path / "evil", tmp_path / "touched"
     other_file("cdb/raw_dict.dat", pickle.dumps(Evil(touched)))(evil)
     other_file("cdb.dat", pickle.dumps(Evil(touched)))(evil)
 
     for path in (evil, zipped(evil, tmp_path / "evil.zip")):
-        with pytest.raises(AnnotateError, match=rf"--set annotate\.sha256={medcat_pack.digest(evil)}"):
+        with pytest.raises(
+            AnnotateError, match=rf"--set annotate\.sha256={medcat_pack.digest(evil)}"
+        ):
             MedCat(model_pack=str(path)).start()
     assert not touched.exists()
 
@@ -161,9 +178,13 @@ def test_start__unpickles_nothing_that_was_not_named(tmp_path: Path) -> None:
 # Copies --------------------------------------------------------------------------------------------------------------
 
 
-def test_checked__gives_a_private_copy_that_the_original_no_longer_reaches(pack: Path, tmp_path: Path) -> None:
+def test_checked__gives_a_private_copy_that_the_original_no_longer_reaches(
+    pack: Path, tmp_path: Path
+) -> None:
     found = medcat_pack.digest(pack)
-    copies = [medcat_pack.checked(path, found) for path in (pack, zipped(pack, tmp_path / "pack.zip"))]
+    copies = [
+        medcat_pack.checked(path, found) for path in (pack, zipped(pack, tmp_path / "pack.zip"))
+    ]
 
     raw("cdb", "{}")(pack)
 
@@ -199,7 +220,9 @@ def test_checked__loads_no_pack_that_changes_between_look_and_copy(
         return found
 
     monkeypatch.setattr(medcat_pack, "digest", look_and_change)
-    with pytest.raises(AnnotateError, match="expected a pack that stays as it is, got other bytes the second time"):
+    with pytest.raises(
+        AnnotateError, match="expected a pack that stays as it is, got other bytes the second time"
+    ):
         medcat_pack.checked(path, named)
     assert not (tmp_path / "cache" / "packs" / named).exists()
 
@@ -207,7 +230,7 @@ def test_checked__loads_no_pack_that_changes_between_look_and_copy(
 def test_checked__takes_the_sha256_of_a_zip_of_the_same_bytes_only(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.files import sha256_of
+    from mslm_data.io.files import sha256_of
 
     path = zipped(pack, tmp_path / "pack.zip")
     named = sha256_of(path)
@@ -227,16 +250,22 @@ def test_checked__takes_the_sha256_of_a_zip_of_the_same_bytes_only(
         medcat_pack.checked(path, named)
 
 
-def test_checked__says_that_the_disk_is_full(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked__says_that_the_disk_is_full(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("mslm_data.cache.private", full)
+    monkeypatch.setattr("mslm_data.io.cache.private", full)
     with pytest.raises(AnnotateError, match="No space left on device; is the disk full"):
         medcat_pack.checked(pack, "")
-    with pytest.raises(AnnotateError, match=r"pack\.zip: expected to copy it, got No space left on device; is the"):
+    with pytest.raises(
+        AnnotateError, match=r"pack\.zip: expected to copy it, got No space left on device; is the"
+    ):
         medcat_pack.checked(zipped(pack, tmp_path / "pack.zip"), "0" * 64)
-    assert [p.name for p in (tmp_path / "cache" / "packs").iterdir() if not p.name.startswith(".lock-")] == []
+    assert [
+        p.name for p in (tmp_path / "cache" / "packs").iterdir() if not p.name.startswith(".lock-")
+    ] == []
 
 
 def test_checked__leaves_out_what_links_lead_to(pack: Path, tmp_path: Path) -> None:
@@ -249,7 +278,9 @@ def test_checked__leaves_out_what_links_lead_to(pack: Path, tmp_path: Path) -> N
     assert not (medcat_pack.checked(pack, "") / "more").exists()
 
 
-def test_checked__says_that_it_cannot_write(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked__says_that_it_cannot_write(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "file"))
 

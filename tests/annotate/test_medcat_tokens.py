@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate import medcat_build, medcat_import, medcat_load
-from mslm_data.annotate.medcat_tokenizer import LEMMAS, WORDS, singular
+from mslm_data.annotate.medcat import building as medcat_build
+from mslm_data.annotate.medcat import importing as medcat_import
+from mslm_data.annotate.medcat import loading as medcat_load
+from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, singular
 from tests.annotate.medcat_made import CONCEPTS, entities, notes, table_of, write_table
 
 pytest.importorskip("medcat")
@@ -58,7 +60,9 @@ def config(provider: str, model: Path, versions: list[str]) -> Any:
 
 
 def model(provider: str, spacy_model: Path, versions: list[str], table: Path) -> Any:
-    maker = medcat_import.load("medcat.model_creation.cdb_maker").CDBMaker(config(provider, spacy_model, versions))
+    maker = medcat_import.load("medcat.model_creation.cdb_maker").CDBMaker(
+        config(provider, spacy_model, versions)
+    )
     return medcat_build.model(maker.prepare_csvs(medcat_build.table(table)))
 
 
@@ -86,7 +90,11 @@ def test_tokenizer__splits_as_spacy(diacritics: bool, text: str) -> None:
     ours, theirs = both(diacritics)
 
     for token, other in zip(ours(text), theirs(text), strict=True):
-        assert (token.char_index, token.text_with_ws, token.index) == (other.idx, other.text_with_ws, other.i)
+        assert (token.char_index, token.text_with_ws, token.index) == (
+            other.idx,
+            other.text_with_ws,
+            other.i,
+        )
         assert (token.lower, token.is_upper) == (other.lower_, other.is_upper)
         assert (token.is_stop, token.is_digit) == (other.is_stop, other.is_digit)
 
@@ -122,7 +130,9 @@ def test_words__finds_what_spacy_finds_with_the_same_training(tmp_path: Path, bl
     assert any(0 < score < 1 for found in expected for *_, score in found)
 
 
-def test_lemmas__finds_what_spacy_finds_with_these_lemmas(tmp_path: Path, lemmatising: Path) -> None:
+def test_lemmas__finds_what_spacy_finds_with_these_lemmas(
+    tmp_path: Path, lemmatising: Path
+) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=4))
     theirs = model("spacy", lemmatising, ["LOWER", "CLEAN"], table)
     ours = as_we_run(model(LEMMAS, lemmatising, ["LOWER", "CLEAN"], table), "lemmas")
@@ -171,5 +181,7 @@ def test_span__keeps_what_addons_leave() -> None:
     span.set_addon_data("test_meta", "negated")
 
     assert (span.text, span.start_index, span.end_index, len(span)) == ("back pain", 1, 2, 2)
-    assert tokenizer.entity_from_tokens(document.tokens[1:3]).get_addon_data("test_meta") == "negated"
+    assert (
+        tokenizer.entity_from_tokens(document.tokens[1:3]).get_addon_data("test_meta") == "negated"
+    )
     assert document[0:2].get_addon_data("test_meta") == "none"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mslm_data.annotate.relabel import relabel
-from mslm_data.document import Span
+from mslm_data.data.document import Span
 
 SPANS = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Modifier")]
 RENAME = {"DiseaseClass": "Disease", "Modifier": "Disease"}

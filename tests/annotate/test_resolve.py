@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.resolve import flatten
-from mslm_data.document import Span
+from mslm_data.annotate.overlaps import flatten
+from mslm_data.data.document import Span
 
 
 @st.composite
 def spans(draw: st.DrawFn) -> list[Span]:
-    drawn = draw(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8), st.sampled_from("XY")), max_size=10))
+    drawn = draw(
+        st.lists(
+            st.tuples(st.integers(0, 20), st.integers(1, 8), st.sampled_from("XY")), max_size=10
+        )
+    )
     return [Span(start, start + length, label) for start, length, label in drawn]
 
 
@@ -23,7 +27,9 @@ def slow_flatten(given_spans: list[Span]) -> tuple[list[Span], Counter[str]]:
     left_out: Counter[str] = Counter()
     left = list(enumerate(given_spans))
     while left:
-        number, best = min(left, key=lambda item: (-(item[1].end - item[1].start), item[1].start, item[0]))
+        number, best = min(
+            left, key=lambda item: (-(item[1].end - item[1].start), item[1].start, item[0])
+        )
         left = [item for item in left if item[0] != number]
         clash = [other for other in kept if other.start < best.end and best.start < other.end]
         if not clash:
@@ -55,7 +61,9 @@ def test_flatten__keeps_or_counts_each(some: list[Span]) -> None:
 
 
 @given(spans().flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
-def test_flatten__takes_the_same_characters_in_any_order(both: tuple[list[Span], list[Span]]) -> None:
+def test_flatten__takes_the_same_characters_in_any_order(
+    both: tuple[list[Span], list[Span]],
+) -> None:
     first, second = (flatten(some) for some in both)
 
     assert [span[:2] for span in first[0]] == [span[:2] for span in second[0]]
@@ -72,8 +80,14 @@ def test_flatten__takes_the_same_characters_in_any_order(both: tuple[list[Span],
         ([Span(0, 5, "b"), Span(0, 5, "a")], [Span(0, 5, "b")], {"same place": 1}),
         ([Span(3, 6, "b"), Span(1, 4, "a")], [Span(1, 4, "a")], {"overlaps another": 1}),
         ([Span(0, 2, "a"), Span(2, 4, "b")], [Span(0, 2, "a"), Span(2, 4, "b")], {}),
-        ([Span(0, 4, "a"), Span(3, 9, "b"), Span(8, 11, "c")], [Span(3, 9, "b")], {"overlaps another": 2}),
+        (
+            [Span(0, 4, "a"), Span(3, 9, "b"), Span(8, 11, "c")],
+            [Span(3, 9, "b")],
+            {"overlaps another": 2},
+        ),
     ],
 )
-def test_flatten__follows_its_rule(some: list[Span], kept: list[Span], left_out: dict[str, int]) -> None:
+def test_flatten__follows_its_rule(
+    some: list[Span], kept: list[Span], left_out: dict[str, int]
+) -> None:
     assert flatten(some) == (kept, left_out)

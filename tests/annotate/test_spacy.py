@@ -6,7 +6,7 @@ import pytest
 
 from mslm_data.annotate import ANNOTATORS, Annotated
 from mslm_data.annotate.spacy import SpacyNer
-from mslm_data.document import Document, Placeholder, Span
+from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, PipelineError
 from tests.spacy_made import ruler
 
@@ -77,17 +77,24 @@ def test_annotate__past_spacys_own_limit(model: str) -> None:
 
 @pytest.mark.parametrize("method", ["start", "digest"])
 def test_model__must_be_there(method: str, tmp_path: Path) -> None:
-    with pytest.raises(AnnotateError, match=r"annotator 'spacy': expected model, got none; pass --set annotate\.model"):
+    with pytest.raises(
+        AnnotateError,
+        match=r"annotator 'spacy': expected model, got none; pass --set annotate\.model",
+    ):
         getattr(SpacyNer(), method)()
     for name in ("no_such_pipeline", str(tmp_path), "json"):
-        with pytest.raises(AnnotateError, match=r"expected an installed spaCy pipeline or its folder.*, got '"):
+        with pytest.raises(
+            AnnotateError, match=r"expected an installed spaCy pipeline or its folder.*, got '"
+        ):
             getattr(SpacyNer(model=name), method)()
 
 
 def test_model__must_fit_spacy(tmp_path: Path) -> None:
     (tmp_path / "config.cfg").write_text("[nlp]\nlang = 5\n")
 
-    with pytest.raises(AnnotateError, match=r"expected a pipeline that spaCy [\d.]+ loads, got \w+ from "):
+    with pytest.raises(
+        AnnotateError, match=r"expected a pipeline that spaCy [\d.]+ loads, got \w+ from "
+    ):
         SpacyNer(model=str(tmp_path)).start()
 
 

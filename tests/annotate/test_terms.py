@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate import ANNOTATORS, term_trie
-from mslm_data.annotate.term_table import Term
-from mslm_data.annotate.terms import LoadedTerms, Terms
-from mslm_data.document import Document, Placeholder, Sentence
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.annotate.terms import trie as term_trie
+from mslm_data.annotate.terms.annotator import LoadedTerms, Terms
+from mslm_data.annotate.terms.table import Term
+from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.errors import AnnotateError
 from tests import made
 from tests.reference import terms as twin
@@ -58,10 +59,17 @@ some_terms = st.lists(
 def documents(draw: st.DrawFn) -> Document:
     text = draw(some_texts)
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
-    placeholders = tuple(Placeholder(a, b) for a, b in list(pairwise(cuts))[::2] if draw(st.booleans()))
+    placeholders = tuple(
+        Placeholder(a, b) for a, b in list(pairwise(cuts))[::2] if draw(st.booleans())
+    )
     bounds = sorted(draw(st.sets(st.integers(0, len(text)), max_size=3)))
     sentences = tuple(Sentence(a, b) for a, b in pairwise(bounds))
-    return Document(id="d", text=text, placeholders=placeholders, sentences=draw(st.sampled_from([None, sentences])))
+    return Document(
+        id="d",
+        text=text,
+        placeholders=placeholders,
+        sentences=draw(st.sampled_from([None, sentences])),
+    )
 
 
 def found(loaded: LoadedTerms, given: Sequence[Document]) -> list[list[tuple[int, int, str, str]]]:
@@ -69,15 +77,21 @@ def found(loaded: LoadedTerms, given: Sequence[Document]) -> list[list[tuple[int
 
 
 @given(st.lists(documents(), max_size=3), some_terms, st.data())
-def test_annotate__equals_twin(given: list[Document], terms: list[Term], data: st.DataObject) -> None:
+def test_annotate__equals_twin(
+    given: list[Document], terms: list[Term], data: st.DataObject
+) -> None:
     match_case = data.draw(st.lists(st.booleans(), min_size=len(terms), max_size=len(terms)))
     loaded = LoadedTerms(terms, match_case=match_case)
 
-    assert found(loaded, given) == [twin.annotate(document, terms, match_case) for document in given]
+    assert found(loaded, given) == [
+        twin.annotate(document, terms, match_case) for document in given
+    ]
 
 
 @given(st.lists(documents(), max_size=2), some_terms)
-def test_annotate__is_exact_though_all_hashes_are_equal(given: list[Document], terms: list[Term]) -> None:
+def test_annotate__is_exact_though_all_hashes_are_equal(
+    given: list[Document], terms: list[Term]
+) -> None:
     match_case = [False] * len(terms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(term_trie, "hashes_of", lambda codes, words: np.zeros(len(words), np.uint64))
@@ -112,7 +126,11 @@ def test_kinds__are_right_for_all_of_unicode() -> None:
         ("painless pain, Pain.", ["pain"], ["pain", "Pain"]),
         ("chest pain and chest", ["chest", "chest pain"], ["chest pain", "chest"]),
         ("acute renal failure", ["acute renal", "renal failure"], ["acute renal"]),
-        ("heart\nfailure, heart\r\n failure", ["heart failure"], ["heart\nfailure", "heart\r\n failure"]),
+        (
+            "heart\nfailure, heart\r\n failure",
+            ["heart failure"],
+            ["heart\nfailure", "heart\r\n failure"],
+        ),
         ("heart\n\nfailure, heart; failure", ["heart failure"], []),
         ("vitamin B-12, vitamin B 12, B -12", ["vitamin b-12", "B - 12"], ["vitamin B-12"]),
         ("IL-2 and il 2", ["IL-2"], ["IL-2"]),
@@ -131,7 +149,11 @@ def test_annotate__follows_its_rule(text: str, names: list[str], expected: list[
 
 @pytest.mark.parametrize(
     ("case", "expected"),
-    [("ignore", ["MS", "ms", "Asthma", "asthma"]), ("match", ["MS", "asthma"]), ("short", ["MS", "Asthma", "asthma"])],
+    [
+        ("ignore", ["MS", "ms", "Asthma", "asthma"]),
+        ("match", ["MS", "asthma"]),
+        ("short", ["MS", "Asthma", "asthma"]),
+    ],
 )
 def test_case__is_an_option(tmp_path: Path, case: str, expected: list[str]) -> None:
     (tmp_path / "t.csv").write_text("name,label\nMS,X\nasthma,X\n")
@@ -152,9 +174,12 @@ def test_annotate__longest_term_of_either_case() -> None:
 
 
 def test_annotate__many_documents_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mslm_data.annotate.terms._CHARACTERS_AT_ONCE", 20)
+    monkeypatch.setattr("mslm_data.annotate.terms.annotator._CHARACTERS_AT_ONCE", 20)
     loaded = LoadedTerms([Term("a b", "X", "C")], match_case=[False])
-    given = [Document(id=str(i), text=text) for i, text in enumerate(["a", "b a b", "", "a b" * 9, "b", " a\nb ", ""])]
+    given = [
+        Document(id=str(i), text=text)
+        for i, text in enumerate(["a", "b a b", "", "a b" * 9, "b", " a\nb ", ""])
+    ]
 
     assert found(loaded, given) == [found(loaded, [document])[0] for document in given]
     assert loaded.annotate([]) == []
@@ -193,7 +218,9 @@ def test_start__reads_concept_tables(tmp_path: Path) -> None:
         "C3,clinic,O,P,T093,\n"
         "C4,MI,O,N,T047,\n"
     )
-    found = rows(table(tmp_path, content), ["Heart attack, infarct: aspirin", "clinic MI infarction"])
+    found = rows(
+        table(tmp_path, content), ["Heart attack, infarct: aspirin", "clinic MI infarction"]
+    )
 
     assert found == [
         [(0, 12, "Disease", "C1"), (14, 21, "Disease", "C1"), (23, 30, "Treatment", "C2")],
@@ -210,19 +237,30 @@ def test_start__reads_the_shipped_sample() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"t\.csv:1: expected the columns name and label, or .*, got 0 column\(s\) that lack them; .*TABs"),
+        (
+            "",
+            r"t\.csv:1: expected the columns name and label, or .*, got 0 column\(s\) that lack them; .*TABs",
+        ),
         ("nom,label\nsecret,X\n", r"t\.csv:1: expected the columns"),
         ("name,label\n", r"t\.csv: expected a term, or a concept"),
         ("name,label\na,X\nsecret\n", r"t\.csv:3: expected 2 fields as in line 1, got 1$"),
         ("name,label\na,X\n ,X\n", r"t\.csv:3: expected a name, got an empty field$"),
         ("name,label\nsecret,\n", r"t\.csv:2: expected a label, got an empty field$"),
         ('name,label\na,X\n"secret"x,Y\n', r"t\.csv:3: expected a row of a table: "),
-        (b"name,label\nsecret\xff,X\n", r"t\.csv: expected a term table in UTF-8, got UnicodeDecodeError$"),
+        (
+            b"name,label\nsecret\xff,X\n",
+            r"t\.csv: expected a term table in UTF-8, got UnicodeDecodeError$",
+        ),
         ("cui,name,type_ids\n,secret,T047\n", r"t\.csv:2: expected a cui, got an empty field$"),
-        ("cui,name,type_ids\nC1,secret,T999\n", r"t\.csv: expected a term, or a concept with a type of "),
+        (
+            "cui,name,type_ids\nC1,secret,T999\n",
+            r"t\.csv: expected a term, or a concept with a type of ",
+        ),
     ],
 )
-def test_start__says_where_a_table_is_broken(tmp_path: Path, content: str | bytes, message: str) -> None:
+def test_start__says_where_a_table_is_broken(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
     with pytest.raises(AnnotateError, match=message) as error:
         table(tmp_path, content).start()
 
@@ -231,7 +269,10 @@ def test_start__says_where_a_table_is_broken(tmp_path: Path, content: str | byte
 
 @pytest.mark.parametrize("method", ["start", "digest"])
 def test_start__says_that_there_is_no_table(tmp_path: Path, method: str) -> None:
-    with pytest.raises(AnnotateError, match=r"annotator 'terms': expected table, got none; pass --set annotate\.table"):
+    with pytest.raises(
+        AnnotateError,
+        match=r"annotator 'terms': expected table, got none; pass --set annotate\.table",
+    ):
         getattr(Terms(), method)()
     with pytest.raises(AnnotateError, match=re.escape(f"found no '{tmp_path / 'x.csv'}'")):
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
@@ -253,11 +294,18 @@ def test_options__travel_to_other_processes(tmp_path: Path) -> None:
 
 
 def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
-    with (real / "concepts/drugbank_open/drugbank_vocabulary.csv").open(encoding="utf-8", newline="") as file:
+    with (real / "concepts/drugbank_open/drugbank_vocabulary.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         names = [row["Common name"].strip() for row in csv.DictReader(file)]
     loaded = LoadedTerms([Term(name, "X", name) for name in names], match_case=[False] * len(names))
     text = " \n".join(names)
     [annotated] = loaded.annotate([Document(id="d", text=text)])
 
-    assert len(annotated.spans) >= 0.95 * len(names)  # the rest begin with another name, or go on in the next line
-    assert all(twin.fold(text[span.start : span.end]) == twin.fold(span.concept) for span in annotated.spans)
+    assert len(annotated.spans) >= 0.95 * len(
+        names
+    )  # the rest begin with another name, or go on in the next line
+    assert all(
+        twin.fold(text[span.start : span.end]) == twin.fold(span.concept)
+        for span in annotated.spans
+    )

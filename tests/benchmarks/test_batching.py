@@ -30,7 +30,12 @@ def test_digest_of__is_of_rows_and_not_of_their_order() -> None:
 def test_digest_of__tells_rows_that_were_lost_cut_or_given_twice() -> None:
     rows = [[1, 2], [3], [4]]
 
-    assert len({digest_of(other) for other in (rows, rows[:2], [[1, 2], [3], [3]], [[1], [2, 3], [4]])}) == 4
+    assert (
+        len(
+            {digest_of(other) for other in (rows, rows[:2], [[1, 2], [3], [3]], [[1], [2, 3], [4]])}
+        )
+        == 4
+    )
 
 
 def test_rows_of__leaves_padding_out() -> None:

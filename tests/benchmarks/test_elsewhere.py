@@ -17,14 +17,21 @@ def _instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(elsewhere, "_command", lambda *_: [sys.executable, "-c", code])
 
 
-def test_write__says_that_there_is_no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_write__says_that_there_is_no_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(elsewhere, "PYTHON", tmp_path / ".venv-peers" / "bin" / "python")
 
-    with pytest.raises(elsewhere.AbsentError, match=r"^\.venv-peers is not there; `make \.venv-peers/ready` makes it$"):
+    with pytest.raises(
+        elsewhere.AbsentError,
+        match=r"^\.venv-peers is not there; `make \.venv-peers/ready` makes it$",
+    ):
         elsewhere.write("litdata", tmp_path)
 
 
-def test_write__says_why_a_peer_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_write__says_why_a_peer_does_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _instead(monkeypatch, "raise SystemExit('no such package')")
 
     with pytest.raises(elsewhere.AbsentError, match="no such package"):
@@ -38,7 +45,9 @@ def test_reading__answers_line_by_line(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert [peer.ask("take 1"), peer.ask("digest")] == ["TAKE 1", "DIGEST"]
 
 
-def test_ask__says_what_a_peer_that_ended_said_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ask__says_what_a_peer_that_ended_said_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _instead(monkeypatch, "input()\nraise SystemExit('out of rows')")
 
     with (

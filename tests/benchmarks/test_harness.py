@@ -62,7 +62,12 @@ def test_row_of__judges_medians() -> None:
 
 @pytest.mark.parametrize(
     ("goal", "peer", "met"),
-    [(Goal(peer=6), 6.0, "yes"), (Goal(peer=6), 5.9, "no"), (Goal(peer=6), None, "no"), (Goal(), 5.0, "-")],
+    [
+        (Goal(peer=6), 6.0, "yes"),
+        (Goal(peer=6), 5.9, "no"),
+        (Goal(peer=6), None, "no"),
+        (Goal(), 5.0, "-"),
+    ],
 )
 def test_judge__wants_the_goal_reached(goal: Goal, peer: float | None, met: str) -> None:
     ratio = None if peer is None else Ratio(median=peer, low=0, high=99)
@@ -72,7 +77,14 @@ def test_judge__wants_the_goal_reached(goal: Goal, peer: float | None, met: str)
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.01234, "0.0123"), (4.561, "4.56"), (123.4, "123"), (12345, "12,345"), (4.6e6, "4.6 M"), (1.25e9, "1,250 M")],
+    [
+        (0.01234, "0.0123"),
+        (4.561, "4.56"),
+        (123.4, "123"),
+        (12345, "12,345"),
+        (4.6e6, "4.6 M"),
+        (1.25e9, "1,250 M"),
+    ],
 )
 def test_number__has_three_digits_that_mean_something(value: float, text: str) -> None:
     assert harness.number(value) == text
@@ -86,7 +98,16 @@ def test_same__refuses_different_work() -> None:
 def test_table__has_a_line_for_each_row() -> None:
     ratio = Ratio(median=6.61, low=5.7, high=8)
     rows = [
-        Row(name="a", what="…", unit="words", ours=2e6, peer=3e5, vs_peer=ratio, goal="6x peer", met="yes"),
+        Row(
+            name="a",
+            what="…",
+            unit="words",
+            ours=2e6,
+            peer=3e5,
+            vs_peer=ratio,
+            goal="6x peer",
+            met="yes",
+        ),
         Row(name="b", what="…", unit="s", ours=0.04),
     ]
 
@@ -115,13 +136,15 @@ def test_page__names_what_was_missed_and_no_path() -> None:
 
 
 def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path) -> None:
-    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "experiments").mkdir()
 
     without = report.page([], [], root=tmp_path)
-    (tmp_path / "benchmarks" / "RESULTS-finetune.md").touch()
+    (tmp_path / "experiments" / "RESULTS-finetune.md").touch()
 
-    assert "(RESULTS-finetune.md)" not in without
-    assert "[RESULTS-finetune.md](RESULTS-finetune.md)" in report.page([], [], root=tmp_path)
+    assert "RESULTS-finetune.md" not in without
+    assert "[RESULTS-finetune.md](../experiments/RESULTS-finetune.md)" in report.page(
+        [], [], root=tmp_path
+    )
 
 
 def test_vary__makes_the_same_corpus_every_time() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data import resources
+from mslm_data.io import resources
 from tests.cli.running import run
 
 VOCAB = resources.path("vocab", "sample/vocab.txt")
@@ -14,8 +14,12 @@ VOCAB = resources.path("vocab", "sample/vocab.txt")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Build weak labels with a table of two terms."""
-    (tmp_path / "terms.csv").write_text("name,label\nheart failure,Disease\nasthma,Disease\naspirin,Treatment\n")
-    (tmp_path / "notes.jsonl").write_text(json.dumps({"id": "1", "text": "No heart failure. Aspirin was given."}))
+    (tmp_path / "terms.csv").write_text(
+        "name,label\nheart failure,Disease\nasthma,Disease\naspirin,Treatment\n"
+    )
+    (tmp_path / "notes.jsonl").write_text(
+        json.dumps({"id": "1", "text": "No heart failure. Aspirin was given."})
+    )
     (tmp_path / "weak.toml").write_text(
         '[source]\nuse = "jsonl"\n[annotate]\nuse = "terms"\nlabels = ["Disease", "Treatment"]\n'
     )
@@ -28,29 +32,57 @@ def folder(tmp_path: Path) -> Path:
 def gold(folder: Path) -> tuple[object, ...]:
     """Write gold documents: four mentions, of which two are found exactly, one in part and one not."""
     rows = [
-        {"id": "a", "text": "Asthma and severe heart failure.", "entities": [[0, 6, "DIS"], [11, 31, "DIS"]]},
-        {"id": "b", "text": "Heart failure without gout; aspirin.", "entities": [[0, 13, "DIS"], [22, 26, "DIS"]]},
+        {
+            "id": "a",
+            "text": "Asthma and severe heart failure.",
+            "entities": [[0, 6, "DIS"], [11, 31, "DIS"]],
+        },
+        {
+            "id": "b",
+            "text": "Heart failure without gout; aspirin.",
+            "entities": [[0, 13, "DIS"], [22, 26, "DIS"]],
+        },
         {"id": "c", "text": "Asthma was ruled out."},
     ]
     (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "gold.toml").write_text('[source]\nuse = "jsonl"\n[annotate]\nlabels = ["DIS"]\n')
-    return ("audit", folder / "out", "--gold", folder / "gold.jsonl", "--gold-source", folder / "gold.toml")
+    return (
+        "audit",
+        folder / "out",
+        "--gold",
+        folder / "gold.jsonl",
+        "--gold-source",
+        folder / "gold.toml",
+    )
 
 
 def test_audit__counts_by_hand(folder: Path) -> None:
-    done = run(*gold(folder), "--label", "DIS=Disease", "--set", f"annotate.table={folder / 'terms.csv'}", "--json")
+    done = run(
+        *gold(folder),
+        "--label",
+        "DIS=Disease",
+        "--set",
+        f"annotate.table={folder / 'terms.csv'}",
+        "--json",
+    )
 
     assert done.code == 0
     assert (done.json["documents"], done.json["set_aside"]) == (3, 0)
     assert set(done.json["labels"]) == {"Disease"}
     scores = done.json["labels"]["Disease"]
     assert (scores["gold"], scores["found"], scores["exact"]) == (4, 4, 2)
-    assert (scores["exact_precision"], scores["exact_recall"], scores["exact_f1"]) == (0.5, 0.5, 0.5)
+    assert (scores["exact_precision"], scores["exact_recall"], scores["exact_f1"]) == (
+        0.5,
+        0.5,
+        0.5,
+    )
     assert (scores["overlap_precision"], scores["overlap_recall"]) == (0.75, 0.75)
 
 
 def test_audit__prints_a_table(folder: Path) -> None:
-    done = run(*gold(folder), "--label", "DIS=Disease", "--set", f"annotate.table={folder / 'terms.csv'}")
+    done = run(
+        *gold(folder), "--label", "DIS=Disease", "--set", f"annotate.table={folder / 'terms.csv'}"
+    )
 
     assert "3 gold documents" in done.out
     assert "Disease  overlap" in done.out
@@ -59,7 +91,9 @@ def test_audit__prints_a_table(folder: Path) -> None:
 def test_audit__refuses_another_table_than_that_of_the_folder(folder: Path) -> None:
     (folder / "other.csv").write_text("name,label\ngout,Disease\n")
 
-    done = run(*gold(folder), "--label", "DIS=Disease", "--set", f"annotate.table={folder / 'other.csv'}")
+    done = run(
+        *gold(folder), "--label", "DIS=Disease", "--set", f"annotate.table={folder / 'other.csv'}"
+    )
 
     assert done.code == 1
     assert "expected the model that made the folder" in done.err
@@ -84,7 +118,16 @@ def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path
     pytest.importorskip("medcat")
     ontology = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
     drugs = real / "concepts" / "drugbank_open" / "drugbank_vocabulary.csv"
-    run("vocab", "concepts", "--from", f"{ontology}=T047", "--from", f"{drugs}=T121", "--out", tmp_path / "pack")
+    run(
+        "vocab",
+        "concepts",
+        "--from",
+        f"{ontology}=T047",
+        "--from",
+        f"{drugs}=T121",
+        "--out",
+        tmp_path / "pack",
+    )
     model = ("--set", f"annotate.model_pack={tmp_path / 'pack'}")
     built = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", *model)
     assert built.code == 0
@@ -94,8 +137,15 @@ def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path
         done = run("audit", tmp_path / "out", *model, "--gold", real / "pubtator" / folder, "--gold-source",
                    f"blurb/{pipeline}", "--gold-set", "source.use=pubtator", "--label", label, "--json")  # fmt: skip
         ((name, scores),) = done.json["labels"].items()
-        numbers = [scores[f"{how}_{score}"] for how in ("exact", "overlap") for score in ("precision", "recall", "f1")]
-        rows.append(f"({done.json['documents']:,} documents) | {name} | " + " | ".join(f"{n:.3f}"[1:] for n in numbers))
+        numbers = [
+            scores[f"{how}_{score}"]
+            for how in ("exact", "overlap")
+            for score in ("precision", "recall", "f1")
+        ]
+        rows.append(
+            f"({done.json['documents']:,} documents) | {name} | "
+            + " | ".join(f"{n:.3f}"[1:] for n in numbers)
+        )
 
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     for row in rows:

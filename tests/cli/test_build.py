@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
-from mslm_data import resources
+from mslm_data.io import resources
 from tests.cli.running import run
 
 SAMPLES = resources.path("vocab", "sample")
@@ -21,7 +21,9 @@ def test_build__sample_gives_the_promised_json(tmp_path: Path) -> None:
     assert report["out"] == str(tmp_path / "out")
     assert (report["read"], report["written"], report["set_aside"]) == (100, 100, 0)
     assert set(report["splits"]) == {"train", "validation", "test"}
-    assert {"documents", "sequences", "tokens", "mentions", "shards"} <= set(report["splits"]["train"])
+    assert {"documents", "sequences", "tokens", "mentions", "shards"} <= set(
+        report["splits"]["train"]
+    )
     assert report["splits"]["train"]["sequences"] == len(md.load(tmp_path / "out")["train"]) == 60
 
 
@@ -46,7 +48,16 @@ def test_build__blurb_builds_all_six(tmp_path: Path) -> None:
 
 
 def test_build__dry_run_writes_nothing(tmp_path: Path) -> None:
-    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out", "--dry-run", "--json")
+    done = run(
+        "build",
+        "--source",
+        "blurb/bc2gm",
+        "--sample",
+        "--out",
+        tmp_path / "out",
+        "--dry-run",
+        "--json",
+    )
 
     assert done.code == 0
     assert done.json["splits"]["train"] == {
@@ -66,7 +77,9 @@ def test_build__takes_several_inputs(tmp_path: Path) -> None:
 
     assert spread.code == repeated.code == 0
     assert set(spread.json["splits"]) == {"train", "test"}
-    assert (tmp_path / "a" / "manifest.json").read_bytes() == (tmp_path / "b" / "manifest.json").read_bytes()
+    assert (tmp_path / "a" / "manifest.json").read_bytes() == (
+        tmp_path / "b" / "manifest.json"
+    ).read_bytes()
 
 
 def test_build__parts_then_the_whole_command_finish_the_folder(tmp_path: Path) -> None:
@@ -82,7 +95,9 @@ def test_build__parts_then_the_whole_command_finish_the_folder(tmp_path: Path) -
     assert last.code == 0
     for path in (tmp_path / "whole").rglob("*"):
         if path.is_file():
-            assert (tmp_path / "parts" / path.relative_to(tmp_path / "whole")).read_bytes() == path.read_bytes()
+            assert (
+                tmp_path / "parts" / path.relative_to(tmp_path / "whole")
+            ).read_bytes() == path.read_bytes()
 
 
 def test_build__set_changes_the_pipeline(tmp_path: Path) -> None:
@@ -95,7 +110,13 @@ def test_build__set_changes_the_pipeline(tmp_path: Path) -> None:
 
 
 def test_build__a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
-    rows = [{"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"], [10, 14, "Party"]]}]
+    rows = [
+        {
+            "id": "a",
+            "text": "Acme owes Bolt 5 Euro.",
+            "entities": [[0, 4, "Party"], [10, 14, "Party"]],
+        }
+    ]
     (tmp_path / "deals.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "deals.toml").write_text('[source]\nuse = "jsonl"\n')
 
@@ -112,7 +133,10 @@ def test_build__a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
 WRONG_CALLS = [
     (["build"], "Missing option '--source'"),
     (["build", "--source", "blurb/bc2gm", "--part", "3/2"], "expected I/N with 1 <= I <= N"),
-    (["build", "--source", "blurb/bc2gm", "--sample", "--input", "x"], "--sample brings its own corpus"),
+    (
+        ["build", "--source", "blurb/bc2gm", "--sample", "--input", "x"],
+        "--sample brings its own corpus",
+    ),
     (["build", "--source", "blurb", "--input", "x"], "with --input name one of them"),
     (["build", "--source", "blurb/bc2gm", "--workers", "0"], "--workers"),
     (["biuld"], "did you mean 'build'?"),
@@ -132,19 +156,36 @@ WRONG_DATA = [
     (["--source", "blurb/bc2gn"], "did you mean 'blurb/bc2gm'?"),
     (["--source", "nope.toml"], "nope.toml: expected a pipeline file, found none"),
     (["--source", "blurb/bc2gm", "--input", "nowhere"], "it needs a tokenizer; pass --tokenizer"),
-    (["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", "v.txt"], "v.txt: expected a tokenizer.json"),
-    (["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", VOCAB], "nowhere: expected a file or a folder"),
+    (
+        ["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", "v.txt"],
+        "v.txt: expected a tokenizer.json",
+    ),
+    (
+        ["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", VOCAB],
+        "nowhere: expected a file or a folder",
+    ),
     (["--source", "blurb/bc2gm", "--sample", "--set", "encode.max=3"], "unknown option 'max'"),
     (["--source", "blurb/bc2gm", "--sample", "--set", "source.use=conl"], "did you mean 'conll'?"),
-    (["--source", "blurb/bc2gm", "--sample", "--set", "source.wordcolumn=1"], "did you mean 'word_column'?"),
-    (["--source", "blurb/bc2gm", "--sample", "--set", "annotate.label=[]"], "did you mean 'labels'?"),
-    (["--source", "blurb/bc2gm", "--sample", "--set", "annotate.use=medct"], "did you mean 'medcat'?"),
+    (
+        ["--source", "blurb/bc2gm", "--sample", "--set", "source.wordcolumn=1"],
+        "did you mean 'word_column'?",
+    ),
+    (
+        ["--source", "blurb/bc2gm", "--sample", "--set", "annotate.label=[]"],
+        "did you mean 'labels'?",
+    ),
+    (
+        ["--source", "blurb/bc2gm", "--sample", "--set", "annotate.use=medct"],
+        "did you mean 'medcat'?",
+    ),
     (["--source", "blurb/bc2gm", "--sample", "--engine", "locl"], "did you mean 'local'?"),
 ]
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG_DATA)
-def test_build__wrong_data_exits_with_1_and_one_message(words: list[str], expected: str, tmp_path: Path) -> None:
+def test_build__wrong_data_exits_with_1_and_one_message(
+    words: list[str], expected: str, tmp_path: Path
+) -> None:
     done = run("build", *words, "--out", tmp_path / "out")
 
     assert done.code == 1
@@ -156,7 +197,16 @@ def test_build__wrong_data_exits_with_1_and_one_message(words: list[str], expect
 def test_build__another_pipeline_into_a_built_folder_is_refused(tmp_path: Path) -> None:
     run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path)
 
-    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--set", "encode.max_tokens=64")
+    done = run(
+        "build",
+        "--source",
+        "blurb/bc2gm",
+        "--sample",
+        "--out",
+        tmp_path,
+        "--set",
+        "encode.max_tokens=64",
+    )
 
     assert done.code == 1
     assert "different: pipeline.encode.max_tokens" in done.err
@@ -165,7 +215,7 @@ def test_build__another_pipeline_into_a_built_folder_is_refused(tmp_path: Path) 
 def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.build import unit
+    from mslm_data.builds import unit
 
     write, calls = unit.write_shard, []
 
@@ -183,14 +233,26 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
     done = run(*words)
 
     assert done.code == 0
-    assert len(calls) == 4  # the first unit's shard was kept: 1, the interrupted one, and the last two
+    assert (
+        len(calls) == 4
+    )  # the first unit's shard was kept: 1, the interrupted one, and the last two
 
 
 CANARY = "Zebulonkanarie"
 
 
 def test_build__no_word_of_a_corpus_leaves_the_shards(tmp_path: Path) -> None:
-    lines = [f"{CANARY}\tO", f"{CANARY} {CANARY}", "", "Fine\tO", f"{CANARY}\tB-X", "", f"a\t{CANARY}", "", "b\tO"]
+    lines = [
+        f"{CANARY}\tO",
+        f"{CANARY} {CANARY}",
+        "",
+        "Fine\tO",
+        f"{CANARY}\tB-X",
+        "",
+        f"a\t{CANARY}",
+        "",
+        "b\tO",
+    ]
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     out = tmp_path / "out"
 
@@ -201,10 +263,17 @@ def test_build__no_word_of_a_corpus_leaves_the_shards(tmp_path: Path) -> None:
 
     assert done.code == 0
     assert "2 of 4 documents set aside" in done.out
-    shown = [done.out, done.err, *(p.read_text() for p in out.rglob("*") if p.suffix in (".json", ".jsonl", ".md"))]
+    shown = [
+        done.out,
+        done.err,
+        *(p.read_text() for p in out.rglob("*") if p.suffix in (".json", ".jsonl", ".md")),
+    ]
     assert CANARY not in "".join(shown)
     aside = [json.loads(line) for line in (out / "set_aside.jsonl").read_text().splitlines()]
-    assert [(one["place"], one["id"]) for one in aside] == [("train.tsv:2", "train:0"), ("train.tsv:7", "train:2")]
+    assert [(one["place"], one["id"]) for one in aside] == [
+        ("train.tsv:2", "train:0"),
+        ("train.tsv:7", "train:2"),
+    ]
 
 
 TRUE_COUNTS = {
@@ -241,4 +310,8 @@ def test_build__jnlpba_has_its_true_counts(real: Path, tmp_path: Path) -> None:
     )  # fmt: skip
 
     validation = done.json["splits"]["validation"]
-    assert (validation["documents"], validation["sequences"], validation["mentions"]) == (200, 1739, 4551)
+    assert (validation["documents"], validation["sequences"], validation["mentions"]) == (
+        200,
+        1739,
+        4551,
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data import resources
+from mslm_data.io import resources
 from tests.cli.running import Done, run
 from tests.source.server import Site, serving
 
@@ -32,7 +32,16 @@ def build(site: Site, folder: Path, **wrong_sha256: str) -> Done:
         lines.append(f'[[source.fetch]]\nsplit = "{split}"\nurl = "{url}"\nsha256 = "{sha256}"\n')
     (folder / "corpus.toml").write_text("\n".join(lines))
     vocab = resources.path("vocab", "sample/vocab.txt")
-    return run("build", "--source", folder / "corpus.toml", "--tokenizer", vocab, "--out", folder / "out", "--json")
+    return run(
+        "build",
+        "--source",
+        folder / "corpus.toml",
+        "--tokenizer",
+        vocab,
+        "--out",
+        folder / "out",
+        "--json",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +61,10 @@ def test_build__fetches_once_and_builds_what_input_builds(site: Site, tmp_path: 
     assert set(site.requests.values()) == {1}
     assert fetched.json["splits"] == given.json["splits"]
     for shard in (tmp_path / "given").rglob("*.arrow"):
-        assert shard.read_bytes() == (tmp_path / "out" / shard.relative_to(tmp_path / "given")).read_bytes()
+        assert (
+            shard.read_bytes()
+            == (tmp_path / "out" / shard.relative_to(tmp_path / "given")).read_bytes()
+        )
 
 
 def test_build__wrong_bytes_are_one_error_and_no_folder(site: Site, tmp_path: Path) -> None:
@@ -78,10 +90,20 @@ def test_build__a_connection_that_breaks_off_is_one_error(site: Site, tmp_path: 
 def test_build__a_page_that_is_gone_is_one_error(site: Site, tmp_path: Path) -> None:
     build(site, tmp_path)
     site.files.clear()
-    (tmp_path / "corpus.toml").write_text((tmp_path / "corpus.toml").read_text().replace("/train.tsv", "/tram.tsv"))
+    (tmp_path / "corpus.toml").write_text(
+        (tmp_path / "corpus.toml").read_text().replace("/train.tsv", "/tram.tsv")
+    )
 
     vocab = resources.path("vocab", "sample/vocab.txt")
-    done = run("build", "--source", tmp_path / "corpus.toml", "--tokenizer", vocab, "--out", tmp_path / "other")
+    done = run(
+        "build",
+        "--source",
+        tmp_path / "corpus.toml",
+        "--tokenizer",
+        vocab,
+        "--out",
+        tmp_path / "other",
+    )
 
     assert done.code == 1
     assert "404" in done.err

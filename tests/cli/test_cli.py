@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data import resources
 from mslm_data.cli import COMMANDS
+from mslm_data.io import resources
 from tests.cli.running import run
 
 
@@ -19,14 +19,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-HEAVY = ("numpy", "numba", "pyarrow", "tokenizers", "rich", "datasets", "torch", "spacy", "pooch", "fsspec")
+HEAVY = (
+    "numpy",
+    "numba",
+    "pyarrow",
+    "tokenizers",
+    "rich",
+    "datasets",
+    "torch",
+    "spacy",
+    "pooch",
+    "fsspec",
+)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
+)
 def test_help__loads_nothing_heavy(words: list[str]) -> None:
     script = f"import sys; from mslm_data.cli import main; main({words!r}); print(*sys.modules, file=sys.stderr)"
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
 
     assert done.stdout
     assert not set(HEAVY) & set(done.stderr.split())
@@ -35,7 +50,9 @@ def test_help__loads_nothing_heavy(words: list[str]) -> None:
 def test_import__loads_nothing_heavy() -> None:
     script = "import sys, mslm_data; print(*sys.modules)"
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
 
     assert not set(HEAVY) & set(done.stdout.split())
 
@@ -52,7 +69,9 @@ def test_recipes__lists_and_prints() -> None:
     printed = run("recipes", "blurb/bc2gm")
 
     assert listed.out.split() == resources.pipeline_names()
-    assert printed.out == resources.path("pipelines", "blurb/bc2gm.toml").read_text(encoding="utf-8")
+    assert printed.out == resources.path("pipelines", "blurb/bc2gm.toml").read_text(
+        encoding="utf-8"
+    )
     assert run("recipes", "--json").json["recipes"] == resources.pipeline_names()
     assert run("recipes", "blurb/bc2").code == 1
 
@@ -75,7 +94,9 @@ def test_verify__finds_a_flipped_bit(built: Path, tmp_path: Path) -> None:
 
 
 def test_inspect__marks_mentions_and_masks(built: Path) -> None:
-    done = run("inspect", built, "--start", "6", "--rows", "1", "--strategy", "joint", "--strategy", "elm")
+    done = run(
+        "inspect", built, "--start", "6", "--rows", "1", "--strategy", "joint", "--strategy", "elm"
+    )
 
     assert done.code == 0
     assert "{[[baclofen]]}Chemical" in done.out
@@ -92,7 +113,16 @@ def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:
 
 
 def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> None:
-    words = ("build", "--source", "blurb/bc5cdr-chem", "--sample", "--out", tmp_path, "--set", "about.protected=true")
+    words = (
+        "build",
+        "--source",
+        "blurb/bc5cdr-chem",
+        "--sample",
+        "--out",
+        tmp_path,
+        "--set",
+        "about.protected=true",
+    )
     run(*words)
 
     refused = run("inspect", tmp_path, "--start", "6", "--rows", "1")
@@ -105,7 +135,9 @@ def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> Non
     assert "Patients' text" in (tmp_path / "README.md").read_text()
 
 
-def test_main__an_error_nobody_thought_of_shows_no_text(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+def test_main__an_error_nobody_thought_of_shows_no_text(
+    monkeypatch: pytest.MonkeyPatch, built: Path
+) -> None:
     from mslm_data.shard import verify
 
     def fails(_: Path) -> None:

@@ -41,7 +41,16 @@ def test_mask_stats__json_has_the_promised_keys(built: Path) -> None:
 def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -> None:
     done = run("mask-stats", built)
 
-    for word in ("protein", "DNA", "RNA", "cell_line", "cell_type", "shorter than", "longer than", "Eq. 5"):
+    for word in (
+        "protein",
+        "DNA",
+        "RNA",
+        "cell_line",
+        "cell_type",
+        "shorter than",
+        "longer than",
+        "Eq. 5",
+    ):
         assert word in done.out
 
 
@@ -58,7 +67,17 @@ def test_mask_stats__warns_when_the_weights_say_nothing(built: Path) -> None:
 
 def test_mask_stats__other_strategies_say_their_own_rates(built: Path) -> None:
     elm = run("mask-stats", built, "--strategy", "elm", "--elm", "0.5", "--json").json
-    blm = run("mask-stats", built, "--strategy", "blm", "--blm", "0.2", "--set", "count=bernoulli", "--json").json
+    blm = run(
+        "mask-stats",
+        built,
+        "--strategy",
+        "blm",
+        "--blm",
+        "0.2",
+        "--set",
+        "count=bernoulli",
+        "--json",
+    ).json
 
     assert (elm["elm"], elm["blm"], elm["n_blm"]) == (0.5, 0.0, 0)
     assert (blm["elm"], blm["blm"], blm["n_elm"]) == (0.0, 0.2, 0)
@@ -74,7 +93,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG)
-def test_mask_stats__wrong_options_exit_with_1(built: Path, words: list[str], expected: str) -> None:
+def test_mask_stats__wrong_options_exit_with_1(
+    built: Path, words: list[str], expected: str
+) -> None:
     done = run("mask-stats", built, *words)
 
     assert done.code == 1
@@ -101,7 +122,9 @@ def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
 
     assert set(stats) == KEYS | NEW_KEYS
     assert stats["masked_tokens"] == stats["n_elm"] + stats["n_blm"]
-    assert stats["realised_rate"] == pytest.approx(stats["masked_tokens"] / stats["maskable_tokens"] / 2)
+    assert stats["realised_rate"] == pytest.approx(
+        stats["masked_tokens"] / stats["maskable_tokens"] / 2
+    )
     assert sum(stats["masked_per_row"]) == 2 * stats["sequences"]
     assert stats["mentions_whole"] == 2 * stats["mentions"]
     assert len(stats["digest"]) == 64
@@ -143,7 +166,9 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
 
 
 def test_mask_stats__sweep_takes_the_weights_asked_for(built: Path) -> None:
-    points = run("mask-stats", built, "--sweep", "--weights", "inverse-frequency", "--json").json["sweep"]
+    points = run("mask-stats", built, "--sweep", "--weights", "inverse-frequency", "--json").json[
+        "sweep"
+    ]
 
     for point in points[1:4]:
         assert point["w_elm"] == pytest.approx(point["n_blm"] / (point["n_elm"] + point["n_blm"]))
@@ -164,7 +189,14 @@ def test_mask_stats__top_words(built: Path) -> None:
 def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> None:
     file = tmp_path / "new" / "report.html"
     names = ("joint", "blm", "joint-released")
-    done = run("mask-stats", built, "--report", file, *(w for name in names for w in ("--strategy", name)), "--json")
+    done = run(
+        "mask-stats",
+        built,
+        "--report",
+        file,
+        *(w for name in names for w in ("--strategy", name)),
+        "--json",
+    )
 
     assert done.code == 0
     assert done.json["strategy"] == "joint"
@@ -178,7 +210,9 @@ def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> 
 
 def test_mask_stats__equal_reports_are_equal_bytes(built: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        assert run("mask-stats", built, "--report", tmp_path / f"{name}.html", "--rows", "3").code == 0
+        assert (
+            run("mask-stats", built, "--report", tmp_path / f"{name}.html", "--rows", "3").code == 0
+        )
 
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
@@ -210,10 +244,16 @@ def notes(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 WRONG_CALLS = [
-    (["--strategy", "joint", "--strategy", "elm"], "--strategy: expected one without --report, got 2"),
+    (
+        ["--strategy", "joint", "--strategy", "elm"],
+        "--strategy: expected one without --report, got 2",
+    ),
     (["--weights", "papr"], "--weights: unknown 'papr'; did you mean 'paper'?"),
     (["--weights", "fixed"], "--weights: expected fixed=W_ELM,W_BLM, got 'fixed'"),
-    (["--strategy", "blm", "--sweep"], "--sweep: expected a strategy with the options elm and blm, got 'blm'"),
+    (
+        ["--strategy", "blm", "--sweep"],
+        "--sweep: expected a strategy with the options elm and blm, got 'blm'",
+    ),
 ]
 
 
@@ -230,7 +270,10 @@ def test_mask_stats__a_rate_by_the_step_is_not_counted(built: Path) -> None:
     done = run("mask-stats", built, "--strategy", "blm", "--set", f"blm={rate}")
 
     assert done.code == 1
-    assert "strategy 'blm': expected rates that stay or follow the epoch, got one that follows the step" in done.err
+    assert (
+        "strategy 'blm': expected rates that stay or follow the epoch, got one that follows the step"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize("corpus", ["NCBI-disease", "BC2GM", "BC5CDR-chem", "BC5CDR-disease"])
@@ -239,14 +282,24 @@ def test_mask_stats__equals_an_independent_count(
     corpus: str, elm: str, blm: str, real: Path, real_builds: Path
 ) -> None:
     """Count from the corpus' file with the tokenizer alone: how many are masked, not which."""
-    stats = run("mask-stats", real_builds / corpus.lower(), "--elm", elm, "--blm", blm, "--json").json
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece.from_file(str(_vocab(real)), unk_token="[UNK]"))
+    stats = run(
+        "mask-stats", real_builds / corpus.lower(), "--elm", elm, "--blm", blm, "--json"
+    ).json
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece.from_file(str(_vocab(real)), unk_token="[UNK]")
+    )
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
 
-    expected = dict.fromkeys(("sequences", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions"), 0)
+    expected = dict.fromkeys(
+        ("sequences", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions"), 0
+    )
     n_blm_at_all_elm = 0
-    text = (real / "blurb" / f"{corpus}-IOB" / "train.tsv").read_text(encoding="utf-8").replace("\r", "")
+    text = (
+        (real / "blurb" / f"{corpus}-IOB" / "train.tsv")
+        .read_text(encoding="utf-8")
+        .replace("\r", "")
+    )
     for sentence in text.strip("\n").split("\n\n"):
         rows = [line.split("\t") for line in sentence.strip("\n").split("\n")]
         pieces = [len(tokenizer.encode(word).ids) for word, _ in rows]

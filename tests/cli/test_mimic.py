@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
-from mslm_data import resources
-from mslm_data.annotate.medcat import MedCat
-from mslm_data.document import Document
-from mslm_data.source.notes import Notes
+from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.data.document import Document
+from mslm_data.io import resources
+from mslm_data.source.formats.notes import Notes
 from tests.cli.running import run
 
 pytest.importorskip("medcat")
@@ -25,7 +25,17 @@ VOCAB = resources.path("vocab", "sample/vocab.txt")
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("mimic")
-    done = run("build", "--source", "mimic", "--sample", "--out", out, "--json", "--set", "encode.keep_text=true")
+    done = run(
+        "build",
+        "--source",
+        "mimic",
+        "--sample",
+        "--out",
+        out,
+        "--json",
+        "--set",
+        "encode.keep_text=true",
+    )
     assert done.code == 0
     return out
 
@@ -74,11 +84,23 @@ def test_build__same_bytes_with_two_workers_and_small_units(tmp_path: Path) -> N
     files = [path for path in (tmp_path / "one").rglob("*") if path.is_file()]
     assert len([path for path in files if path.suffix == ".arrow"]) > 3
     for path in files:
-        assert (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes() == path.read_bytes()
+        assert (
+            tmp_path / "two" / path.relative_to(tmp_path / "one")
+        ).read_bytes() == path.read_bytes()
 
 
 def test_build__a_sample_of_patients_is_counted_and_recorded(tmp_path: Path) -> None:
-    done = run("build", "--source", "mimic", "--sample", "--out", tmp_path, "--json", "--set", "source.patients=4")
+    done = run(
+        "build",
+        "--source",
+        "mimic",
+        "--sample",
+        "--out",
+        tmp_path,
+        "--json",
+        "--set",
+        "source.patients=4",
+    )
 
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     not_chosen = sum(sum(split["not_chosen"].values()) for split in manifest["splits"].values())
@@ -148,7 +170,9 @@ def test_build__terms_and_other_annotators_need_no_medcat(tmp_path: Path) -> Non
     assert done.json["splits"]["train"]["mentions"] > 0
 
 
-def test_build__real_notes_have_their_true_counts_and_what_medcat_found(real: Path, tmp_path: Path) -> None:
+def test_build__real_notes_have_their_true_counts_and_what_medcat_found(
+    real: Path, tmp_path: Path
+) -> None:
     notes = real / "clinical" / "notes" / "NOTEEVENTS.csv.gz"
 
     done = run("build", "--source", "mimic", "--input", notes, "--out", tmp_path, "--json", "--tokenizer",
@@ -164,7 +188,9 @@ def test_build__real_notes_have_their_true_counts_and_what_medcat_found(real: Pa
         for record in Notes(pattern="*", placeholders="token").read(part):
             if isinstance(record, Document):
                 (found,) = annotator.annotate([record])
-                names[record.id] = {" ".join(record.text[span.start : span.end].split()) for span in found.spans}
+                names[record.id] = {
+                    " ".join(record.text[span.start : span.end].split()) for span in found.spans
+                }
     for rows in md.load(tmp_path).values():
         for i in range(len(rows)):
             row = rows[i]

@@ -14,9 +14,9 @@ from typing import Any
 import click
 import pytest
 
-from mslm_data import resources
 from mslm_data.cli import process
 from mslm_data.errors import SourceError, of_the_system
+from mslm_data.io import resources
 from tests.cli.running import run
 
 PYTHON = (sys.executable, "-m", "mslm_data")
@@ -69,13 +69,18 @@ def test_main__an_error_of_the_system_is_one_message(
         run("--debug", "verify", folder)
 
 
-def test_main__no_space_left_is_said_without_a_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main__no_space_left_is_said_without_a_path(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "fsync", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
 
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "more")
 
     assert (done.code, done.out) == (1, "")
-    assert done.err == "error: No space left on device; free some space, then run the same command again\n"
+    assert (
+        done.err
+        == "error: No space left on device; free some space, then run the same command again\n"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -91,7 +96,9 @@ def test_build__into_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_main__out_of_memory_is_one_message(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mslm_data.shard import verify
 
-    monkeypatch.setattr(verify, "verify", failing(MemoryError("Unable to allocate 9 GiB for Zebulonkanarie")))
+    monkeypatch.setattr(
+        verify, "verify", failing(MemoryError("Unable to allocate 9 GiB for Zebulonkanarie"))
+    )
 
     done = run("verify", folder)
 
@@ -127,7 +134,9 @@ def test_of_the_system__names_paths_and_no_text(tmp_path: Path) -> None:
     named = of_the_system(OSError(errno.ENOENT, "gone", str(tmp_path / "x.csv")))
 
     assert named == f"{tmp_path / 'x.csv'}: No such file or directory"
-    assert {of_the_system(OSError(errno.ENOENT, "gone", text)) for text in texts} == {"No such file or directory"}
+    assert {of_the_system(OSError(errno.ENOENT, "gone", text)) for text in texts} == {
+        "No such file or directory"
+    }
     assert of_the_system(OSError("Zebulonkanarie")) == ""
 
 
@@ -179,7 +188,9 @@ def test_main__is_quiet_when_nobody_reads(words: tuple[str, ...]) -> None:
     os.close(read)
 
     with os.fdopen(write, "wb") as nobody:
-        done = subprocess.run([*PYTHON, *words], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*PYTHON, *words], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
+        )
 
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -200,12 +211,16 @@ def test_main__errors_go_nowhere_where_stderr_is_closed(tmp_path: Path) -> None:
     os.close(read)
 
     with os.fdopen(write, "wb") as nobody:
-        done = subprocess.run([*PYTHON, "verify", tmp_path], stdout=subprocess.PIPE, stderr=nobody, check=False)
+        done = subprocess.run(
+            [*PYTHON, "verify", tmp_path], stdout=subprocess.PIPE, stderr=nobody, check=False
+        )
 
     assert (done.returncode, done.stdout) == (1, b"")
 
 
-def test_main__a_file_that_ends_too_early_is_no_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main__a_file_that_ends_too_early_is_no_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resources, "pipeline_names", failing(EOFError("Zebulonkanarie")))
 
     done = run("recipes")

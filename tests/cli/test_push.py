@@ -50,8 +50,16 @@ class Hub:
     def upload_folder(self, **options: Any) -> None:
         self.calls.append(("upload_folder", options))
         folder = Path(options["folder_path"])
-        names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
-        self.uploaded = [name for name in names if any(fnmatch.fnmatch(name, p) for p in options["allow_patterns"])]
+        names = [
+            path.relative_to(folder).as_posix()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        ]
+        self.uploaded = [
+            name
+            for name in names
+            if any(fnmatch.fnmatch(name, p) for p in options["allow_patterns"])
+        ]
 
 
 @pytest.fixture
@@ -71,11 +79,22 @@ def genes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("notes")
-    run("build", "--source", "blurb/bc2gm", "--sample", "--out", out, "--set", "about.protected=true")
+    run(
+        "build",
+        "--source",
+        "blurb/bc2gm",
+        "--sample",
+        "--out",
+        out,
+        "--set",
+        "about.protected=true",
+    )
     return out
 
 
-def test_push__uploads_what_was_built_to_a_private_dataset(api: Hub, genes: Path, tmp_path: Path) -> None:
+def test_push__uploads_what_was_built_to_a_private_dataset(
+    api: Hub, genes: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "genes"
     shutil.copytree(genes, folder)
     (folder / "vocab").mkdir()
@@ -84,7 +103,9 @@ def test_push__uploads_what_was_built_to_a_private_dataset(api: Hub, genes: Path
 
     done = run("push", folder, "me/genes", "--json")
 
-    built = sorted(path.relative_to(genes).as_posix() for path in genes.rglob("*") if path.is_file())
+    built = sorted(
+        path.relative_to(genes).as_posix() for path in genes.rglob("*") if path.is_file()
+    )
     assert done.code == 0
     assert done.json == {
         "repo": "me/genes", "url": "https://hub.example/datasets/me/genes", "private": True, "files": len(built),
@@ -122,17 +143,25 @@ def test_push__patients_text_is_refused_whatever_the_visibility(
 
     assert done.code == 1
     assert "expected a corpus that may be shared, got patients' text" in done.err
-    assert "data use agreements forbid to share it, in a private repository too; see --share-protected" in done.err
+    assert (
+        "data use agreements forbid to share it, in a private repository too; see --share-protected"
+        in done.err
+    )
     assert not api.calls
 
 
-def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(api: Hub, notes: Path) -> None:
+def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(
+    api: Hub, notes: Path
+) -> None:
     done = run("push", notes, "me/notes", "--share-protected")
 
     said = " ".join(run("push", "--help").out.split())
     assert done.code == 0
     assert api.calls[0][1]["private"] is True
-    assert "--share-protected Upload patients' text. Data use agreements, such as that of MIMIC, forbid it" in said
+    assert (
+        "--share-protected Upload patients' text. Data use agreements, such as that of MIMIC, forbid it"
+        in said
+    )
     assert "answer for it" in said
 
 
@@ -144,7 +173,10 @@ def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path
     done = run("push", folder, "me/genes")
 
     assert done.code == 1
-    assert "expected a folder that is whole, got 1 problems; the first: tokenizer.json: expected the" in done.err
+    assert (
+        "expected a folder that is whole, got 1 problems; the first: tokenizer.json: expected the"
+        in done.err
+    )
     assert not api.calls
 
 
@@ -156,7 +188,10 @@ def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: E
     done = run("push", genes, "me/genes")
 
     assert done.code == 1
-    assert f"me/genes: expected to upload to the hub, got {type(error).__name__}; see whether you are" in done.err
+    assert (
+        f"me/genes: expected to upload to the hub, got {type(error).__name__}; see whether you are"
+        in done.err
+    )
     assert "hf auth login" in done.err
 
 
@@ -171,7 +206,9 @@ def test_push__what_is_no_built_folder(api: Hub, tmp_path: Path) -> None:
     assert "expected manifest.json, found none" in run("push", tmp_path, "me/genes").err
 
 
-def test_push__without_the_hubs_client_says_how_to_install_it(genes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_push__without_the_hubs_client_says_how_to_install_it(
+    genes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
 
     assert "pip install 'mslm-data[hub]'" in run("push", genes, "me/genes").err

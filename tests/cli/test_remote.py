@@ -29,9 +29,16 @@ def url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.mark.parametrize(
-    "words", [("mask-stats", "--top-words", "3", "--json"), ("inspect", "--rows", "2"), ("verify", "--json")]
+    "words",
+    [
+        ("mask-stats", "--top-words", "3", "--json"),
+        ("inspect", "--rows", "2"),
+        ("verify", "--json"),
+    ],
 )
-def test_commands__say_the_same_of_a_folder_and_its_url(words: tuple[str, ...], folder: Path, url: str) -> None:
+def test_commands__say_the_same_of_a_folder_and_its_url(
+    words: tuple[str, ...], folder: Path, url: str
+) -> None:
     here, there = (run(words[0], where, *words[1:]) for where in (folder, url))
 
     assert (there.code, there.out) == (here.code, here.out)
@@ -55,7 +62,10 @@ def test_verify__says_that_http_lists_nothing() -> None:
     done = run("verify", "https://me:secret@host/ncbi?sig=secret")
 
     assert done.code == 1
-    assert "https://host/ncbi: expected a folder that can be listed, which http cannot; verify a copy of it" in done.err
+    assert (
+        "https://host/ncbi: expected a folder that can be listed, which http cannot; verify a copy of it"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize("command", ["mask-stats", "inspect", "verify"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
-from mslm_data.lexicon import read_lexicon
+from mslm_data.lexicon.store import read_lexicon
 from tests.cli.running import run
 
 
@@ -28,11 +28,21 @@ def anchors(folder: Path, *words: object) -> list[str]:
 
 def test_anchors__of_a_folder_against_another(folders: Path, tmp_path: Path) -> None:
     done = run(
-        *anchors(folders / "bc5cdr-chem", "--general", folders / "bc2gm", "--out", tmp_path / "a.arrow", "--json")
+        *anchors(
+            folders / "bc5cdr-chem",
+            "--general",
+            folders / "bc2gm",
+            "--out",
+            tmp_path / "a.arrow",
+            "--json",
+        )
     )
 
     assert done.code == 0
-    lexicon, manifest = read_lexicon(tmp_path / "a.arrow"), md.load(folders / "bc5cdr-chem").manifest
+    lexicon, manifest = (
+        read_lexicon(tmp_path / "a.arrow"),
+        md.load(folders / "bc5cdr-chem").manifest,
+    )
     digest = hashlib.sha256((folders / "bc2gm" / "manifest.json").read_bytes()).hexdigest()
     assert [one["score"] for one in done.json["anchors"]] == lexicon.scores.tolist()
     assert [one["rank"] for one in done.json["anchors"]] == list(range(1, len(lexicon) + 1))
@@ -46,7 +56,9 @@ def test_anchors__of_a_folder_against_another(folders: Path, tmp_path: Path) -> 
 
 
 def test_anchors__against_a_table_goes_into_the_folder_and_twice_is_the_same(folders: Path) -> None:
-    words = anchors(folders / "bc5cdr-chem", "--general", folders / "counts.tsv", "--stop-words", "english")
+    words = anchors(
+        folders / "bc5cdr-chem", "--general", folders / "counts.tsv", "--stop-words", "english"
+    )
     path = folders / "bc5cdr-chem" / "vocab" / "anchors.arrow"
 
     first = run(*words)
@@ -63,9 +75,18 @@ def test_anchors__against_a_table_goes_into_the_folder_and_twice_is_the_same(fol
 
 
 def test_anchors__patients_words_need_a_flag(folders: Path, tmp_path: Path) -> None:
-    words = anchors(folders / "protected", "--general", folders / "counts.tsv", "--out", tmp_path / "a.arrow")
+    words = anchors(
+        folders / "protected", "--general", folders / "counts.tsv", "--out", tmp_path / "a.arrow"
+    )
     public = run(
-        *anchors(folders / "bc5cdr-chem", "--general", folders / "counts.tsv", "--json", "--out", tmp_path / "b")
+        *anchors(
+            folders / "bc5cdr-chem",
+            "--general",
+            folders / "counts.tsv",
+            "--json",
+            "--out",
+            tmp_path / "b",
+        )
     )
     names = {one["word"] for one in public.json["anchors"]}
 
@@ -85,7 +106,9 @@ def test_anchors__patients_words_need_a_flag(folders: Path, tmp_path: Path) -> N
 def test_anchors__wordfreq(folders: Path, tmp_path: Path) -> None:
     pytest.importorskip("wordfreq")
 
-    done = run(*anchors(folders / "bc2gm", "--general", "wordfreq", "--out", tmp_path / "a", "--json"))
+    done = run(
+        *anchors(folders / "bc2gm", "--general", "wordfreq", "--out", tmp_path / "a", "--json")
+    )
 
     assert done.json["general"]["source"] == "wordfreq"
     assert len(done.json["anchors"]) == 20
@@ -99,7 +122,10 @@ def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
     rare = run(*words, "--general", folders / "counts.tsv", "--min-count", "100000")
 
     assert [done.code for done in (unknown, smoothing, rare)] == [1, 1, 1]
-    assert "--general wordfrek: expected a built folder, a table of words and counts, or 'wordfreq'" in unknown.err
+    assert (
+        "--general wordfrek: expected a built folder, a table of words and counts, or 'wordfreq'"
+        in unknown.err
+    )
     assert "smoothing: expected a number above 0, got 0.0" in smoothing.err
     assert "expected words that occur 100000 times or more, got none; lower --min-count" in rare.err
     assert not (tmp_path / "a").exists()
@@ -114,5 +140,12 @@ def test_anchors__of_a_real_corpus_are_its_terms(real: Path, tmp_path: Path) -> 
     done = run("vocab", "anchors", tmp_path / "built", "--general", "wordfreq", "--json")
 
     words = [one["word"] for one in done.json["anchors"]]
-    assert words[:6] == ["adriamycin", "sirolimus", "isoproterenol", "proteinuria", "bupivacaine", "lamivudine"]
+    assert words[:6] == [
+        "adriamycin",
+        "sirolimus",
+        "isoproterenol",
+        "proteinuria",
+        "bupivacaine",
+        "lamivudine",
+    ]
     assert done.json["anchors"][0]["count"] == 35

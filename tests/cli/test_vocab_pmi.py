@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.lexicon import read_lexicon
+from mslm_data.lexicon.store import read_lexicon
 from mslm_data.loading import load
 from tests import made
 from tests.cli.running import run
@@ -32,7 +32,11 @@ def test_pmi__writes_a_lexicon_of_these_shards(built: Path) -> None:
     assert done.code == 0
     assert done.err == ""
     assert done.json["out"] == str(path)
-    assert (done.json["splits"], done.json["measure"], done.json["min_counts"]) == (["train"], "levine", [5])
+    assert (done.json["splits"], done.json["measure"], done.json["min_counts"]) == (
+        ["train"],
+        "levine",
+        [5],
+    )
     assert sum(done.json["entries"].values()) == len(lexicon) > 10
     assert 0 < done.json["covered_tokens"] < done.json["tokens"]
     assert lexicon.about["tokenizer"] == manifest.tokenizer["sha256"]
@@ -74,12 +78,40 @@ def test_pmi__a_text_list_where_it_is_asked_for(built: Path, tmp_path: Path) -> 
 
 
 def test_pmi__recipes_are_defaults(built: Path, tmp_path: Path) -> None:
-    released = run("vocab", "pmi", built, "--recipe", "released", "--out", tmp_path / "r", "--json").json
-    train = run("vocab", "pmi", built, "--recipe", "released", "--split", "train", "--out", tmp_path / "t", "--json")
-    levine = run("vocab", "pmi", built, "--recipe", "levine", "--min-count", 5, "--out", tmp_path / "l", "--json")
+    released = run(
+        "vocab", "pmi", built, "--recipe", "released", "--out", tmp_path / "r", "--json"
+    ).json
+    train = run(
+        "vocab",
+        "pmi",
+        built,
+        "--recipe",
+        "released",
+        "--split",
+        "train",
+        "--out",
+        tmp_path / "t",
+        "--json",
+    )
+    levine = run(
+        "vocab",
+        "pmi",
+        built,
+        "--recipe",
+        "levine",
+        "--min-count",
+        5,
+        "--out",
+        tmp_path / "l",
+        "--json",
+    )
 
     assert released["splits"] == ["train", "validation", "test"]
-    assert (released["stop_words"], released["drop_short_words"], released["measure"]) == (179, True, "plain")
+    assert (released["stop_words"], released["drop_short_words"], released["measure"]) == (
+        179,
+        True,
+        "plain",
+    )
     assert train.json["splits"] == ["train"]
     assert list(levine.json["entries"]) == ["2", "3", "4", "5"]
     assert levine.json["covered_tokens"] >= 0.5 * levine.json["tokens"]
@@ -97,12 +129,23 @@ def test_pmi__options_over_a_recipe(built: Path, tmp_path: Path) -> None:
 
     made = read_lexicon(tmp_path / "x").about["made"]
     assert done.json["entries"] == {"3": 4}
-    assert (made["stop_words"], made["across_sentences"], made["drop_short_words"]) == (1, False, False)
-    assert (made["lengths"], made["min_counts"], made["order"], made["size"]) == ([3, 3], [3], "score", 4)
+    assert (made["stop_words"], made["across_sentences"], made["drop_short_words"]) == (
+        1,
+        False,
+        False,
+    )
+    assert (made["lengths"], made["min_counts"], made["order"], made["size"]) == (
+        [3, 3],
+        [3],
+        "score",
+        4,
+    )
 
 
 def test_pmi__a_coverage_out_of_reach_is_a_warning(built: Path, tmp_path: Path) -> None:
-    done = run("vocab", "pmi", built, "--min-count", 11, "--coverage", 0.99, "--out", tmp_path / "x")
+    done = run(
+        "vocab", "pmi", built, "--min-count", 11, "--coverage", 0.99, "--out", tmp_path / "x"
+    )
 
     assert done.code == 0
     assert "warning: all n-grams together cover less than --coverage" in done.err
@@ -115,7 +158,10 @@ WRONG = [
     (["--min-count", "0"], "min-count: expected at least 1, got 0"),
     (["--min-count", "a,b"], "min-count: expected numbers with ',' between them, got 'a,b'"),
     (["--lengths", "2-6"], "lengths: expected from 2 to 5 words, got 2-6"),
-    (["--size", "10", "--shares", "50,25,20"], "shares: expected 3 percentages that sum to 100, got 3 that sum to 95"),
+    (
+        ["--size", "10", "--shares", "50,25,20"],
+        "shares: expected 3 percentages that sum to 100, got 3 that sum to 95",
+    ),
     (["--measure", "npmi"], "measure: expected one of levine, plain, squared, got 'npmi'"),
     (["--stop-words", "/nowhere"], "/nowhere: expected a file of stop words"),
     (["--min-count", "100000"], "lower the least count"),
@@ -123,7 +169,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG)
-def test_pmi__wrong_calls_say_what_was_expected(built: Path, tmp_path: Path, words: list[str], message: str) -> None:
+def test_pmi__wrong_calls_say_what_was_expected(
+    built: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
     done = run("vocab", "pmi", built, *words, "--out", tmp_path / "x")
 
     assert done.code == 1

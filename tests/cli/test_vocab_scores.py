@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from mslm_data.cli import progress
-from mslm_data.lexicon import Lexicon, read_lexicon, write_lexicon
+from mslm_data.data.ragged import Ragged
+from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.loading import load
-from mslm_data.ragged import Ragged
-from mslm_data.scores import open_scores
 from tests.cli.running import run
+from tests.lexicon.models import sample_vocab, saved
 from tests.made import built, pipeline_of, word_piece
-from tests.vocab.models import sample_vocab, saved
 
 
 @pytest.fixture
@@ -32,8 +32,13 @@ def encoder(tmp_path_factory):
 def with_anchors(folder, tokenizer=None):
     """Take the first two words of the folder for anchors."""
     row = load(folder)["train"].examples(0, 1)
-    tokens = Ragged.of([row.input_ids.values[row.word_ids.values == word] for word in (0, 1)], np.int32)
-    about = {"tokenizer": tokenizer or load(folder).manifest.tokenizer["sha256"], "size": word_piece().ids.size}
+    tokens = Ragged.of(
+        [row.input_ids.values[row.word_ids.values == word] for word in (0, 1)], np.int32
+    )
+    about = {
+        "tokenizer": tokenizer or load(folder).manifest.tokenizer["sha256"],
+        "size": word_piece().ids.size,
+    }
     starts = Ragged.of([[0], [0]], np.int32)
     write_lexicon(
         folder / "vocab" / "anchors.arrow",
@@ -59,7 +64,9 @@ def test_anchors__lexicon_of_every_word(folder, encoder):
     assert set(entries[:2]) == set(anchors)
     np.testing.assert_allclose(lexicon.scores[:2], 1, atol=1e-6)
     assert done.json["entries"] == len(entries) == done.json["words"] - done.json["left_out"]
-    assert set(examples.input_ids.values) - set(word_piece().ids.special) <= {id_ for row in entries for id_ in row}
+    assert set(examples.input_ids.values) - set(word_piece().ids.special) <= {
+        id_ for row in entries for id_ in row
+    }
     assert lexicon.about["tokenizer"] == load(folder).manifest.tokenizer["sha256"]
     made = lexicon.about["made"]
     assert (made["of"], made["embedding"], made["combine"]) == ("anchors", "pooler", "max")
@@ -71,7 +78,18 @@ def test_anchors__again_is_equal_bytes(folder, encoder):
     first = (folder / "vocab" / "difference.arrow").read_bytes()
 
     run("vocab", "scores", "anchors", folder, "--encoder", encoder)
-    run("vocab", "scores", "anchors", folder, "--encoder", encoder, "--combine", "min", "--out", folder / "m.arrow")
+    run(
+        "vocab",
+        "scores",
+        "anchors",
+        folder,
+        "--encoder",
+        encoder,
+        "--combine",
+        "min",
+        "--out",
+        folder / "m.arrow",
+    )
 
     assert (folder / "vocab" / "difference.arrow").read_bytes() == first
     assert (
@@ -116,7 +134,9 @@ def test_attention__another_encoder_refused(folder, encoder, tmp_path):
 
 
 def test_attention__another_vocabulary_refused(folder, tmp_path):
-    done = run("vocab", "scores", "attention", folder, "--encoder", saved(tmp_path / "m", vocab_size=900))
+    done = run(
+        "vocab", "scores", "attention", folder, "--encoder", saved(tmp_path / "m", vocab_size=900)
+    )
 
     assert done.code == 1
     assert "expected the vocabulary of the shards" in done.err
@@ -135,7 +155,18 @@ def test_attention__rows_too_long_refused_before_work(folder, tmp_path):
 def test_logits__column_of_a_class(folder, tmp_path):
     labels = {"id2label": {0: "other", 1: "important"}, "label2id": {"other": 0, "important": 1}}
     model = saved(tmp_path / "m", "BertForTokenClassification", **labels)
-    arguments = ("vocab", "scores", "logits", folder, "--encoder", model, "--split", "train", "--value", "margin")
+    arguments = (
+        "vocab",
+        "scores",
+        "logits",
+        folder,
+        "--encoder",
+        model,
+        "--split",
+        "train",
+        "--value",
+        "margin",
+    )
 
     done = run(*arguments, "--class", "important", "--json")
     other = run(*arguments, "--class", "0", "--out", tmp_path / "other", "--json")
@@ -143,13 +174,24 @@ def test_logits__column_of_a_class(folder, tmp_path):
     assert (done.code, other.code) == (0, 0), done.err
     assert list(done.json["splits"]) == ["train"]
     examples = load(folder)["train"].examples()
-    one, two = (open_scores(path).of(examples).values for path in (folder / "vocab" / "logits", tmp_path / "other"))
+    one, two = (
+        open_scores(path).of(examples).values
+        for path in (folder / "vocab" / "logits", tmp_path / "other")
+    )
     np.testing.assert_allclose(one, -two, atol=1e-6)
     assert 0 < (one > 0).sum() < len(one)
 
 
 def test_confidence__column_by_a_callable(folder):
-    done = run("vocab", "scores", "confidence", folder, "--callable", "tests.cli.test_vocab_scores:half", "--json")
+    done = run(
+        "vocab",
+        "scores",
+        "confidence",
+        folder,
+        "--callable",
+        "tests.cli.test_vocab_scores:half",
+        "--json",
+    )
 
     assert done.code == 0, done.err
     examples = load(folder)["train"].examples()
@@ -162,14 +204,18 @@ def test_confidence__column_by_a_callable(folder):
 
 
 def test_confidence__no_such_callable(folder):
-    done = run("vocab", "scores", "confidence", folder, "--callable", "tests.cli.test_vocab_scores:hlf")
+    done = run(
+        "vocab", "scores", "confidence", folder, "--callable", "tests.cli.test_vocab_scores:hlf"
+    )
 
     assert done.code == 1
     assert "expected a function 'hlf'" in done.err
 
 
 def test_table__lexicon_and_account(folder, tmp_path):
-    (tmp_path / "rates.tsv").write_text("word\trate\nkinase\t0.5\nKINASE 7\tmuch\ntumour cells\t0.25\n")
+    (tmp_path / "rates.tsv").write_text(
+        "word\trate\nkinase\t0.5\nKINASE 7\tmuch\ntumour cells\t0.25\n"
+    )
 
     done = run("vocab", "scores", "table", folder, "--from", tmp_path / "rates.tsv", "--json")
     said = run("vocab", "scores", "table", folder, "--from", tmp_path / "rates.tsv")
@@ -193,7 +239,9 @@ def test_frequency__lexicon_of_the_training_split(folder):
 
 
 def test_scores__a_folder_with_another_tokenizer_file_refused(folder, tmp_path):
-    (folder / "tokenizer.json").write_text((folder / "tokenizer.json").read_text().replace("kinase", "kinasf"))
+    (folder / "tokenizer.json").write_text(
+        (folder / "tokenizer.json").read_text().replace("kinase", "kinasf")
+    )
     (tmp_path / "t.tsv").write_text("kinase\t1\n")
 
     done = run("vocab", "scores", "table", folder, "--from", tmp_path / "t.tsv")

@@ -33,22 +33,50 @@ def test_wordpiece__twice_is_the_same_and_another_folder_is_needed(tmp_path: Pat
     refused = run(*SAMPLE, "--out", tmp_path / "a")
 
     assert first["sha256"] == second["sha256"]
-    assert (tmp_path / "a" / "vocab.txt").read_bytes() == (tmp_path / "b" / "vocab.txt").read_bytes()
+    assert (tmp_path / "a" / "vocab.txt").read_bytes() == (
+        tmp_path / "b" / "vocab.txt"
+    ).read_bytes()
     assert refused.code == 1
     assert "expected a new or an empty folder" in refused.err
 
 
 def test_wordpiece__for_people(tmp_path: Path) -> None:
-    done = run(*SAMPLE, "--held-out", "test", "--split", "train", "--split", "validation", "--out", tmp_path / "a")
+    done = run(
+        *SAMPLE,
+        "--held-out",
+        "test",
+        "--split",
+        "train",
+        "--split",
+        "validation",
+        "--out",
+        tmp_path / "a",
+    )
 
     lines = dict(line.rsplit(maxsplit=1) for line in done.out.splitlines()[:-1])
     assert (lines["size"], lines["documents"]) == ("400", "80")
-    assert set(lines) >= {"words", "characters left out", "held out words", "held out unknown", "pieces per word"}
+    assert set(lines) >= {
+        "words",
+        "characters left out",
+        "held out words",
+        "held out unknown",
+        "pieces per word",
+    }
     assert done.out.splitlines()[-1].startswith(f"{tmp_path / 'a'}: sha256 ")
 
 
 def test_wordpiece__of_notes_says_so_and_shows_none(tmp_path: Path) -> None:
-    done = run("vocab", "wordpiece", "--source", "mimic", "--sample", "--size", "300", "--out", tmp_path / "a")
+    done = run(
+        "vocab",
+        "wordpiece",
+        "--source",
+        "mimic",
+        "--sample",
+        "--size",
+        "300",
+        "--out",
+        tmp_path / "a",
+    )
 
     assert done.code == 0
     assert "learned from patients' text" in done.out
@@ -60,14 +88,17 @@ def test_wordpiece__from_a_folder_with_texts(tmp_path: Path) -> None:
     run(*build, "--set", "encode.keep_text=true")
     options = ("--size", "400", "--json")
 
-    of_folder = run("vocab", "wordpiece", "--from-folder", tmp_path / "built", "--out", tmp_path / "a", *options)
+    of_folder = run(
+        "vocab", "wordpiece", "--from-folder", tmp_path / "built", "--out", tmp_path / "a", *options
+    )
     of_corpus = run(*SAMPLE, "--out", tmp_path / "b", "--json")
 
     assert of_folder.json["sha256"] == of_corpus.json["sha256"]
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--source", "blurb/bc2gm", "--from-folder", "x"], ["--from-folder", "x", "--sample"]]
+    "words",
+    [[], ["--source", "blurb/bc2gm", "--from-folder", "x"], ["--from-folder", "x", "--sample"]],
 )
 def test_wordpiece__either_a_source_or_a_folder(words: list[str], tmp_path: Path) -> None:
     done = run("vocab", "wordpiece", *words, "--out", tmp_path / "a")

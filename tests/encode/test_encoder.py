@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mslm_data.document import Document, Sentence, Span
+from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.examples import Examples
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
-from mslm_data.examples import Examples
 from mslm_data.segment.presplit import Presplit
 from tests import made
 from tests.reference.encode import Count, Row, Twin
@@ -36,7 +36,9 @@ def twin_of(tokenizer: Tokenizer, **options: Any) -> Twin:
     )
 
 
-def encoded(tokenizer: Tokenizer, documents: Sequence[Document], **options: Any) -> tuple[Examples, Account]:
+def encoded(
+    tokenizer: Tokenizer, documents: Sequence[Document], **options: Any
+) -> tuple[Examples, Account]:
     account = Account()
     sentences = [Presplit().sentences(document) for document in documents]
     return Encoder(tokenizer, LABELS, **options).encode(documents, sentences, account), account
@@ -93,12 +95,18 @@ def several(draw: st.DrawFn) -> list[Document]:
 
 @each_tokenizer
 @settings(max_examples=150)
-@given(documents=several(), max_tokens=st.sampled_from([3, 4, 5, 6, 8, 13, 512]), protect=st.booleans())
-def test_encode__equals_its_twin(name: str, documents: list[Document], max_tokens: int, protect: bool) -> None:
+@given(
+    documents=several(), max_tokens=st.sampled_from([3, 4, 5, 6, 8, 13, 512]), protect=st.booleans()
+)
+def test_encode__equals_its_twin(
+    name: str, documents: list[Document], max_tokens: int, protect: bool
+) -> None:
     tokenizer = made.TOKENIZERS[name]()
     twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect)
 
-    examples, account = encoded(tokenizer, documents, max_tokens=max_tokens, protect_mentions=protect, keep_text=True)
+    examples, account = encoded(
+        tokenizer, documents, max_tokens=max_tokens, protect_mentions=protect, keep_text=True
+    )
 
     rows, count = twin.encode(documents, [Presplit().sentences(document) for document in documents])
     assert rows_of(examples) == rows
@@ -107,7 +115,9 @@ def test_encode__equals_its_twin(name: str, documents: list[Document], max_token
 
 @each_tokenizer
 @given(documents=several(), max_tokens=st.sampled_from([3, 6, 512]))
-def test_encode__has_every_mention_in_rows_or_counted(name: str, documents: list[Document], max_tokens: int) -> None:
+def test_encode__has_every_mention_in_rows_or_counted(
+    name: str, documents: list[Document], max_tokens: int
+) -> None:
     examples, account = encoded(made.TOKENIZERS[name](), documents, max_tokens=max_tokens)
 
     gold = sum(len(document.spans) for document in documents)
@@ -116,7 +126,10 @@ def test_encode__has_every_mention_in_rows_or_counted(name: str, documents: list
 
 
 @each_tokenizer
-@given(document=made.documents_of_text(labels=LABELS), more=st.lists(made.documents_of_text(labels=LABELS), max_size=2))
+@given(
+    document=made.documents_of_text(labels=LABELS),
+    more=st.lists(made.documents_of_text(labels=LABELS), max_size=2),
+)
 def test_encode__gives_a_document_the_same_rows_in_any_company(
     name: str, document: Document, more: list[Document]
 ) -> None:
@@ -130,7 +143,10 @@ def test_encode__gives_a_document_the_same_rows_in_any_company(
 
 
 @each_tokenizer
-@given(document=st.one_of(made.documents_of_text(), made.documents_of_words()), max_tokens=st.sampled_from([3, 5, 9]))
+@given(
+    document=st.one_of(made.documents_of_text(), made.documents_of_words()),
+    max_tokens=st.sampled_from([3, 5, 9]),
+)
 def test_encode__cuts_no_mention_that_fits(name: str, document: Document, max_tokens: int) -> None:
     tokenizer = made.TOKENIZERS[name]()
     uncut, _ = encoded(tokenizer, [document], max_tokens=4096)
@@ -144,8 +160,13 @@ def test_encode__cuts_no_mention_that_fits(name: str, document: Document, max_to
 
 
 @each_tokenizer
-@given(document=st.one_of(made.documents_of_text(), made.documents_of_words()), max_tokens=st.sampled_from([3, 5, 9]))
-def test_encode__drops_no_token_where_it_cuts(name: str, document: Document, max_tokens: int) -> None:
+@given(
+    document=st.one_of(made.documents_of_text(), made.documents_of_words()),
+    max_tokens=st.sampled_from([3, 5, 9]),
+)
+def test_encode__drops_no_token_where_it_cuts(
+    name: str, document: Document, max_tokens: int
+) -> None:
     tokenizer = made.TOKENIZERS[name]()
     uncut, _ = encoded(tokenizer, [document], max_tokens=4096)
 
@@ -181,7 +202,9 @@ def test_encode__loses_no_text_between_rows(document: Document) -> None:
 
     seen: list[str] = []
     for row in rows_of(examples):
-        covered = {c for a, b in zip(row.token_starts, row.token_ends, strict=True) for c in range(a, b)}
+        covered = {
+            c for a, b in zip(row.token_starts, row.token_ends, strict=True) for c in range(a, b)
+        }
         seen += [row.text[c] for c in sorted(covered) if c >= 0]
     letters = Counter(c for c in document.text if not c.isspace())
     assert letters <= Counter(seen)
@@ -198,7 +221,9 @@ PLAIN = [
 @each_tokenizer
 @pytest.mark.parametrize("sentence", PLAIN)
 @pytest.mark.parametrize("given_words", [True, False])
-def test_encode__gives_the_ids_of_the_tokenizer_itself(name: str, sentence: str, given_words: bool) -> None:
+def test_encode__gives_the_ids_of_the_tokenizer_itself(
+    name: str, sentence: str, given_words: bool
+) -> None:
     tokenizer = made.TOKENIZERS[name]()
     document = made.of_words(sentence.split()) if given_words else Document(id="d", text=sentence)
 
@@ -217,7 +242,13 @@ def test_encode__finds_the_same_words_with_each_tokenizer() -> None:
         found = {
             word: (min(a for _, a, _ in of), max(b for _, _, b in of))
             for word in range(len(words))
-            for of in [[t for t in zip(row.word_ids, row.token_starts, row.token_ends, strict=True) if t[0] == word]]
+            for of in [
+                [
+                    t
+                    for t in zip(row.word_ids, row.token_starts, row.token_ends, strict=True)
+                    if t[0] == word
+                ]
+            ]
         }
         assert [text[a:b] for a, b in found.values()] == words
 
@@ -241,7 +272,9 @@ def test_encode__begins_words_where_every_tokenizer_may(name: str, document: Doc
 
 
 def test_encode__gives_a_mention_within_a_word_all_of_the_token() -> None:
-    document = Document(id="d", text="anticancer kinase", spans=(Span(4, 10, "X"), Span(11, 14, "Y")))
+    document = Document(
+        id="d", text="anticancer kinase", spans=(Span(4, 10, "X"), Span(11, 14, "Y"))
+    )
 
     examples, account = encoded(made.word_piece(), [document], keep_text=True)
 
@@ -311,7 +344,9 @@ def test_encode__gives_nothing_for_nothing() -> None:
 
 
 def test_encode__counts_sentences_without_a_token() -> None:
-    document = Document(id="d", text="a \u200b b", sentences=(Sentence(0, 1), Sentence(2, 3), Sentence(4, 5)))
+    document = Document(
+        id="d", text="a \u200b b", sentences=(Sentence(0, 1), Sentence(2, 3), Sentence(4, 5))
+    )
 
     examples, account = encoded(made.word_piece(), [document])
 
@@ -320,7 +355,9 @@ def test_encode__counts_sentences_without_a_token() -> None:
 
 
 def test_init__refuses_a_limit_without_room() -> None:
-    with pytest.raises(TokenizerError, match="max_tokens: expected room for a token beside the special ones, got 2"):
+    with pytest.raises(
+        TokenizerError, match="max_tokens: expected room for a token beside the special ones, got 2"
+    ):
         Encoder(made.word_piece(), LABELS, max_tokens=2)
 
 

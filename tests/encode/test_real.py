@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.build import build
-from mslm_data.document import Document
+from mslm_data.builds import build
+from mslm_data.data.document import Document
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import load
 from mslm_data.segment.presplit import Presplit
-from mslm_data.source.conll import Conll
+from mslm_data.source.formats.conll import Conll
 from tests import made
 
 CASED = "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
@@ -22,7 +22,9 @@ VOCABULARIES = (CASED, "bert-base-uncased__BlueBERT.vocab.txt", "PubMedBERT_Biom
 
 def documents_in(path: Path) -> list[Document]:
     source = Conll()
-    records = [record for part in source.cut(path, target_bytes=1 << 40) for record in source.read(part)]
+    records = [
+        record for part in source.cut(path, target_bytes=1 << 40) for record in source.read(part)
+    ]
     documents = [record for record in records if isinstance(record, Document)]
     assert len(documents) == len(records)
     return documents
@@ -37,7 +39,9 @@ def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: 
         documents, [Presplit().sentences(document) for document in documents], Account()
     )
 
-    expected = tokenizer.core.encode_batch([document.text.split(" ") for document in documents], is_pretokenized=True)
+    expected = tokenizer.core.encode_batch(
+        [document.text.split(" ") for document in documents], is_pretokenized=True
+    )
     assert len(expected) == 923
     assert examples.input_ids.tolist() == [encoding.ids for encoding in expected]
     assert examples.word_ids.tolist() == [
@@ -57,8 +61,14 @@ def test_encode__gives_each_mention_all_pieces_of_its_words(real: Path, vocabula
     )
 
     lines = path.read_text(encoding="utf-8").split("\n")
-    tags = [[line.split("\t")[1][0] for line in lines] for blank, lines in groupby(lines, key=bool) if blank]
-    for words, bio, of_words in zip(examples.word_ids.tolist(), examples.bio.tolist(), tags, strict=True):
+    tags = [
+        [line.split("\t")[1][0] for line in lines]
+        for blank, lines in groupby(lines, key=bool)
+        if blank
+    ]
+    for words, bio, of_words in zip(
+        examples.word_ids.tolist(), examples.bio.tolist(), tags, strict=True
+    ):
         for t, (word, tag) in enumerate(zip(words, bio, strict=True)):
             first = word != words[t - 1]
             wanted = "O" if word < 0 else of_words[word]
@@ -77,13 +87,20 @@ PAPER = [
 
 @pytest.mark.parametrize(("corpus", "sequences", "gold", "cut"), PAPER)
 def test_build__gives_the_papers_numbers_of_sequences(
-    real: Path, tmp_path: Path, corpus: str, sequences: tuple[int, ...], gold: tuple[int, ...], cut: tuple[int, ...]
+    real: Path,
+    tmp_path: Path,
+    corpus: str,
+    sequences: tuple[int, ...],
+    gold: tuple[int, ...],
+    cut: tuple[int, ...],
 ) -> None:
     """Abaho et al. 2024, Table 9; for BC5CDR it prints the columns in the order test, validation, train."""
     pipeline = made.pipeline_of(encode={"split": "paper", "max_tokens": 128})
     tokenizer = load(str(real / "tokenizers" / CASED))
 
-    manifest = build(pipeline, [real / "blurb" / f"{corpus}-IOB"], tokenizer, tmp_path / "out", workers=1)
+    manifest = build(
+        pipeline, [real / "blurb" / f"{corpus}-IOB"], tokenizer, tmp_path / "out", workers=1
+    )
 
     assert manifest is not None
     splits = [manifest.splits[name] for name in ("train", "validation", "test")]
@@ -99,7 +116,9 @@ def test_build__cuts_no_mention_in_short_rows(real: Path, tmp_path: Path) -> Non
     pipeline = made.pipeline_of(encode={"max_tokens": 64})
     tokenizer = load(str(real / "tokenizers" / CASED))
 
-    manifest = build(pipeline, [real / "blurb" / "NCBI-disease-IOB"], tokenizer, tmp_path / "out", workers=1)
+    manifest = build(
+        pipeline, [real / "blurb" / "NCBI-disease-IOB"], tokenizer, tmp_path / "out", workers=1
+    )
 
     assert manifest is not None
     assert all(split.windowed > 0 for split in manifest.splits.values())

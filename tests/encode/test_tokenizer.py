@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from mslm_data.document import Document
+from mslm_data.data.document import Document
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer, load, of_json
@@ -89,7 +89,9 @@ def test_load__lowers_text_for_an_uncased_vocabulary(tmp_path: Path) -> None:
 def test_load__lowers_text_for_a_cased_vocabulary_only_when_told_to(tmp_path: Path) -> None:
     path = vocab_file(tmp_path, CASED)
 
-    with pytest.warns(UserWarning, match=r"vocab\.txt: lower-casing text for a vocabulary that has capitals"):
+    with pytest.warns(
+        UserWarning, match=r"vocab\.txt: lower-casing text for a vocabulary that has capitals"
+    ):
         tokenizer = load(str(path), lowercase=True)
 
     assert tokens(tokenizer, "The") == ["[CLS]", "the", "[SEP]"]
@@ -116,7 +118,9 @@ def test_load__reads_any_line_end(tmp_path: Path, end: str, final: bool) -> None
 
 def test_load__does_not_believe_do_lower_case_over_a_cased_vocabulary(tmp_path: Path) -> None:
     vocab_file(tmp_path, CASED)
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 512}')
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"do_lower_case": true, "model_max_length": 512}'
+    )
 
     assert tokens(load(str(tmp_path)), "The") == ["[CLS]", "The", "[SEP]"]
 
@@ -134,11 +138,17 @@ def test_load__takes_names_of_special_tokens_from_the_files_beside(
     tmp_path: Path, file: str, token: str | dict[str, object]
 ) -> None:
     vocab_file(tmp_path, [*CASED, "<hide>", "<nil>"])
-    (tmp_path / file).write_text(json.dumps({"mask_token": token, "pad_token": "<nil>", "unk_token": None}))
+    (tmp_path / file).write_text(
+        json.dumps({"mask_token": token, "pad_token": "<nil>", "unk_token": None})
+    )
 
     tokenizer = load(str(tmp_path))
 
-    assert (tokenizer.ids.mask, tokenizer.ids.pad, tokenizer.ids.unk) == (len(CASED), len(CASED) + 1, 1)
+    assert (tokenizer.ids.mask, tokenizer.ids.pad, tokenizer.ids.unk) == (
+        len(CASED),
+        len(CASED) + 1,
+        1,
+    )
     assert {len(CASED), len(CASED) + 1} <= set(tokenizer.ids.special)
 
 
@@ -154,13 +164,17 @@ def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
 def test_load__says_what_to_do_with_a_sentencepiece_model_alone(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>")
 
-    with pytest.raises(TokenizerError, match=r"only a SentencePiece model gets a tokenizer\.json by"):
+    with pytest.raises(
+        TokenizerError, match=r"only a SentencePiece model gets a tokenizer\.json by"
+    ):
         load(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file"])
 def test_load__says_that_nothing_is_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(TokenizerError, match=r"expected a tokenizer\.json, a vocab\.txt or a folder, found nothing"):
+    with pytest.raises(
+        TokenizerError, match=r"expected a tokenizer\.json, a vocab\.txt or a folder, found nothing"
+    ):
         load(str(tmp_path / name))
 
 
@@ -169,7 +183,9 @@ def test_load__refuses_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> N
     path = tmp_path / "tokenizer.json"
     path.write_text(text)
 
-    with pytest.raises(TokenizerError, match=r"tokenizer\.json: expected a tokenizer of the tokenizers library"):
+    with pytest.raises(
+        TokenizerError, match=r"tokenizer\.json: expected a tokenizer of the tokenizers library"
+    ):
         load(str(path))
 
 
@@ -186,7 +202,9 @@ def test_load__refuses_broken_files_beside_a_tokenizer(tmp_path: Path, text: str
 def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, missing: str) -> None:
     path = vocab_file(tmp_path, [piece for piece in CASED if piece != missing])
 
-    with pytest.raises(TokenizerError, match=rf"vocab\.txt: expected a BERT vocabulary.*\[{missing[1:-1]}\]"):
+    with pytest.raises(
+        TokenizerError, match=rf"vocab\.txt: expected a BERT vocabulary.*\[{missing[1:-1]}\]"
+    ):
         load(str(path))
 
 
@@ -203,9 +221,14 @@ def test_load__says_once_that_the_hub_could_not_be_asked(tmp_path: Path) -> None
     code = "from mslm_data.encode.tokenizer import load\nload('nobody/no-such-model')"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
-    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
 
-    assert "TokenizerError: nobody/no-such-model: no such file or folder here, and the hub could not" in ended.stderr
+    assert (
+        "TokenizerError: nobody/no-such-model: no such file or folder here, and the hub could not"
+        in ended.stderr
+    )
     assert "During handling" not in ended.stderr
     assert "direct cause" not in ended.stderr
 

@@ -23,7 +23,10 @@ def rows_of(table: WordTable, words: list[str]) -> list[int]:
 def pieces_of(table: WordTable, words: list[str]) -> list[list[Piece]]:
     """Return id, start and end of each word's pieces, as the table has them."""
     rows = rows_of(table, words)
-    return [[tuple(piece) for piece in table.pieces[slice(*table.offsets[row : row + 2]), :3].tolist()] for row in rows]
+    return [
+        [tuple(piece) for piece in table.pieces[slice(*table.offsets[row : row + 2]), :3].tolist()]
+        for row in rows
+    ]
 
 
 @each_tokenizer
@@ -34,9 +37,13 @@ def test_rows__has_the_pieces_of_each_word_alone(name: str, words: list[str]) ->
     pieces = pieces_of(WordTable(tokenizer), words)
 
     for word, found in zip(words, pieces, strict=True):
-        alone = tokenizer.core.encode([tokenizer.lead + word], is_pretokenized=True, add_special_tokens=False)
+        alone = tokenizer.core.encode(
+            [tokenizer.lead + word], is_pretokenized=True, add_special_tokens=False
+        )
         control = set(tokenizer.ids.special) - {tokenizer.ids.unk}
-        assert [id_ for id_, _, _ in found] == [tokenizer.ids.unk if id_ in control else id_ for id_ in alone.ids]
+        assert [id_ for id_, _, _ in found] == [
+            tokenizer.ids.unk if id_ in control else id_ for id_ in alone.ids
+        ]
         assert all(0 <= start < end <= len(word) for _, start, end in found)
 
 
@@ -71,7 +78,11 @@ def test_rows__has_words_beyond_one_call_of_the_tokenizer() -> None:
     [
         ("kinase", [0, 3], [0, 0]),
         ("p53/MDM2.", [0, 1, 3, 4, 7, 8], [0, 0, 1, 2, 2, 3]),
-        ("p53/MDM2.", [0, 2, 4, 8], [0, 0, 1, 2]),  # a piece over "3/" joins the slash to the word before
+        (
+            "p53/MDM2.",
+            [0, 2, 4, 8],
+            [0, 0, 1, 2],
+        ),  # a piece over "3/" joins the slash to the word before
         ("--", [0, 1], [0, 1]),
         ("e\u0301a", [0, 1, 2], [0, 0, 0]),
         ("\u0301a", [0, 1], [0, 1]),
@@ -87,7 +98,9 @@ def test_words_of_pieces__numbers_runs_of_letters_and_other_characters(
 
 
 @given(stretch=made.some_words, data=st.data())
-def test_words_of_pieces__begins_words_only_where_one_begins(stretch: str, data: st.DataObject) -> None:
+def test_words_of_pieces__begins_words_only_where_one_begins(
+    stretch: str, data: st.DataObject
+) -> None:
     starts = sorted(data.draw(st.lists(st.integers(0, len(stretch) - 1), min_size=1)))
 
     words = words_of_pieces(stretch, starts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mslm_data import build as builds
+from mslm_data import builds
 from tests.engine.works import SlowWork, finely
 
 if __name__ == "__main__":

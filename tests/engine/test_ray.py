@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data import build as builds
+from mslm_data import builds
 from mslm_data.engine import Preload, ray_hand
 from mslm_data.engine import ray as engine
 from mslm_data.errors import BuildError
@@ -46,7 +46,9 @@ def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path:
     pipeline = read(name).sampled()
     if pipeline.annotate.use == "medcat":
         pytest.importorskip("medcat")
-    pipeline = replace(pipeline, shard=replace(pipeline.shard, unit_bytes=30_000 if name == "mimic" else 3000))
+    pipeline = replace(
+        pipeline, shard=replace(pipeline.shard, unit_bytes=30_000 if name == "mimic" else 3000)
+    )
     inputs = [made.SAMPLE / Path(name).name]
     builds.build(pipeline, inputs, made.word_piece(), tmp_path / "here", workers=1)
 
@@ -100,7 +102,9 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
     assert verify(out)[1] == []
 
 
-def test_run__gives_up_where_no_actor_starts(ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run__gives_up_where_no_actor_starts(
+    ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere = ModuleType("nowhere_else")  # nodes do not have it
     hand = type("Hand", (), {"begin": lambda self, *terms: None, "__module__": "nowhere_else"})
     monkeypatch.setattr(elsewhere, "Hand", hand, raising=False)
@@ -108,7 +112,8 @@ def test_run__gives_up_where_no_actor_starts(ray: Any, work: Fake, monkeypatch: 
     monkeypatch.setattr(engine, "Hand", hand)
 
     with pytest.raises(
-        BuildError, match=r"ray: expected actors to start, got ActorDiedError 5 times in a row; is mslm"
+        BuildError,
+        match=r"ray: expected actors to start, got ActorDiedError 5 times in a row; is mslm",
     ):
         do(work)
 
@@ -133,7 +138,9 @@ def test_crew__asks_the_work_when_to_give_up(crew: engine._Crew, work: Fake) -> 
         crew._lost(unit, "ActorDiedError")
 
 
-def test_crew__gives_up_where_there_is_no_cpu_for_long(crew: engine._Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crew__gives_up_where_there_is_no_cpu_for_long(
+    crew: engine._Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "_LOOK_S", 0.001)
     monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
 
@@ -155,7 +162,10 @@ def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
 
 
 def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match=f"^node .*: expected to see {re.escape(str(tmp_path))}/gone, found no such"):
+    with pytest.raises(
+        BuildError,
+        match=f"^node .*: expected to see {re.escape(str(tmp_path))}/gone, found no such",
+    ):
         do(Fake(str(tmp_path / "gone")))
 
     assert not (tmp_path / "gone").exists()
@@ -181,10 +191,14 @@ def test_begin__refuses_other_versions(hand: ray_hand.Hand, work: Fake) -> None:
     other = hand.begin(ours | {"pyarrow": "0.1"}, *begin)
 
     assert (same, more) == (None, None)
-    assert re.search(r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other))
+    assert re.search(
+        r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other)
+    )
 
 
-def test_begin__leaves_a_model_that_does_not_load_to_the_units(hand: ray_hand.Hand, work: Fake) -> None:
+def test_begin__leaves_a_model_that_does_not_load_to_the_units(
+    hand: ray_hand.Hand, work: Fake
+) -> None:
     assert hand.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "") is None
 
 
@@ -192,10 +206,14 @@ def test_attempt__says_which_input_a_node_does_not_see(hand: ray_hand.Hand, work
     work.how = ("raises",) * 2
     hand.begin({}, ".", work.folder, *NOTHING)
 
-    seen, unseen = (hand.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv"))
+    seen, unseen = (
+        hand.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
+    )
 
     assert str(seen).startswith("train-00001: ValueError in works.py:")
-    assert re.search("^node .*: expected to see /nowhere/notes.csv, found no such file; inputs lie", str(unseen))
+    assert re.search(
+        "^node .*: expected to see /nowhere/notes.csv, found no such file; inputs lie", str(unseen)
+    )
 
 
 # Privacy -------------------------------------------------------------------------------------------------------------
@@ -204,7 +222,9 @@ def test_attempt__says_which_input_a_node_does_not_see(hand: ray_hand.Hand, work
 def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[str]) -> None:
     work.how = ("dies", "panics")
 
-    with pytest.raises(BuildError, match=r"^train-00001: BaseException in works.py:\d+, which should not") as raised:
+    with pytest.raises(
+        BuildError, match=r"^train-00001: BaseException in works.py:\d+, which should not"
+    ) as raised:
         do(work, 2)
 
     said = "".join(map(repr, (raised.value, raised.value.__cause__, raised.value.__context__)))
@@ -218,5 +238,8 @@ def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[
 
 
 def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, work: Fake) -> None:
-    with pytest.raises(BuildError, match=r"^ray: a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$"):
+    with pytest.raises(
+        BuildError,
+        match=r"^ray: a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$",
+    ):
         do(works.Elsewhere(work.folder), 1)

@@ -36,7 +36,9 @@ def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> 
     assert ray_cluster._answers(cluster.address)
 
 
-def test_joins__what_ray_start_left_here(cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_joins__what_ray_start_left_here(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("RAY_ADDRESS")
     assert ray_cluster._joins()
 
@@ -50,19 +52,28 @@ def test_joins__what_ray_start_left_here(cluster: Any, monkeypatch: pytest.Monke
     assert not ray_cluster._joins()  # as nobody answers
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:10001", "nonsense", "127.0.0.1:99999"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:9", "ray://127.0.0.1:10001", "nonsense", "127.0.0.1:99999"]
+)
 def test_joins__says_that_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
 
-    with pytest.raises(BuildError, match=f"^RAY_ADDRESS: expected host:port of a cluster .* got {address}, where none"):
+    with pytest.raises(
+        BuildError,
+        match=f"^RAY_ADDRESS: expected host:port of a cluster .* got {address}, where none",
+    ):
         ray_cluster._joins()
 
 
-def test_joins__says_that_there_is_no_cluster_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joins__says_that_there_is_no_cluster_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.setenv("RAY_ADDRESS", "auto")
 
-    with pytest.raises(BuildError, match=r"^RAY_ADDRESS: expected a cluster here for 'auto', found none"):
+    with pytest.raises(
+        BuildError, match=r"^RAY_ADDRESS: expected a cluster here for 'auto', found none"
+    ):
         ray_cluster._joins()
 
     monkeypatch.setenv("RAY_ADDRESS", "local")
@@ -73,20 +84,47 @@ def test_connected__says_what_ray_said(tmp_path: Path) -> None:
     def init(**_: object) -> None:
         raise RuntimeError("no node here\nand much more")
 
-    with pytest.raises(BuildError, match=r"^ray: expected a cluster, got RuntimeError \(no node here\); see"):
+    with pytest.raises(
+        BuildError, match=r"^ray: expected a cluster, got RuntimeError \(no node here\); see"
+    ):
         ray_cluster._connect(SimpleNamespace(init=init), {})
 
 
 def test_build__ended_with_a_cluster_of_its_own_leaves_nothing(tmp_path: Path) -> None:
     options = ("shard.unit_bytes=500",)
-    command = [sys.executable, "-m", "mslm_data", "build", "--source", "blurb/ncbi-disease", "--sample"]
-    command += ["--set", *options, "--engine", "ray", "--workers", "2", "--out", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "mslm_data",
+        "build",
+        "--source",
+        "blurb/ncbi-disease",
+        "--sample",
+    ]
+    command += [
+        "--set",
+        *options,
+        "--engine",
+        "ray",
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     with short_folder() as folder, socket.create_server(("127.0.0.1", 0)) as outside:
         outside.setblocking(False)  # whatever Ray asks the world would come here
         world = f"http://127.0.0.1:{outside.getsockname()[1]}"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        environment |= {"TMPDIR": str(folder), "RAY_AUTH_TOKEN": "0123456789abcdef" * 2, "http_proxy": world}
-        building = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("RAY_")
+        }
+        environment |= {
+            "TMPDIR": str(folder),
+            "RAY_AUTH_TOKEN": "0123456789abcdef" * 2,
+            "http_proxy": world,
+        }
+        building = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         while not list((tmp_path / "out").glob(".build/receipts/*.json")):
             assert building.poll() is None, building.communicate()
             time.sleep(0.02)

@@ -26,7 +26,9 @@ ROUNDS = int(os.environ.get("FAULT_ROUNDS") or 0)
 KILLS = 10
 
 
-def kill_one(cluster: Any, driver: subprocess.Popen[bytes], out: Path, chance: random.Random) -> str:
+def kill_one(
+    cluster: Any, driver: subprocess.Popen[bytes], out: Path, chance: random.Random
+) -> str:
     """Kill an actor, mostly one that is at a unit, now and then a node or the driver; say which."""
     victim = chance.choices(("busy actor", "actor", "driver", "node"), (7, 1, 2, 1))[0]
     if victim == "driver":

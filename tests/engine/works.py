@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mslm_data.build import unit
-from mslm_data.document import Part, Unit
+from mslm_data.builds import unit
+from mslm_data.data.document import Part, Unit
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus
 

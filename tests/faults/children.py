@@ -24,13 +24,26 @@ class Children:
     """The other end: starts builds that are killed."""
 
     def __enter__(self) -> Children:
-        command, environment = [sys.executable, "-m", "tests.faults.children"], os.environ | NO_THREADS
+        command, environment = (
+            [sys.executable, "-m", "tests.faults.children"],
+            os.environ | NO_THREADS,
+        )
         self._server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=environment,
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         assert self._server.stdin
         self._server.stdin.close()
         self._server.wait(30)

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from mslm_data.build import build
+from mslm_data.builds import build
 from mslm_data.pipeline import Pipeline, of_tables
 from mslm_data.shard.manifest import Manifest
 from tests import made
 
 _NOTES = made.SAMPLE / "mimic" / "NOTEEVENTS.csv"
-_ANNOTATE = {"use": "terms", "table": str(made.SAMPLE / "concepts.csv"), "labels": ["Treatment", "Disease", "Symptom"]}
+_ANNOTATE = {
+    "use": "terms",
+    "table": str(made.SAMPLE / "concepts.csv"),
+    "labels": ["Treatment", "Disease", "Symptom"],
+}
 
 
 class Corpus(NamedTuple):
@@ -41,7 +45,10 @@ def _notes(folder: Path) -> Path:
 
 def _lines(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    rows = [{"id": f"{n}", "text": line} for n, line in enumerate([*dict.fromkeys(made.sample_lines())][:60])]
+    rows = [
+        {"id": f"{n}", "text": line}
+        for n, line in enumerate([*dict.fromkeys(made.sample_lines())][:60])
+    ]
     rows[7]["id"] = "6"  # stands twice
     lines = [json.dumps(row) for row in rows]
     lines[11] = "{broken"
@@ -51,7 +58,12 @@ def _lines(folder: Path) -> Path:
 
 
 def _pipeline(name: str, source: dict[str, object], *, segment: str, unit_bytes: int) -> Pipeline:
-    tables = {"source": source, "annotate": _ANNOTATE, "segment": {"use": segment}, "shard": {"unit_bytes": unit_bytes}}
+    tables = {
+        "source": source,
+        "annotate": _ANNOTATE,
+        "segment": {"use": segment},
+        "shard": {"unit_bytes": unit_bytes},
+    }
     return of_tables(tables, name=name)
 
 
@@ -66,5 +78,7 @@ CORPORA = {
         ),
         _notes,
     ),
-    "lines": Corpus(_pipeline("lines", {"use": "jsonl"}, segment="clinical", unit_bytes=1500), _lines),
+    "lines": Corpus(
+        _pipeline("lines", {"use": "jsonl"}, segment="clinical", unit_bytes=1500), _lines
+    ),
 }

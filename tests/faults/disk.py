@@ -18,7 +18,9 @@ class Count:
 
 
 @contextmanager
-def watched(at: int, instead: Callable[[str], Any], *, only: tuple[str, ...] = CALLS) -> Iterator[Count]:
+def watched(
+    at: int, instead: Callable[[str], Any], *, only: tuple[str, ...] = CALLS
+) -> Iterator[Count]:
     """Do something before the call number `at`, from 1; 0 only counts."""
     count, real = Count(), {name: getattr(os, name) for name in CALLS}
 

@@ -129,7 +129,9 @@ class Disk:
                 _apply(event, inode, durable, durable_folders)
         self._write(image, durable, durable_folders, contents)
 
-    def _write(self, image: Path, names: dict[str, int], folders: set[str], contents: dict[int, bytes]) -> None:
+    def _write(
+        self, image: Path, names: dict[str, int], folders: set[str], contents: dict[int, bytes]
+    ) -> None:
         top = self._root.name
         for folder in sorted(folders):
             if folder == top or folder.startswith(f"{top}/"):

@@ -98,7 +98,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         pytest.skip("no permission to mount a small disk")
@@ -106,9 +108,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(whole: Path, small_disk: Path) -> None:
+def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(
+    whole: Path, small_disk: Path
+) -> None:
     out = small_disk / "out"
-    words = ("build", "--source", "blurb/ncbi-disease", "--sample", "--out", out, "--set", "shard.unit_bytes=3000")
+    words = (
+        "build",
+        "--source",
+        "blurb/ncbi-disease",
+        "--sample",
+        "--out",
+        out,
+        "--set",
+        "shard.unit_bytes=3000",
+    )
 
     full = run(*words)
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
@@ -156,10 +169,14 @@ def test_build__never_lies_after_a_loss_of_power(whole: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("forgotten", ["file", "folder"])
-def test_images__show_what_a_forgotten_sync_would_do(forgotten: str, whole: Path, tmp_path: Path) -> None:
+def test_images__show_what_a_forgotten_sync_would_do(
+    forgotten: str, whole: Path, tmp_path: Path
+) -> None:
     """The check above can fail: without one kind of sync there are images that lie."""
     expected, record = made.tree(whole), Disk(tmp_path / "out", forget=forgotten)
     with record.watching():
         WORDS.build(WORDS.write(tmp_path), tmp_path / "out")
 
-    assert any(lies(image, expected) for image in images(record, tmp_path, [len(record.events)] * 20))
+    assert any(
+        lies(image, expected) for image in images(record, tmp_path, [len(record.events)] * 20)
+    )

@@ -58,13 +58,22 @@ def test_build__killed_at_any_call_ends_with_the_same_bytes(
 def test_build__killed_again_and_again_ends_with_the_same_bytes(
     corpus: str, children: Children, tmp_path: Path
 ) -> None:
-    inputs, out, chance = CORPORA[corpus].write(tmp_path / "in"), tmp_path / "out", random.Random(corpus)
+    inputs, out, chance = (
+        CORPORA[corpus].write(tmp_path / "in"),
+        tmp_path / "out",
+        random.Random(corpus),
+    )
     CORPORA[corpus].build(inputs, tmp_path / "whole")
 
     kills = 0
-    while kills < MOST_KILLS and children.build(corpus, inputs, out, kill_at=chance.randint(12, 40 + kills))[0]:
+    while (
+        kills < MOST_KILLS
+        and children.build(corpus, inputs, out, kill_at=chance.randint(12, 40 + kills))[0]
+    ):
         kills += 1
-        assert len(list(out.glob(".*.tmp"))) <= 1, "what a killed build leaves is removed by the next"
+        assert len(list(out.glob(".*.tmp"))) <= 1, (
+            "what a killed build leaves is removed by the next"
+        )
 
     assert 1 < kills < MOST_KILLS
     assert made.tree(out) == made.tree(tmp_path / "whole")

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from mslm_data import build as builds
-from mslm_data.build import reading
-from mslm_data.build.trail import Trail
-from mslm_data.document import Unit
+from mslm_data import builds
+from mslm_data.builds import reading
+from mslm_data.builds.trail import Trail
+from mslm_data.data.document import Unit
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
@@ -34,7 +34,9 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds, "Work", works.FaultyWork)
-    monkeypatch.setattr(reading, "_STARTED", {})  # what was annotated before is not forgotten otherwise
+    monkeypatch.setattr(
+        reading, "_STARTED", {}
+    )  # what was annotated before is not forgotten otherwise
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,9 @@ def test_build__goes_on_when_a_worker_dies_once(
     assert made.tree(out) == whole
 
 
-def test_build__sets_a_document_aside_whose_worker_dies_each_time(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_build__sets_a_document_aside_whose_worker_dies_each_time(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="die", document="21")
 
@@ -83,7 +87,9 @@ def test_build__sets_a_document_aside_whose_worker_dies_each_time(whole: dict[st
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_build__sets_a_document_aside_that_a_model_cannot_take(workers: int, tmp_path: Path) -> None:
+def test_build__sets_a_document_aside_that_a_model_cannot_take(
+    workers: int, tmp_path: Path
+) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="raise", document="21")
 
@@ -94,7 +100,9 @@ def test_build__sets_a_document_aside_that_a_model_cannot_take(workers: int, tmp
     assert verify(out)[1] == []
 
 
-@pytest.mark.parametrize(("do", "message"), [("memory", "out of memory"), ("disk", "the same command goes on")])
+@pytest.mark.parametrize(
+    ("do", "message"), [("memory", "out of memory"), ("disk", "the same command goes on")]
+)
 def test_build__stops_where_no_document_is_to_blame(
     do: str, message: str, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -117,7 +125,9 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
     for number in range(4):
         (trails / f"train-{number:05d}.json").write_text('{"unknown": 19}')
 
-    with pytest.raises(BuildError, match=r"train-00001: a worker process died 20 times.*the same command goes on"):
+    with pytest.raises(
+        BuildError, match=r"train-00001: a worker process died 20 times.*the same command goes on"
+    ):
         LINES.build(inputs, out, workers=2)
 
 
@@ -128,12 +138,17 @@ def test_trail__gives_up_before_the_first_document(tmp_path: Path) -> None:
         with Trail(tmp_path, unit):
             Trail(tmp_path, unit).died()
 
-    with Trail(tmp_path, unit), pytest.raises(BuildError, match=r"died 4 times before its first document \(out of"):
+    with (
+        Trail(tmp_path, unit),
+        pytest.raises(BuildError, match=r"died 4 times before its first document \(out of"),
+    ):
         Trail(tmp_path, unit).died()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-def test_build__goes_on_when_a_worker_that_hangs_is_ended(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_build__goes_on_when_a_worker_that_hangs_is_ended(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="hang", document="21", times=1)
 
@@ -182,7 +197,18 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
         f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
         'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
     )
-    return ["build", "--source", pipeline, "--input", inputs, "--out", out, "--tokenizer", vocab, *more]
+    return [
+        "build",
+        "--source",
+        pipeline,
+        "--input",
+        inputs,
+        "--out",
+        out,
+        "--tokenizer",
+        vocab,
+        *more,
+    ]
 
 
 def program(*words: Any) -> subprocess.Popen[bytes]:
@@ -194,7 +220,9 @@ def program(*words: Any) -> subprocess.Popen[bytes]:
 def descendants(pid: int) -> set[int]:
     """Return the processes below a process."""
     try:
-        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+        children = {
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        }
     except OSError:
         return set()
     return children.union(*map(descendants, children))
@@ -253,7 +281,11 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
 ) -> None:
     inputs, expected = notes
     started = program(*words_for(inputs, tmp_path / "out", "--workers", workers))
-    wait_for(lambda: list((tmp_path / "out").glob(".build/receipts/*.json")) or started.poll() is not None)
+    wait_for(
+        lambda: (
+            list((tmp_path / "out").glob(".build/receipts/*.json")) or started.poll() is not None
+        )
+    )
     below = descendants(started.pid)
 
     started.send_signal(sent)
@@ -268,7 +300,9 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
     assert made.tree(tmp_path / "out") == expected
 
 
-def test_program__four_at_once_make_one_folder(notes: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+def test_program__four_at_once_make_one_folder(
+    notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
     inputs, expected = notes
     out = tmp_path / "out"
 
@@ -281,12 +315,15 @@ def test_program__four_at_once_make_one_folder(notes: tuple[Path, dict[str, byte
     assert made.tree(out) == expected
 
 
-def test_program__parts_at_once_and_again_make_one_folder(notes: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+def test_program__parts_at_once_and_again_make_one_folder(
+    notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
     inputs, expected = notes
     out = tmp_path / "out"
 
     parts = [
-        program(*words_for(inputs, out, "--workers", "1", "--part", part)) for part in ("1/3", "2/3", "3/3", "1/2")
+        program(*words_for(inputs, out, "--workers", "1", "--part", part))
+        for part in ("1/3", "2/3", "3/3", "1/2")
     ]
     codes = [part.wait(60) for part in parts]
 

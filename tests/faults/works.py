@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate import Annotated
-from mslm_data.annotate.terms import LoadedTerms
-from mslm_data.build import unit
-from mslm_data.document import Document, Unit
+from mslm_data.annotate.terms.annotator import LoadedTerms
+from mslm_data.builds import unit
+from mslm_data.data.document import Document, Unit
 
 _annotate = LoadedTerms.annotate
 
@@ -47,7 +47,9 @@ def _faulty(fault: Path, told: dict[str, Any]) -> Any:
     def annotate(self: LoadedTerms, documents: Sequence[Document]) -> list[Annotated]:
         times = Path(f"{fault}.times")
         for document in documents:
-            if document.id == told["document"] and deaths(fault.with_suffix("")) < told.get("times", 1 << 30):
+            if document.id == told["document"] and deaths(fault.with_suffix("")) < told.get(
+                "times", 1 << 30
+            ):
                 Path(f"{fault}.pid").write_text(str(os.getpid()))
                 with times.open("ab") as file:
                     file.write(b".")

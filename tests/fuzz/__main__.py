@@ -22,7 +22,12 @@ OUT = Path("out") / "fuzz"
 def main() -> int:
     """Fuzz the named targets one after the other, all without a name; return 1 if one found something."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="what to fuzz (all), or a target and files to try")
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help="what to fuzz (all), or a target and files to try",
+    )
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -43,7 +48,12 @@ def run(name: str, seconds: int) -> int:
     """Fuzz one target in a process of its own and print what came of it; return 1 if that is a finding."""
     command = [sys.executable, "-m", "tests.fuzz", name, "--here", "--seconds", str(seconds)]
     ended = subprocess.run(
-        command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     log = ended.stdout.splitlines()
     branches = max((int(found) for found in re.findall(r"cov: (\d+)", ended.stdout)), default=0)
@@ -64,7 +74,9 @@ def again(name: str, file: Path) -> int:
     with TemporaryDirectory() as temporary:
         TARGETS[name].lay_out(Path(temporary))
         try:
-            click.echo(f"{file}: {'read' if TARGETS[name].try_one(Path(temporary), file.read_bytes()) else 'refused'}")
+            click.echo(
+                f"{file}: {'read' if TARGETS[name].try_one(Path(temporary), file.read_bytes()) else 'refused'}"
+            )
         except Exception:  # noqa: BLE001 - whatever it is
             traceback.print_exc()
             return 1
@@ -81,7 +93,9 @@ def fuzz(name: str, seconds: int) -> None:
         corpus.mkdir()
         folder.mkdir()
         # What is imported in this block is followed, lazily or not, but for what numba compiles.
-        with atheris.instrument_imports(include=["mslm_data", "tomllib", "csv", "json"], exclude=kernels()):
+        with atheris.instrument_imports(
+            include=["mslm_data", "tomllib", "csv", "json"], exclude=kernels()
+        ):
             from tests.fuzz.mutations import MOST_BYTES, mutate, random_changes
             from tests.fuzz.targets import TARGETS
 

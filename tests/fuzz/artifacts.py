@@ -8,19 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from mslm_data import lexicon, pipeline, scores
+from mslm_data import pipeline
 from mslm_data.annotate import semantic_types
-from mslm_data.annotate.term_table import read_terms as terms_of
-from mslm_data.annotate.terms import Terms
-from mslm_data.build import plan
-from mslm_data.document import Document
+from mslm_data.annotate.terms.annotator import Terms
+from mslm_data.annotate.terms.table import read_terms as terms_of
+from mslm_data.builds import plan
+from mslm_data.data.document import Document
 from mslm_data.encode import tokenizer
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
+from mslm_data.lexicon import concept_tables, frequencies, obo, rrf, tables
+from mslm_data.lexicon import score_columns as scores
+from mslm_data.lexicon import store as lexicon
+from mslm_data.lexicon.names import Choice, distinct
 from mslm_data.mask import make
 from mslm_data.mask.file import with_files
-from mslm_data.vocab import concept_tables, frequencies, obo, rrf, tables
-from mslm_data.vocab.names import Choice, distinct
 from tests import made
 from tests.fuzz import checks, seeds
 from tests.fuzz.checks import Check
@@ -29,7 +31,9 @@ from tests.generate import fixed_examples
 ABOUT = {"size": 1144, "tokenizer": "0" * 64}
 VOCAB = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\na\n##s\nA\n.\n0\n"
 NAMES = b'{"mask_token": "[MASK]", "pad_token": {"content": "[PAD]", "lstrip": false}, "unk_token": "[UNK]"}'
-BPE_VOCAB = b'{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "a": 5, "b": 6, "ab": 7, "0": 8}'
+BPE_VOCAB = (
+    b'{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "a": 5, "b": 6, "ab": 7, "0": 8}'
+)
 MERGES = b"#version: 0.2\na b\n"
 
 
@@ -120,7 +124,9 @@ def read_counts(folder: Path) -> None:
 def build_notes(folder: Path) -> None:
     """Build notes with a table of terms."""
     annotate = {"use": "terms", "table": str(folder / "terms.csv")}
-    checks.building("notes", "NOTEEVENTS.csv", labels=("Disease",), segment="clinical", annotate=annotate)(folder)
+    checks.building(
+        "notes", "NOTEEVENTS.csv", labels=("Disease",), segment="clinical", annotate=annotate
+    )(folder)
 
 
 def tokenizers() -> list[bytes]:
@@ -134,7 +140,10 @@ def tokenizers() -> list[bytes]:
     ]  # fmt: skip
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [{"id": 1, "content": "[UNK]", "special": True, **flags}]
-    return [json.dumps({"version": "1.0", "added_tokens": added, "model": model}).encode() for model in kinds]
+    return [
+        json.dumps({"version": "1.0", "added_tokens": added, "model": model}).encode()
+        for model in kinds
+    ]
 
 
 def load_tokenizer(file: str) -> Check:

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.document import Document, NotChosen, SetAside
+from mslm_data.data.document import Document, NotChosen, SetAside
 from mslm_data.errors import MslmDataError
 from mslm_data.loading import load
 from mslm_data.mask import make
 from mslm_data.shard.verify import verify
 from mslm_data.source import SOURCES, Source
-from mslm_data.source.choice import of_split, settled
+from mslm_data.source.reading.choice import of_split, settled
 from tests import made
 from tests.fuzz.seeds import CANARY, SHARD, folder
 
@@ -29,7 +29,13 @@ REASON = re.compile(r"expected .+, (got|found) ", re.DOTALL)
 CUTS, MOST_PARTS = (1, 64, 900), 100
 
 
-def source(name: str, options: Mapping[str, Any] | None = None, *, file: str = "", count: Count | None = None) -> Check:
+def source(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    file: str = "",
+    count: Count | None = None,
+) -> Check:
     """Return a check that reads all of a source's files, in one part and in many.
 
     Args:
@@ -52,7 +58,9 @@ def source(name: str, options: Mapping[str, Any] | None = None, *, file: str = "
                 for record in records:
                     sound(record, path.name)
                 for target_bytes in (max(cut, path.stat().st_size // MOST_PARTS) for cut in CUTS):
-                    assert outcome(one, path, target_bytes) == (records, problem), f"cut at {target_bytes}"
+                    assert outcome(one, path, target_bytes) == (records, problem), (
+                        f"cut at {target_bytes}"
+                    )
                 if count and problem is None and path.name == file:
                     assert len(records) == count(path.read_bytes())
                 if problem is not None:
@@ -61,7 +69,9 @@ def source(name: str, options: Mapping[str, Any] | None = None, *, file: str = "
     return check
 
 
-def outcome(source: Source, path: Path, target_bytes: int) -> tuple[list[Record], tuple[type[Exception], str] | None]:
+def outcome(
+    source: Source, path: Path, target_bytes: int
+) -> tuple[list[Record], tuple[type[Exception], str] | None]:
     """Return a file's records up to the first error, and that."""
     records: list[Record] = []
     try:
@@ -81,7 +91,14 @@ class Record:
         self._values: object = record
         if isinstance(record, Document):
             words = None if record.words is None else record.words.tolist()
-            fields = (record.id, record.text, record.spans, record.sentences, record.placeholders, record.place)
+            fields = (
+                record.id,
+                record.text,
+                record.spans,
+                record.sentences,
+                record.placeholders,
+                record.place,
+            )
             self._values = (*fields, words, dict(record.unplaced), dict(record.adjusted))
 
     def __eq__(self, other: object) -> bool:
@@ -105,7 +122,9 @@ def sound(record: Record, name: str) -> None:
         assert of.text or of.sentences == (), "a document without text"
         (of.id + of.text).encode()
         length = len(of.text)
-        assert of.place.startswith(f"{name}:") or of.place.partition(":")[0].endswith(".tokens"), of.place
+        assert of.place.startswith(f"{name}:") or of.place.partition(":")[0].endswith(".tokens"), (
+            of.place
+        )
         assert all(0 <= span.start < span.end <= length and span.label for span in of.spans)
         assert all("".join((span.label, span.concept)).encode() for span in of.spans)
         rising([tuple(sentence) for sentence in of.sentences or ()], length)
@@ -132,7 +151,9 @@ def building(name: str, file: str, **pipeline: Any) -> Check:
         assert verify(out)[1] == []
         for split in manifest.splits.values():
             assert split.read == split.written + split.set_aside
-        assert CANARY.encode() not in b"".join(path.read_bytes() for path in out.iterdir() if path.is_file())
+        assert CANARY.encode() not in b"".join(
+            path.read_bytes() for path in out.iterdir() if path.is_file()
+        )
         read_rows(out)
 
     return check
@@ -149,7 +170,9 @@ def verified(file: str) -> Check:
         if same:
             assert problems == []
         elif file.endswith(".arrow") or file == "tokenizer.json":
-            assert any(problem.place.startswith(file) for problem in problems), "a change went unseen"
+            assert any(problem.place.startswith(file) for problem in problems), (
+                "a change went unseen"
+            )
         if not problems:
             read_rows(at)
             assert load(at).splits == tuple(manifest.splits)
@@ -161,7 +184,10 @@ def blessed(at: Path) -> None:
     """Read a shard whose size and digest the manifest agrees with, whatever is in it, and mask its rows."""
     data = (at / SHARD).read_bytes()
     value = json.loads(folder()["manifest.json"])
-    value["splits"]["train"]["shards"][0] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    value["splits"]["train"]["shards"][0] |= {
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
     (at / "manifest.json").write_text(json.dumps(value))
     _, problems = verify(at)
     assert CANARY not in json.dumps(problems), "the text is in a problem"

@@ -62,7 +62,10 @@ def random_changes(seed: int) -> list[Change]:
     """Draw a few changes."""
     rng = random.Random(seed)
     names = list(KINDS)
-    return [Change(rng.choice(names), *(rng.randrange(1 << 20) for _ in range(3))) for _ in range(rng.randint(1, 4))]
+    return [
+        Change(rng.choice(names), *(rng.randrange(1 << 20) for _ in range(3)))
+        for _ in range(rng.randint(1, 4))
+    ]
 
 
 def _flip(data: bytes, change: Change, _: Sequence[bytes]) -> bytes:

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mslm_data import resources
-from mslm_data.lexicon import Lexicon, write_lexicon
-from mslm_data.ragged import Ragged
-from mslm_data.scores import write_scores
+from mslm_data.data.ragged import Ragged
+from mslm_data.io import resources
+from mslm_data.lexicon.score_columns import write_scores
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from tests import made
 from tests.generate import IDS, fixed_examples
 
@@ -34,8 +34,14 @@ Tagged = list[tuple[str, str]]
 def sentences(number: int = 5) -> list[Tagged]:
     """Return the sample's first sentences as words with their tags, each with the canary and an odd character."""
     text = (made.SAMPLE / "ncbi-disease" / "test.tsv").read_text(encoding="utf-8")
-    found = [[tuple(line.split("\t")) for line in block.splitlines()] for block in text.split("\n\n") if block]
-    return [[*sentence[:4], (CANARY, "O"), ("é", "O"), *sentence[4:]] for sentence in found[:number]]  # type: ignore[misc]
+    found = [
+        [tuple(line.split("\t")) for line in block.splitlines()]
+        for block in text.split("\n\n")
+        if block
+    ]
+    return [
+        [*sentence[:4], (CANARY, "O"), ("é", "O"), *sentence[4:]] for sentence in found[:number]
+    ]  # type: ignore[misc]
 
 
 @functools.cache
@@ -66,7 +72,9 @@ def conll(*, mark: str = "", separator: str = "\t", columns: int = 2) -> bytes:
 
 def pico() -> bytes:
     """Return rows as EBM-NLP's scripts make them."""
-    rows = "\n".join("".join(f"{word}\t{'N' if tag == 'O' else 'P'}\n" for word, tag in s) for s in sentences())
+    rows = "\n".join(
+        "".join(f"{word}\t{'N' if tag == 'O' else 'P'}\n" for word, tag in s) for s in sentences()
+    )
     return f"-DOCSTART- (11)\n\n{rows}".encode()
 
 
@@ -80,7 +88,9 @@ def pubtator() -> bytes:
 
 
 def bioc() -> bytes:
-    parts = ['<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>']
+    parts = [
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
+    ]
     for number, (text, mentions) in enumerate(documents()):
         notes = "".join(
             f'\n  <annotation id="{i}"><infon key="type">Disease</infon><infon key="identifier">D{i}</infon>'
@@ -104,7 +114,11 @@ def brat() -> tuple[bytes, bytes]:
         rows += [(begin + a, begin + b) for a, b in mentions]
         begin += len(of) + 1
     lines = [f"T{i}\tDisease {a} {b}\t{text[a:b]}" for i, (a, b) in enumerate(rows, start=1)]
-    lines += [f"T90\tDisease 0 3;6 9\t{text[0:3]} {text[6:9]}", "R1\tOf Arg1:T1 Arg2:T2", f"#1\tNote T1\t{CANARY}"]
+    lines += [
+        f"T90\tDisease 0 3;6 9\t{text[0:3]} {text[6:9]}",
+        "R1\tOf Arg1:T1 Arg2:T2",
+        f"#1\tNote T1\t{CANARY}",
+    ]
     return text.encode(), "\n".join(lines).encode() + b"\n"
 
 
@@ -130,11 +144,15 @@ def ebm() -> tuple[bytes, bytes]:
 def rows() -> list[dict[str, Any]]:
     """Return documents as tables of them have them, in each shape that is known."""
     found: list[dict[str, Any]] = []
-    for number, (sentence, (text, mentions)) in enumerate(zip(sentences(), documents(), strict=True)):
+    for number, (sentence, (text, mentions)) in enumerate(
+        zip(sentences(), documents(), strict=True)
+    ):
         spans = [{"start": a, "end": b, "label": "Disease", "concept": "C1"} for a, b in mentions]
         passages = {
             "passages": [{"text": [text], "offsets": [[0, len(text)]]}],
-            "entities": [{"type": "Disease", "text": [text[a:b]], "offsets": [[a, b]]} for a, b in mentions],
+            "entities": [
+                {"type": "Disease", "text": [text[a:b]], "offsets": [[a, b]]} for a, b in mentions
+            ],
         }
         words = {"tokens": [word for word, _ in sentence], "ner_tags": [tag for _, tag in sentence]}
         shapes = [words, {"text": text, "entities": spans, "sentences": [[0, len(text)]]}, passages]
@@ -143,18 +161,25 @@ def rows() -> list[dict[str, Any]]:
 
 
 def json_lines() -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=number % 2 == 0) + "\n" for number, row in enumerate(rows())).encode()
+    return "".join(
+        json.dumps(row, ensure_ascii=number % 2 == 0) + "\n" for number, row in enumerate(rows())
+    ).encode()
 
 
 def table() -> pa.Table:
     """Return words with integer tags as `datasets` stores them."""
-    feature = {"feature": {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"}, "_type": "List"}
+    feature = {
+        "feature": {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"},
+        "_type": "List",
+    }
     names = [{"O": 0, "B": 1, "I": 2}[tag[0]] for sentence in sentences() for _, tag in sentence]
     lengths = np.cumsum([0, *map(len, sentences())])
     tags = pa.ListArray.from_arrays(pa.array(lengths, pa.int32()), pa.array(names, pa.int64()))
     words = pa.array([[word for word, _ in sentence] for sentence in sentences()])
     metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": feature}}})}
-    schema = pa.schema([("id", pa.string()), ("tokens", words.type), ("ner_tags", tags.type)], metadata=metadata)
+    schema = pa.schema(
+        [("id", pa.string()), ("tokens", words.type), ("ner_tags", tags.type)], metadata=metadata
+    )
     return pa.table([pa.array([f"r{i}" for i in range(len(words))]), words, tags], schema=schema)
 
 
@@ -194,7 +219,11 @@ def notes_table() -> pa.Table:
 
 def saved(data: bytes) -> dict[str, bytes]:
     """Return the folder that `save_to_disk` makes of an Arrow stream."""
-    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": "train", "_indices_data_files": None}
+    state = {
+        "_data_files": [{"filename": "data-00000-of-00001.arrow"}],
+        "_split": "train",
+        "_indices_data_files": None,
+    }
     return {
         "dataset_dict.json": json.dumps({"splits": ["train"]}).encode(),
         "train/state.json": json.dumps(state).encode(),
@@ -213,7 +242,11 @@ def folder(*, text: bool = True) -> Mapping[str, bytes]:
         for split in ("train", "test"):
             broken = b"\nbroken line\n" if split == "train" else b""
             (source / f"{split}.tsv").write_bytes(conll() + broken)
-        made.built(Path(temporary) / "out", source, made.pipeline_of(labels=LABELS, encode={"keep_text": text}))
+        made.built(
+            Path(temporary) / "out",
+            source,
+            made.pipeline_of(labels=LABELS, encode={"keep_text": text}),
+        )
         return made.tree(Path(temporary) / "out")
 
 
@@ -232,11 +265,18 @@ def lexicon(compression: str | None = None) -> bytes:
         write_lexicon(
             path,
             Lexicon(
-                tokens=Ragged.of(entries, np.int32), word_starts=Ragged.of(starts, np.int32), scores=scores, about=about
+                tokens=Ragged.of(entries, np.int32),
+                word_starts=Ragged.of(starts, np.int32),
+                scores=scores,
+                about=about,
             ),
         )
         data = path.read_bytes()
-    return data if compression is None else arrow(pa.ipc.open_file(data).read_all(), stream=False, compression="zstd")
+    return (
+        data
+        if compression is None
+        else arrow(pa.ipc.open_file(data).read_all(), stream=False, compression="zstd")
+    )
 
 
 def scores() -> bytes:
@@ -247,7 +287,9 @@ def scores() -> bytes:
     numbers = np.arange(len(examples.input_ids.values), dtype=np.float32) / 8
     with TemporaryDirectory() as temporary:
         path = Path(temporary) / "x" / "train" / "s.arrow"
-        write_scores(path, examples.keys, Ragged(numbers, examples.input_ids.offsets), {"size": IDS.size})
+        write_scores(
+            path, examples.keys, Ragged(numbers, examples.input_ids.offsets), {"size": IDS.size}
+        )
         return path.read_bytes()
 
 
@@ -279,13 +321,17 @@ MRCONSO = b"""C9000001|ENG|P|L1|PF|S1|Y|A1||||MSH|PEP|D1|"Red" fever|0|N||
 C9000001|GER|P|L3|PF|S3|Y|A3||||MSHGER|ET|D1|Rotes Fieber|0|N|256|
 C9000002|ENG|P|L6|PF|S6|Y|A6||||MSH|MH|D2|blue molecule|0|N|256|
 """
-MRSTY = b"C9000001|T047|B2|Disease or Syndrome|AT1|256|\nC9000002|T109|A1|Organic Chemical|AT3|256|\n"
+MRSTY = (
+    b"C9000001|T047|B2|Disease or Syndrome|AT1|256|\nC9000002|T109|A1|Organic Chemical|AT3|256|\n"
+)
 CONCEPTS = b"""cui,name,ontologies,name_status,type_ids
 C1,high fever|HF,SAMPLE,P,T047
 C1,"fever, high",SAMPLE,A,
 C2,aspirin,SAMPLE,P,T121
 """
-DRUGS = b"DrugBank ID\tCommon name\tSynonyms\nD1\tAspirin\tASA | acetylsalicylic acid\nD2\tHeparin\t\n"
+DRUGS = (
+    b"DrugBank ID\tCommon name\tSynonyms\nD1\tAspirin\tASA | acetylsalicylic acid\nD2\tHeparin\t\n"
+)
 TERMS = b'name,label,concept\nhigh fever,Disease,C1\n"rash, red",Disease,C2\n'
 TYPES = b"""labels = ["Disease", "Drug"]
 [[type]]

@@ -88,7 +88,10 @@ TARGETS: dict[str, Target] = {
     ),
     "conll-marked": Target(
         file="train.tsv",
-        seeds=lambda: [seeds.conll(mark="-DOCSTART- (#)"), seeds.conll(mark="###MEDLINE:#", columns=3)],
+        seeds=lambda: [
+            seeds.conll(mark="-DOCSTART- (#)"),
+            seeds.conll(mark="###MEDLINE:#", columns=3),
+        ],
         check=source("conll"),
         tokens=words.TAGS,
     ),
@@ -98,11 +101,19 @@ TARGETS: dict[str, Target] = {
         check=source("conll", {"scheme": "label"}),
     ),
     "pubtator": Target(
-        file="train.txt", seeds=lambda: [seeds.pubtator()], check=source("pubtator"), tokens=words.PUBTATOR
+        file="train.txt",
+        seeds=lambda: [seeds.pubtator()],
+        check=source("pubtator"),
+        tokens=words.PUBTATOR,
     ),
-    "bioc": Target(file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc"), tokens=words.XML),
+    "bioc": Target(
+        file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc"), tokens=words.XML
+    ),
     "bioc-utf16": Target(
-        file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc", {"offsets": "utf-16"}), tokens=words.XML
+        file="train.xml",
+        seeds=lambda: [seeds.bioc()],
+        check=source("bioc", {"offsets": "utf-16"}),
+        tokens=words.XML,
     ),
     "brat": Target(
         file="train/a.ann",
@@ -145,7 +156,9 @@ TARGETS: dict[str, Target] = {
         check=source("ebm"),
         tokens=words.EBM,
     ),
-    "ebm-rows": Target(file="train.tsv", seeds=lambda: [seeds.pico()], check=source("ebm"), tokens=words.TAGS),
+    "ebm-rows": Target(
+        file="train.tsv", seeds=lambda: [seeds.pico()], check=source("ebm"), tokens=words.TAGS
+    ),
     "jsonl": Target(
         file="train.jsonl",
         seeds=lambda: [seeds.json_lines()],
@@ -158,9 +171,15 @@ TARGETS: dict[str, Target] = {
         check=source("jsonl", {"id_column": ""}),
         tokens=words.OBJECTS,
     ),
-    "jsonl-gz": Target(file="train.jsonl.gz", seeds=lambda: seeds.packed([seeds.json_lines()]), check=source("jsonl")),
+    "jsonl-gz": Target(
+        file="train.jsonl.gz",
+        seeds=lambda: seeds.packed([seeds.json_lines()]),
+        check=source("jsonl"),
+    ),
     "hub-arrow": Target(file="train.arrow", seeds=lambda: _arrow(stream=True), check=source("hub")),
-    "hub-arrow-file": Target(file="train.arrow", seeds=lambda: _arrow(stream=False), check=source("hub")),
+    "hub-arrow-file": Target(
+        file="train.arrow", seeds=lambda: _arrow(stream=False), check=source("hub")
+    ),
     "hub-parquet": Target(
         file="train.parquet",
         seeds=lambda: [
@@ -183,17 +202,26 @@ TARGETS: dict[str, Target] = {
         check=source("hub"),
         tokens=words.SAVED,
     ),
-    "notes": Target(file="train.csv", seeds=lambda: [seeds.notes()], check=source("notes"), tokens=words.CSV),
+    "notes": Target(
+        file="train.csv", seeds=lambda: [seeds.notes()], check=source("notes"), tokens=words.CSV
+    ),
     "notes-shares": Target(
         file="train.csv",
         seeds=lambda: [seeds.notes()],
-        check=source("notes", {"shares": {"a": 0.5, "b": 0.5}, "patients": 2, "placeholders": "token"}),
+        check=source(
+            "notes", {"shares": {"a": 0.5, "b": 0.5}, "patients": 2, "placeholders": "token"}
+        ),
         tokens=words.CSV,
     ),
-    "notes-gz": Target(file="train.csv.gz", seeds=lambda: seeds.packed([seeds.notes()]), check=source("notes")),
+    "notes-gz": Target(
+        file="train.csv.gz", seeds=lambda: seeds.packed([seeds.notes()]), check=source("notes")
+    ),
     "notes-parquet": Target(
         file="train.parquet",
-        seeds=lambda: [seeds.parquet(seeds.notes_table()), seeds.parquet(seeds.notes_table(), compression="zstd")],
+        seeds=lambda: [
+            seeds.parquet(seeds.notes_table()),
+            seeds.parquet(seeds.notes_table(), compression="zstd"),
+        ],
         check=source("notes"),
     ),
     "notes-text": Target(
@@ -203,7 +231,10 @@ TARGETS: dict[str, Target] = {
         tokens=words.CSV,
     ),
     "build-conll": Target(
-        file="train.tsv", seeds=lambda: [seeds.conll()], check=building("conll", "train.tsv"), tokens=words.TAGS
+        file="train.tsv",
+        seeds=lambda: [seeds.conll()],
+        check=building("conll", "train.tsv"),
+        tokens=words.TAGS,
     ),
     "build-jsonl": Target(
         file="train.jsonl",
@@ -249,13 +280,25 @@ TARGETS: dict[str, Target] = {
         )
     },
     "shard": Target(file=SHARD, seeds=_shards, beside=seeds.folder, check=blessed),
-    "lexicon": Target(file="x.arrow", seeds=lambda: [seeds.lexicon()], check=artifacts.read_lexicon),
-    "scores": Target(file="x/train/s.arrow", seeds=lambda: [seeds.scores()], check=artifacts.read_scores),
+    "lexicon": Target(
+        file="x.arrow", seeds=lambda: [seeds.lexicon()], check=artifacts.read_lexicon
+    ),
+    "scores": Target(
+        file="x/train/s.arrow", seeds=lambda: [seeds.scores()], check=artifacts.read_scores
+    ),
     "pipeline": Target(
-        file="x.toml", seeds=seeds.pipelines, check=artifacts.read_pipeline, tokens=words.TOML, private=False
+        file="x.toml",
+        seeds=seeds.pipelines,
+        check=artifacts.read_pipeline,
+        tokens=words.TOML,
+        private=False,
     ),
     "strategy": Target(
-        file="x.toml", seeds=lambda: seeds.STRATEGIES, check=artifacts.read_strategy, tokens=words.MASK, private=False
+        file="x.toml",
+        seeds=lambda: seeds.STRATEGIES,
+        check=artifacts.read_strategy,
+        tokens=words.MASK,
+        private=False,
     ),
     "concepts-csv": Target(
         file="x.csv",
@@ -265,10 +308,17 @@ TARGETS: dict[str, Target] = {
         tokens=words.CSV,
     ),
     "concepts-obo": Target(
-        file="x.obo", seeds=lambda: [seeds.OBO], check=artifacts.concepts("x.obo"), tokens=words.OBO, private=False
+        file="x.obo",
+        seeds=lambda: [seeds.OBO],
+        check=artifacts.concepts("x.obo"),
+        tokens=words.OBO,
+        private=False,
     ),
     "concepts-obo-gz": Target(
-        file="x.obo.gz", seeds=lambda: seeds.packed([seeds.OBO]), check=artifacts.concepts("x.obo.gz"), private=False
+        file="x.obo.gz",
+        seeds=lambda: seeds.packed([seeds.OBO]),
+        check=artifacts.concepts("x.obo.gz"),
+        private=False,
     ),
     "concepts-rrf": Target(
         file="MRCONSO.RRF",
@@ -294,7 +344,11 @@ TARGETS: dict[str, Target] = {
         tokens=words.CSV,
     ),
     "types": Target(
-        file="x.toml", seeds=lambda: [seeds.TYPES], check=artifacts.read_types, tokens=words.TOML, private=False
+        file="x.toml",
+        seeds=lambda: [seeds.TYPES],
+        check=artifacts.read_types,
+        tokens=words.TOML,
+        private=False,
     ),
     "weights": Target(
         file="x.tsv",
@@ -303,10 +357,14 @@ TARGETS: dict[str, Target] = {
         private=False,
         tokens=words.TABLE,
     ),
-    "counts": Target(file="x.tsv", seeds=lambda: [seeds.COUNTS], check=artifacts.read_counts, private=False),
+    "counts": Target(
+        file="x.tsv", seeds=lambda: [seeds.COUNTS], check=artifacts.read_counts, private=False
+    ),
     "tokenizer": Target(
         file="tokenizer.json",
-        seeds=lambda: [one().json.encode() for one in made.TOKENIZERS.values()] + artifacts.tokenizers(),
+        seeds=lambda: (
+            [one().json.encode() for one in made.TOKENIZERS.values()] + artifacts.tokenizers()
+        ),
         check=artifacts.load_tokenizer("tokenizer.json"),
         tokens=words.TOKENIZER,
         private=False,

@@ -14,15 +14,23 @@ import pytest
 
 from mslm_data import pipeline
 from mslm_data.annotate import semantic_types
-from mslm_data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.encode import tokenizer
-from mslm_data.errors import AnnotateError, MslmDataError, PipelineError, SourceError, TokenizerError, VocabularyError
-from mslm_data.lexicon import read_lexicon
+from mslm_data.errors import (
+    AnnotateError,
+    MslmDataError,
+    PipelineError,
+    SourceError,
+    TokenizerError,
+    VocabularyError,
+)
+from mslm_data.lexicon import frequencies, tables
+from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.store import read_lexicon
 from mslm_data.mask import make
-from mslm_data.scores import open_scores
-from mslm_data.source import SOURCES, arrow, records
-from mslm_data.source.notes import Notes
-from mslm_data.vocab import frequencies, tables
+from mslm_data.source import SOURCES
+from mslm_data.source.formats.notes import Notes
+from mslm_data.source.reading import arrow, records
 from tests import made
 from tests.fuzz import artifacts, seeds
 from tests.fuzz.checks import outcome
@@ -43,7 +51,12 @@ def read(name: str, path: Path, **options: object) -> list[Document | SetAside]:
     source = SOURCES.make(name, options)
     found = source.find([path])
     every = [one for paths in found.values() for one in paths]
-    return [record for one in every for part in source.cut(one, target_bytes=1 << 40) for record in source.read(part)]  # type: ignore[misc]
+    return [
+        record
+        for one in every
+        for part in source.cut(one, target_bytes=1 << 40)
+        for record in source.read(part)
+    ]  # type: ignore[misc]
 
 
 def streamed(column: pa.Array, name: str = "tokens") -> bytes:
@@ -56,9 +69,13 @@ def test_arrow__offsets_that_lead_out_of_the_file(tmp_path: Path) -> None:
     offsets = column.offsets.buffers()[1].to_pybytes()[:12]
     data = streamed(column)
     assert offsets in data
-    path = written(tmp_path, "train.arrow", data.replace(offsets, offsets[:4] + b"\0\0\0\x70" + offsets[8:]))
+    path = written(
+        tmp_path, "train.arrow", data.replace(offsets, offsets[:4] + b"\0\0\0\x70" + offsets[8:])
+    )
 
-    with pytest.raises(SourceError, match=r"train\.arrow: expected Arrow, got what cannot be read as it"):
+    with pytest.raises(
+        SourceError, match=r"train\.arrow: expected Arrow, got what cannot be read as it"
+    ):
         read("hub", path)
 
 
@@ -67,7 +84,9 @@ def test_arrow__texts_of_one_row_that_are_not_utf8(tmp_path: Path) -> None:
     words = pa.array([["good"], ["baad"]])
     tags = pa.array([["O"], ["O"]])
     table = pa.table({"tokens": words, "tags": tags})
-    path = written(tmp_path, "train.arrow", seeds.arrow(table, stream=True).replace(b"baad", b"b\xff\xffd"))
+    path = written(
+        tmp_path, "train.arrow", seeds.arrow(table, stream=True).replace(b"baad", b"b\xff\xffd")
+    )
 
     good, bad = read("hub", path)
 
@@ -83,7 +102,10 @@ def test_arrow__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
 
 def test_arrow__two_columns_of_one_name(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
-    for name, data in (("a.arrow", seeds.arrow(table, stream=True)), ("b.parquet", seeds.parquet(table))):
+    for name, data in (
+        ("a.arrow", seeds.arrow(table, stream=True)),
+        ("b.parquet", seeds.parquet(table)),
+    ):
         with pytest.raises(SourceError, match="cannot be read as it"):
             read("hub", written(tmp_path / name, name, data))
 
@@ -95,7 +117,9 @@ def test_arrow__rows_that_no_byte_stands_for(tmp_path: Path) -> None:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
 
-    with pytest.raises(SourceError, match=r"expected as many rows as its \d+ bytes can hold, got 1048576; damaged"):
+    with pytest.raises(
+        SourceError, match=r"expected as many rows as its \d+ bytes can hold, got 1048576; damaged"
+    ):
         read("hub", written(tmp_path, "a.arrow", sink.getvalue().to_pybytes()))
 
 
@@ -103,16 +127,26 @@ LAYOUTS = {
     "dictionary": pa.array(["a b", "c"]).dictionary_encode(),
     "large string": pa.array(["a b", "c"], pa.large_string()),
     "string view": pa.array(["a b", "c"], pa.string_view()),
-    "run ends": pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a b", "c"])),
+    "run ends": pa.RunEndEncodedArray.from_arrays(
+        pa.array([1, 2], pa.int32()), pa.array(["a b", "c"])
+    ),
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_arrow__texts_in_every_layout(tmp_path: Path, layout: str) -> None:
-    table = pa.table({"text": LAYOUTS[layout], "entities": pa.array([[{"start": 0, "end": 1, "label": "X"}], None])})
+    table = pa.table(
+        {
+            "text": LAYOUTS[layout],
+            "entities": pa.array([[{"start": 0, "end": 1, "label": "X"}], None]),
+        }
+    )
     path = written(tmp_path, "train.arrow", seeds.arrow(table, stream=True))
 
-    assert [record.text for record in read("hub", path) if isinstance(record, Document)] == ["a b", "c"]
+    assert [record.text for record in read("hub", path) if isinstance(record, Document)] == [
+        "a b",
+        "c",
+    ]
 
 
 def test_rows__one_long_text_for_every_row(tmp_path: Path) -> None:
@@ -155,7 +189,9 @@ def test_rows__a_file_with_fewer_rows_than_it_says(tmp_path: Path) -> None:
         ("train/state.json", b'{"_split": 3}'),
     ],
 )
-def test_hub__a_saved_folder_that_names_something_else(tmp_path: Path, name: str, data: bytes) -> None:
+def test_hub__a_saved_folder_that_names_something_else(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
     for file, of in seeds.saved(streamed(pa.array([["a"]]))).items():
         written(tmp_path / "set", file, of)
     written(tmp_path / "set", name, data)
@@ -172,7 +208,9 @@ def test_ebm__a_label_file_outside_the_corpus(tmp_path: Path) -> None:
 
 def test_bioc__passages_far_apart_again_and_again(tmp_path: Path) -> None:
     """Each was filled up with a megabyte of spaces."""
-    passages = "".join(f"<passage><offset>{n << 19}</offset><text>x</text></passage>" for n in range(4))
+    passages = "".join(
+        f"<passage><offset>{n << 19}</offset><text>x</text></passage>" for n in range(4)
+    )
     data = f"<collection><document><id>d</id>{passages}</document></collection>"
 
     (aside,) = read("bioc", written(tmp_path, "train.xml", data.encode()))
@@ -185,7 +223,9 @@ def test_bioc__passages_far_apart_again_and_again(tmp_path: Path) -> None:
 def test_bioc__an_encoding_that_there_is_not(tmp_path: Path, encoding: str) -> None:
     data = f'<?xml version="1.0" encoding="{encoding}"?><collection/>'.encode()
 
-    with pytest.raises(SourceError, match=r"train\.xml:1: expected an encoding such as UTF-8, got another"):
+    with pytest.raises(
+        SourceError, match=r"train\.xml:1: expected an encoding such as UTF-8, got another"
+    ):
         read("bioc", written(tmp_path, "train.xml", data))
 
 
@@ -208,7 +248,9 @@ def test_brat__a_mention_that_repeats_the_text(tmp_path: Path) -> None:
     assert document.unplaced == {"offsets do not match the text": 1}
 
 
-@pytest.mark.parametrize("header", [b"ROW_ID,SUBJECT_ID,A\rB,TEXT\n", b"ROW_ID,SUBJECT_ID,AB,TEXT\n1,2,a\rb,c\n"])
+@pytest.mark.parametrize(
+    "header", [b"ROW_ID,SUBJECT_ID,A\rB,TEXT\n", b"ROW_ID,SUBJECT_ID,AB,TEXT\n1,2,a\rb,c\n"]
+)
 def test_notes__a_return_within_a_field(tmp_path: Path, header: bytes) -> None:
     """`csv` refuses what every other reader takes."""
     path = written(tmp_path, "train.csv", header + b"7,8,x,some text\n")
@@ -227,7 +269,9 @@ def test_notes__more_columns_than_a_table_has(tmp_path: Path) -> None:
 
 def test_notes__bytes_and_lists_in_a_typed_table(tmp_path: Path) -> None:
     """Became `b'...'` and `['...']`."""
-    table = pa.table({"SUBJECT_ID": [1, 2], "TEXT": pa.array([b"caf\xc3\xa9", b"\xff"], pa.binary())})
+    table = pa.table(
+        {"SUBJECT_ID": [1, 2], "TEXT": pa.array([b"caf\xc3\xa9", b"\xff"], pa.binary())}
+    )
     options = {"id_column": "", "category_column": "", "error_column": ""}
 
     first, second = read("notes", written(tmp_path, "a.parquet", seeds.parquet(table)), **options)
@@ -280,7 +324,9 @@ def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(records, "FREE_BYTES", 1 << 20)
     path = written(tmp_path, "train.jsonl.gz", gzip.compress(b" " * (8 << 20)))
 
-    with pytest.raises(SourceError, match=r"train\.jsonl\.gz: unpacks to more than 16\d{5} bytes, as no text does"):
+    with pytest.raises(
+        SourceError, match=r"train\.jsonl\.gz: unpacks to more than 16\d{5} bytes, as no text does"
+    ):
         read("jsonl", path)
     with pytest.raises(SourceError, match="unpacks to more than"), records.opened(path) as file:
         file.read()
@@ -289,7 +335,9 @@ def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_read_lexicon__refuses_what_is_compressed(tmp_path: Path) -> None:
     path = written(tmp_path, "x.arrow", seeds.lexicon("zstd"))
 
-    with pytest.raises(VocabularyError, match=r"expected a lexicon \(ArrowInvalid\); not one, or damaged"):
+    with pytest.raises(
+        VocabularyError, match=r"expected a lexicon \(ArrowInvalid\); not one, or damaged"
+    ):
         read_lexicon(path)
 
 
@@ -297,7 +345,9 @@ def test_open_scores__a_link_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "x" / "train").mkdir(parents=True)
     (tmp_path / "x" / "train" / "s.arrow").symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(VocabularyError, match="expected scores that can be read, got FileNotFoundError"):
+    with pytest.raises(
+        VocabularyError, match="expected scores that can be read, got FileNotFoundError"
+    ):
         open_scores(tmp_path / "x")
 
 
@@ -333,10 +383,16 @@ def test_with_sets__a_value_that_python_cannot_read() -> None:
         ("x.obo.gz", gzip.compress(seeds.OBO, mtime=0)[:-9], "cannot be read"),
         ("x.obo.gz", seeds.OBO, "cannot be read"),
         ("MRCONSO.RRF", b"\xff", "expected concepts in UTF-8, got other bytes"),
-        ("MRSTY.RRF", b"C9000001\n", r"MRSTY\.RRF:1: expected a concept, its type and more between '|', got 1 field"),
+        (
+            "MRSTY.RRF",
+            b"C9000001\n",
+            r"MRSTY\.RRF:1: expected a concept, its type and more between '|', got 1 field",
+        ),
     ],
 )
-def test_concepts__files_that_are_damaged(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+def test_concepts__files_that_are_damaged(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
     written(tmp_path, "MRCONSO.RRF", seeds.MRCONSO)
     written(tmp_path, "MRSTY.RRF", seeds.MRSTY)
     written(tmp_path, name, data)
@@ -355,8 +411,12 @@ def test_tables__numbers_that_python_cannot_read(tmp_path: Path) -> None:
     path = written(tmp_path, "x.tsv", ENDLESS + b"\t1\n7\t1\n")
     counts = written(tmp_path, "y.tsv", b"word\t" + ENDLESS + b"\n")
 
-    _, report = tables.read_table(path, made.word_piece(), by="ids", given_words=True, about=dict(artifacts.ABOUT))
-    with pytest.raises(VocabularyError, match=r"y\.tsv:1: expected a word, a tab and a whole number"):
+    _, report = tables.read_table(
+        path, made.word_piece(), by="ids", given_words=True, about=dict(artifacts.ABOUT)
+    )
+    with pytest.raises(
+        VocabularyError, match=r"y\.tsv:1: expected a word, a tab and a whole number"
+    ):
         frequencies.of_file(counts)
 
     assert (report.kept, report.left_out) == (1, {"unknown": 1})
@@ -370,8 +430,14 @@ def core(**parts: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (core(model={"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}), "expected a tokenizer of the tokenizers"),
-        (core(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "expected a tokenizer of the"),
+        (
+            core(model={"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}),
+            "expected a tokenizer of the tokenizers",
+        ),
+        (
+            core(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+            "expected a tokenizer of the",
+        ),
         (
             core(
                 post_processor={
@@ -387,19 +453,36 @@ def core(**parts: object) -> bytes:
             core(post_processor={"type": "BertProcessing", "sep": ["x", 9], "cls": ["y", 8]}),
             "expected special ids below 2, as its tokens have, got 9",
         ),
-        (core(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}), "expected that it encodes any text"),
         (
-            core(model={"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 2**32 - 1}, "unk_token": "[UNK]"}),
+            core(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}),
+            "expected that it encodes any text",
+        ),
+        (
+            core(
+                model={
+                    "type": "WordLevel",
+                    "vocab": {"a": 0, "[UNK]": 2**32 - 1},
+                    "unk_token": "[UNK]",
+                }
+            ),
             "expected ids that rise without large holes, got up to 4294967295",
         ),
         (
-            core(model={"type": "WordLevel", "vocab": {"a": 0, "b": 0, "[UNK]": 1}, "unk_token": "[UNK]"}),
+            core(
+                model={
+                    "type": "WordLevel",
+                    "vocab": {"a": 0, "b": 0, "[UNK]": 1},
+                    "unk_token": "[UNK]",
+                }
+            ),
             "expected an id for each token, got 2 for 3 tokens",
         ),
         (DEEP, "expected a BERT vocabulary"),
     ],
 )
-def test_tokenizer__files_that_the_library_panics_at(tmp_path: Path, data: bytes, message: str) -> None:
+def test_tokenizer__files_that_the_library_panics_at(
+    tmp_path: Path, data: bytes, message: str
+) -> None:
     with pytest.raises(TokenizerError, match=message):
         tokenizer.load(str(written(tmp_path, "tokenizer.json", data)))
 
@@ -412,7 +495,9 @@ def test_tokenizer__files_that_the_library_panics_at(tmp_path: Path, data: bytes
         ("special_tokens_map.json", b'{"mask_token": ' + DEEP, "expected a JSON object"),
     ],
 )
-def test_tokenizer__a_folder_with_a_damaged_file(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+def test_tokenizer__a_folder_with_a_damaged_file(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
     written(tmp_path, "vocab.json", artifacts.BPE_VOCAB)
     written(tmp_path, "merges.txt", artifacts.MERGES)
     written(tmp_path, name, data)

@@ -17,7 +17,11 @@ from tests.fuzz.watch import watched
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 0)
 numbers = st.integers(0, (1 << 20) - 1)
-changes = st.lists(st.builds(Change, st.sampled_from(list(KINDS)), numbers, numbers, numbers), min_size=1, max_size=4)
+changes = st.lists(
+    st.builds(Change, st.sampled_from(list(KINDS)), numbers, numbers, numbers),
+    min_size=1,
+    max_size=4,
+)
 
 
 def test_targets__every_source_is_one() -> None:

@@ -3,23 +3,72 @@
 from __future__ import annotations
 
 JSON = tuple(rb'" : , { } [ ] 0 null 1.5 "" true'.split())
-MANIFEST = (*rb'"splits" "shards" "rows" "file" "ids" "size" "labels" "train" "sha256"'.split(), *JSON)
-OBJECTS = (*rb'"tokens" "ner_tags" "text" "entities" "passages" "offsets" "start" "id"'.split(), *JSON)
+MANIFEST = (
+    *rb'"splits" "shards" "rows" "file" "ids" "size" "labels" "train" "sha256"'.split(),
+    *JSON,
+)
+OBJECTS = (
+    *rb'"tokens" "ner_tags" "text" "entities" "passages" "offsets" "start" "id"'.split(),
+    *JSON,
+)
 SAVED = (*rb'"splits" "train" "../x" "_data_files" "filename" "_split"'.split(), *JSON)
-TOKENIZER = (*rb'"vocab" "type" "BPE" "WordPiece" "Unigram" "unk_token" "id" "special" "content" "<s>"'.split(), *JSON)
+TOKENIZER = (
+    *rb'"vocab" "type" "BPE" "WordPiece" "Unigram" "unk_token" "id" "special" "content" "<s>"'.split(),
+    *JSON,
+)
 XML = (
     *rb"<document> </document> <passage> <offset>9</offset> <text> </text> &amp; <![CDATA[ <!-- &x; <sentence>".split(),
-    *(b'length="', b"<location ", b"<?xml", b"UTF-16", b"<!ENTITY a 'b'>", b"<!ATTLIST a b CDATA 'c'>"),
+    *(
+        b'length="',
+        b"<location ",
+        b"<?xml",
+        b"UTF-16",
+        b"<!ENTITY a 'b'>",
+        b"<!ATTLIST a b CDATA 'c'>",
+    ),
 )
 TOML = (*rb"= [ ] [[ ]] use { } # ' . 1979-05-27 inf nan".split(), b'"""', b"\n")
 MASK = (*rb'use = " rate of joint token span corruption 0.5 units'.split(), *TOML)
-TAGS = (b"\tO\n", b"\tB-Disease", b"\tI-X", b"\tS-X\n", b"-DOCSTART- (7)\n", b"###MEDLINE:9\n", b"\n \n", b"\tP\n")
+TAGS = (
+    b"\tO\n",
+    b"\tB-Disease",
+    b"\tI-X",
+    b"\tS-X\n",
+    b"-DOCSTART- (7)\n",
+    b"###MEDLINE:9\n",
+    b"\n \n",
+    b"\tP\n",
+)
 PUBTATOR = (b"|t|", b"|a|", b"\t0\t4\t", b"100", b"\n\n", b"\tDisease")
 BRAT = (b"T1\t", b" 0 4", b";", b"\tDisease", b"R1\t", b"\n")
 BC2GM = (b"S1 ", b"S1|", b"|", b"0 4", b"\n")
 EBM = (b"0\n", b"1\n", b"1,0", b"2", b".\n", b"\n")
-CSV = (b'"', b'""', b'","', b"ROW_ID", b"TEXT", b",", b"1,1,", b"\n", b'"\n', b"[**", b"**]", b"cui", b"name", b"|")
+CSV = (
+    b'"',
+    b'""',
+    b'","',
+    b"ROW_ID",
+    b"TEXT",
+    b",",
+    b"1,1,",
+    b"\n",
+    b'"\n',
+    b"[**",
+    b"**]",
+    b"cui",
+    b"name",
+    b"|",
+)
 RRF = (b"|", b"||", b"ENG", b"C9000001", b"\n")
-OBO = (b"[Term]", b"id: ", b"name: ", b"xref: UMLS_CUI:", b"xref: ", b'synonym: "', b"\\", b"is_obsolete: true\n")
+OBO = (
+    b"[Term]",
+    b"id: ",
+    b"name: ",
+    b"xref: UMLS_CUI:",
+    b"xref: ",
+    b'synonym: "',
+    b"\\",
+    b"is_obsolete: true\n",
+)
 TABLE = (b"\t", b"\n", b"1", b"\xd9\xa1", b"\xc2\xb2", b"inf", b"1_0")
 VOCABULARY = (b"[UNK]\n", b"[CLS]\n", b"[SEP]\n", b"##a\n", b"\n", b"a b\n")

@@ -29,7 +29,9 @@ def critical_value(freedom: int, deviations: float = 4.0) -> float:
     return freedom * (1 - spread + deviations * math.sqrt(spread)) ** 3
 
 
-def subsets_chosen(sampler: Sampler, pool: list[int], quota: int, streams: np.ndarray) -> list[tuple[int, ...]]:
+def subsets_chosen(
+    sampler: Sampler, pool: list[int], quota: int, streams: np.ndarray
+) -> list[tuple[int, ...]]:
     """Return the set that a sampler chooses in each of many rows with one and the same pool."""
     rows, length = len(streams), len(pool)
     out = np.zeros(rows * length, np.uint8)

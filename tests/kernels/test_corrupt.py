@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.corrupt import (
     KEEP,
     MASK,
@@ -16,7 +17,6 @@ from mslm_data.kernels.corrupt import (
     put_unigram,
     spread_actions,
 )
-from mslm_data.ragged import Ragged
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import draws as twin
 
@@ -34,10 +34,18 @@ def test_choose_actions__equals_twin(rows, mask_share, share_of_rest, stream):
     def action(i, t, kind):
         draw = twin.uniform(stream + i, t)
         return (
-            KEEP if kind == 0 else MASK if draw < mask_share else RANDOM if draw < mask_share + random_share else KEEP
+            KEEP
+            if kind == 0
+            else MASK
+            if draw < mask_share
+            else RANDOM
+            if draw < mask_share + random_share
+            else KEEP
         )
 
-    assert actions.tolist() == [action(i, t, kind) for i, row in enumerate(rows) for t, kind in enumerate(row)]
+    assert actions.tolist() == [
+        action(i, t, kind) for i, row in enumerate(rows) for t, kind in enumerate(row)
+    ]
 
 
 @given(ROWS, st.sets(st.integers(0, 19), max_size=19), st.integers(0, 2**64 - 4))
@@ -48,7 +56,9 @@ def test_put__equals_twin(rows, special, stream):
     out = np.empty_like(ids)
     streams = np.array([stream + i for i in range(len(rows))], np.uint64)
     put_mask((actions.values == MASK).astype(np.uint8), ids, 50, out)
-    put_random(actions.offsets, actions.values, 20, np.array(sorted(special), np.int64), streams, out)
+    put_random(
+        actions.offsets, actions.values, 20, np.array(sorted(special), np.int64), streams, out
+    )
 
     before = iter(range(100, 200))
     assert out.tolist() == [
@@ -77,7 +87,9 @@ def test_spread_actions__equals_twin(rows, data):
     out = actions.values.copy()
     spread_actions(actions.offsets, kinds, joins, out)
 
-    assert out.tolist() == [actions.values[first_of_group(actions.offsets, kinds, joins, t)] for t in range(size)]
+    assert out.tolist() == [
+        actions.values[first_of_group(actions.offsets, kinds, joins, t)] for t in range(size)
+    ]
 
 
 def first_of_group(offsets, kinds, joins, t):
@@ -87,7 +99,9 @@ def first_of_group(offsets, kinds, joins, t):
     return t
 
 
-@given(ROWS, st.lists(st.integers(0, 5), min_size=1, max_size=6).filter(any), st.integers(0, 2**64 - 4))
+@given(
+    ROWS, st.lists(st.integers(0, 5), min_size=1, max_size=6).filter(any), st.integers(0, 2**64 - 4)
+)
 def test_put_unigram__equals_twin(rows, counts, stream):
     actions = Ragged.of(rows, np.uint8)
     tokens = np.arange(30, 30 + len(counts), dtype=np.int32)
@@ -95,7 +109,9 @@ def test_put_unigram__equals_twin(rows, counts, stream):
     streams = np.array([stream + i for i in range(len(rows))], np.uint64)
     put_unigram(actions.offsets, actions.values, tokens, np.cumsum(counts), streams, out)
 
-    bag = [token for token, count in zip(tokens.tolist(), counts, strict=True) for _ in range(count)]
+    bag = [
+        token for token, count in zip(tokens.tolist(), counts, strict=True) for _ in range(count)
+    ]
     places = [(i, t, action) for i, row in enumerate(rows) for t, action in enumerate(row)]
     assert out.tolist() == [
         bag[int(twin.uniform(stream + i, t) * len(bag))] if action == RANDOM else 100 + place
@@ -108,13 +124,20 @@ def test_put_unigram__as_likely_as_frequent():
     out = np.zeros(6000, np.int32)
     offsets, actions = np.arange(6001, dtype=np.int64), np.full(6000, RANDOM, np.uint8)
     put_unigram(
-        offsets, actions, np.arange(5, dtype=np.int32), np.cumsum(counts), np.arange(6000, dtype=np.uint64), out
+        offsets,
+        actions,
+        np.arange(5, dtype=np.int32),
+        np.cumsum(counts),
+        np.arange(6000, dtype=np.uint64),
+        out,
     )
 
     expected = {token: 1000 * count for token, count in enumerate(counts) if count}
     seen = Counter(out.tolist())
     assert set(seen) == set(expected)
-    assert sum((seen[token] - due) ** 2 / due for token, due in expected.items()) < critical_value(2)
+    assert sum((seen[token] - due) ** 2 / due for token, due in expected.items()) < critical_value(
+        2
+    )
 
 
 def test_put_unigram__counts_that_are_large():
@@ -122,6 +145,8 @@ def test_put_unigram__counts_that_are_large():
     out = np.zeros(2000, np.int32)
     offsets, actions = np.arange(2001, dtype=np.int64), np.full(2000, RANDOM, np.uint8)
     sums = np.array([2**52, 2**53 - 1])
-    put_unigram(offsets, actions, np.array([7, 9], np.int32), sums, np.arange(2000, dtype=np.uint64), out)
+    put_unigram(
+        offsets, actions, np.array([7, 9], np.int32), sums, np.arange(2000, dtype=np.uint64), out
+    )
 
     assert is_fair(out.tolist(), [7, 9])

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels import counts, ngrams
-from mslm_data.ragged import Ragged
 from tests.generate import random_examples
 from tests.reference import ngrams as reference
 
-streams = st.lists(st.integers(-1, 4), max_size=30).map(lambda items: np.array([*items, -1], np.int32))
+streams = st.lists(st.integers(-1, 4), max_size=30).map(
+    lambda items: np.array([*items, -1], np.int32)
+)
 
 
 @given(random_examples())
@@ -40,13 +42,19 @@ def test_find_words__a_number_again_after_a_special_token_is_another_word() -> N
     assert bounds[:3].tolist() == [[0, 1], [2, 3], [3, 5]]
 
 
-@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=20), st.integers(0, 4))
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=20), st.integers(0, 4)
+)
 def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, vocabulary) -> None:
     rows = Ragged.of(words, np.int32)
     bounds = np.stack([rows.offsets[:-1], rows.offsets[1:]], axis=1)
     alone, table = np.full(vocabulary, -1, np.int32), np.full(32, -1, np.int32)
     offsets, values = np.zeros(len(words) + 1, np.int64), np.zeros(len(rows.values), np.int32)
-    times, size, out = np.zeros(len(words), np.int64), np.zeros(1, np.int64), np.empty(len(words), np.int32)
+    times, size, out = (
+        np.zeros(len(words), np.int64),
+        np.zeros(1, np.int64),
+        np.empty(len(words), np.int32),
+    )
     expected = Counter(map(tuple, words))
     rows.values.flags.writeable = False
 
@@ -55,7 +63,9 @@ def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, v
     first = list(expected)
     assert out.tolist() == [first.index(tuple(word)) for word in words]
     assert times[: len(first)].tolist() == list(expected.values())
-    assert alone.tolist() == [first.index((token,)) if (token,) in first else -1 for token in range(vocabulary)]
+    assert alone.tolist() == [
+        first.index((token,)) if (token,) in first else -1 for token in range(vocabulary)
+    ]
     again = np.full(32, -1, np.int32)
     counts.place_words(offsets[: size[0] + 1], values, alone, again)
     assert again.tolist() == table.tolist()
@@ -72,7 +82,9 @@ def live(stream):
 
 @given(streams)
 def test_find_live__is_where_both_are(stream) -> None:
-    assert live(stream).tolist() == [p for p, (a, b) in enumerate(pairwise(stream)) if a >= 0 and b >= 0]
+    assert live(stream).tolist() == [
+        p for p, (a, b) in enumerate(pairwise(stream)) if a >= 0 and b >= 0
+    ]
 
 
 @given(streams, st.integers(1, 4), st.integers(0, 6))
@@ -84,7 +96,11 @@ def test_keep_frequent__loses_no_pair_that_is(stream, least, bits) -> None:
     kept = kept[: ngrams.keep_frequent(stream, least, sieve, kept)].tolist()
 
     frequent = {pair for pair, count in Counter(pairs_of(stream)).items() if count >= least}
-    assert {p for p in places.tolist() if (stream[p], stream[p + 1]) in frequent} <= set(kept) <= set(places.tolist())
+    assert (
+        {p for p in places.tolist() if (stream[p], stream[p + 1]) in frequent}
+        <= set(kept)
+        <= set(places.tolist())
+    )
     assert kept == sorted(kept)
     assert sieve.max() <= least
 
@@ -101,7 +117,11 @@ def test_keep_frequent__leaves_out_what_is_rare(least, kept) -> None:
 @given(streams)
 def test_count_pairs__counts_and_numbers_in_order(stream) -> None:
     pairs, places = pairs_of(stream), live(stream)
-    keys, numbers, tally = np.empty(64, np.uint64), np.full(64, -1, np.int32), np.zeros(32, np.int64)
+    keys, numbers, tally = (
+        np.empty(64, np.uint64),
+        np.full(64, -1, np.int32),
+        np.zeros(32, np.int64),
+    )
     state, out = np.zeros(2, np.int64), np.full(len(stream) - 1, -1, np.int32)
     expected = Counter(pairs)
     stream.flags.writeable = False
@@ -161,7 +181,9 @@ def test_mark_mentions__a_word_of_which_a_mention_is_a_part_counts_whole() -> No
     out = np.zeros(4, np.uint8)
     starts, ends = np.array([2, 4, 6], np.int32), np.array([4, 5, 8], np.int32)
 
-    ngrams.mark_mentions(np.array([0, 9]), words, np.array([0, 4]), np.array([0, 3]), starts, ends, out)
+    ngrams.mark_mentions(
+        np.array([0, 9]), words, np.array([0, 4]), np.array([0, 3]), starts, ends, out
+    )
 
     assert out.tolist() == [1, 2, 1, 1]  # the third mention's first word is the second one's
 

@@ -68,18 +68,29 @@ def test_below__every_number_is_as_likely(m):
     ("name", "pair"),
     [
         ("draws", lambda i: (twin.stream(i, 0, 0, 0), 0, twin.stream(i, 0, 0, 0), 1)),
-        ("neighbouring keys", lambda i: (twin.stream(2 * i, 0, 0, 0), 0, twin.stream(2 * i + 1, 0, 0, 0), 0)),
+        (
+            "neighbouring keys",
+            lambda i: (twin.stream(2 * i, 0, 0, 0), 0, twin.stream(2 * i + 1, 0, 0, 0), 0),
+        ),
         ("seeds", lambda i: (twin.stream(i, 0, 0, 0), 0, twin.stream(i, 1, 0, 0), 0)),
         ("epochs", lambda i: (twin.stream(i, 0, 0, 0), 0, twin.stream(i, 0, 1, 0), 0)),
         ("stages", lambda i: (twin.stream(i, 0, 0, 0), 0, twin.stream(i, 0, 0, 1), 0)),
-        ("seed and epoch swapped", lambda i: (twin.stream(i, 0, 1, 0), 0, twin.stream(i, 1, 0, 0), 0)),
-        ("rows of one seed", lambda i: (twin.stream(0, i, 0, 0), 0, twin.stream(0, i + 1, 0, 0), 0)),
+        (
+            "seed and epoch swapped",
+            lambda i: (twin.stream(i, 0, 1, 0), 0, twin.stream(i, 1, 0, 0), 0),
+        ),
+        (
+            "rows of one seed",
+            lambda i: (twin.stream(0, i, 0, 0), 0, twin.stream(0, i + 1, 0, 0), 0),
+        ),
     ],
 )
 def test_draws__do_not_depend_on_one_another(name, pair):
     pairs = []
     for i in range(3000):
         stream, k, other, other_k = pair(i)
-        pairs.append((int(below(np.uint64(stream), k, 6)), int(below(np.uint64(other), other_k, 6))))
+        pairs.append(
+            (int(below(np.uint64(stream), k, 6)), int(below(np.uint64(other), other_k, 6)))
+        )
 
     assert is_fair(pairs, [(a, b) for a in range(6) for b in range(6)]), name

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import config
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.fill import (
     CUT,
     GROUP,
@@ -21,14 +22,15 @@ from mslm_data.kernels.fill import (
     pick,
     weigh,
 )
-from mslm_data.ragged import Ragged
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import draws
 from tests.reference import fill as twin
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "over": OVER, "stop": STOP}
 WEIGHTS = st.one_of(
-    st.sampled_from([0.0, -1.0, 1.0, 2.0, 1e-300, 1e-12, 1e300, 5e-324]), st.floats(0, 1), st.integers(0, 9).map(float)
+    st.sampled_from([0.0, -1.0, 1.0, 2.0, 1e-300, 1e-12, 1e300, 5e-324]),
+    st.floats(0, 1),
+    st.integers(0, 9).map(float),
 )
 G4 = [5, 1, 1, 2, 0, 3, 0.5, 4]
 G4_INCLUSION = [0.7564, 0.2272, 0.2272, 0.4198, 0, 0.5718, 0.1176, 0.6800]
@@ -47,7 +49,15 @@ def arrays_of(rows):
                              for n, t in enumerate((np.float64, np.int64, np.uint8)))  # fmt: skip
     quota = np.array([budget for _, budget, _ in rows], np.int64)
     streams = np.array([stream for _, _, stream in rows], np.uint64)
-    return values.offsets, values.values, lengths.values, pool.values, quota, streams, np.zeros(len(values.values), int)
+    return (
+        values.offsets,
+        values.values,
+        lengths.values,
+        pool.values,
+        quota,
+        streams,
+        np.zeros(len(values.values), int),
+    )
 
 
 def expect(rows, offsets, quota, taken, slow):
@@ -69,7 +79,11 @@ def test_fill_uniform__equals_twin(made):
     fill_uniform(offsets, pool, lengths, quota, OVERRUNS[overrun], streams, taken)
 
     expect(
-        rows, offsets, quota, taken, lambda stream, _, sizes, open_, n: twin.uniform(stream, open_, sizes, n, overrun)
+        rows,
+        offsets,
+        quota,
+        taken,
+        lambda stream, _, sizes, open_, n: twin.uniform(stream, open_, sizes, n, overrun),
     )
 
 
@@ -84,7 +98,9 @@ def test_fill_weighted__equals_twin(made):
         offsets,
         quota,
         taken,
-        lambda stream, own, sizes, open_, n: twin.weighted(stream, weights_in(open_, own), sizes, n, overrun),
+        lambda stream, own, sizes, open_, n: twin.weighted(
+            stream, weights_in(open_, own), sizes, n, overrun
+        ),
     )
 
 
@@ -94,7 +110,13 @@ def test_fill_ranked__equals_twin(made):
     offsets, ranks, lengths, pool, quota, _, taken = arrays_of(rows)
     fill_ranked(offsets, pool, ranks, lengths, quota, OVERRUNS[overrun], taken)
 
-    expect(rows, offsets, quota, taken, lambda _, own, sizes, open_, n: twin.ranked(open_, own, sizes, n, overrun))
+    expect(
+        rows,
+        offsets,
+        quota,
+        taken,
+        lambda _, own, sizes, open_, n: twin.ranked(open_, own, sizes, n, overrun),
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +126,15 @@ def test_fill_ranked__equals_twin(made):
 def test_fill_ranked__a_unit_that_is_longer_than_what_is_left(overrun, taken, left):
     """Units of 2, 4 and 3 tokens in this order, and a budget of 5."""
     out, quota = np.zeros(3, np.int64), np.array([5])
-    fill_ranked(np.array([0, 3]), np.ones(3, np.uint8), np.arange(3.0), np.array([2, 4, 3]), quota, overrun, out)
+    fill_ranked(
+        np.array([0, 3]),
+        np.ones(3, np.uint8),
+        np.arange(3.0),
+        np.array([2, 4, 3]),
+        quota,
+        overrun,
+        out,
+    )
 
     assert (out.tolist(), quota.tolist()) == (taken, [left])
 
@@ -126,7 +156,10 @@ def test_pick__is_where_the_running_sum_passes(weights, data):
 
 def taken_of_equal_rows(weights, k, rows, first=0):
     """Return which units the kernel takes in each of many rows of the same weights, bool `[rows, units]`."""
-    size, streams = len(weights), np.array([draws.mix(first + key) for key in range(rows)], np.uint64)
+    size, streams = (
+        len(weights),
+        np.array([draws.mix(first + key) for key in range(rows)], np.uint64),
+    )
     out, ones = np.zeros(rows * size, np.int64), np.ones(rows * size, np.int64)
     offsets, pool = np.arange(rows + 1, dtype=np.int64) * size, np.ones(rows * size, np.uint8)
     own = np.tile(np.array(weights, np.float64), rows)
@@ -168,7 +201,9 @@ def test_fill_weighted__same_law_as_numpy():
     p = weights / weights.sum()
     theirs = np.array([(1 << random.choice(8, 3, replace=False, p=p)).sum() for _ in range(rows)])
     sets = np.unique(np.concatenate([ours, theirs]))
-    counts = np.array([[np.count_nonzero(sample == code) for code in sets] for sample in (ours, theirs)])
+    counts = np.array(
+        [[np.count_nonzero(sample == code) for code in sets] for sample in (ours, theirs)]
+    )
     common = counts.sum(axis=0) >= 10
 
     statistic = ((counts[0] - counts[1]) ** 2 / counts.sum(axis=0))[common].sum()
@@ -180,7 +215,8 @@ def test_fill_weighted__equal_weights_are_uniform():
     seen = taken_of_equal_rows([0.3] * 5, 2, 6_000)
 
     assert is_fair(
-        (seen @ (1 << np.arange(5))).tolist(), [a | b for a in (1, 2, 4, 8, 16) for b in (1, 2, 4, 8) if b < a]
+        (seen @ (1 << np.arange(5))).tolist(),
+        [a | b for a in (1, 2, 4, 8, 16) for b in (1, 2, 4, 8) if b < a],
     )
 
 

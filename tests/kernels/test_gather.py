@@ -5,15 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.kernels.gather import gather, gather_alike
-from mslm_data.ragged import Ragged, offsets_of
 
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
 @given(rows=rows_of_numbers, data=st.data())
-def test_gather__copies_rows_in_the_order_asked_for(dtype: type, rows: list[list[int]], data: st.DataObject) -> None:
+def test_gather__copies_rows_in_the_order_asked_for(
+    dtype: type, rows: list[list[int]], data: st.DataObject
+) -> None:
     picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
     source = Ragged.of(rows, dtype)
     to = offsets_of(np.array([len(rows[p]) for p in picked], np.int64))
@@ -44,7 +46,9 @@ def test_gather__reads_what_is_read_only() -> None:
 
 
 @given(rows=rows_of_numbers, data=st.data())
-def test_gather_alike__copies_each_column_as_gather_does(rows: list[list[int]], data: st.DataObject) -> None:
+def test_gather_alike__copies_each_column_as_gather_does(
+    rows: list[list[int]], data: st.DataObject
+) -> None:
     picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
     source = Ragged.of(rows, np.int32)
     columns = source.values, source.values.astype(np.int8), 2 * source.values.astype(np.int16)

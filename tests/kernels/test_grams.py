@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.grams import first_place, is_scattered, sort_matches, take_in_order
-from mslm_data.ragged import offsets_of
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12)
 TOKENS = st.lists(st.integers(0, 3), min_size=1, max_size=4)
@@ -25,21 +25,39 @@ def test_sort_matches__by_entry_then_from_the_left(entries):
 
 @given(ROWS, TOKENS)
 def test_is_scattered_and_first_place__equal_twins(row, tokens):
-    ids, pool = np.array([id_ for id_, _ in row], np.int32), np.array([open_ for _, open_ in row], np.uint8)
+    ids, pool = (
+        np.array([id_ for id_, _ in row], np.int32),
+        np.array([open_ for _, open_ in row], np.uint8),
+    )
     seen = [id_ if open_ else -1 for id_, open_ in row]
     rest = iter(seen)
     starts = [t for t in range(len(seen)) if seen[t : t + len(tokens)] == tokens]
 
-    assert is_scattered(np.array(tokens, np.int32), ids, pool) == all(token in rest for token in tokens)
+    assert is_scattered(np.array(tokens, np.int32), ids, pool) == all(
+        token in rest for token in tokens
+    )
     assert first_place(np.array(tokens, np.int32), ids, pool) == min(starts, default=-1)
 
 
-@pytest.mark.parametrize(("quota", "taken"), [(0, [0, 0, 0]), (1, [0, 0, 1]), (3, [1, 0, 2]), (9, [2, 0, 2])])
+@pytest.mark.parametrize(
+    ("quota", "taken"), [(0, [0, 0, 0]), (1, [0, 0, 1]), (3, [1, 0, 2]), (9, [2, 0, 2])]
+)
 def test_take_in_order__each_row_has_its_own_budget_and_pool(quota, taken):
     """Entry 1 at [0, 2), entry 9 at [1, 3), entry 0 at [3, 5), in each of two rows; the first row has no budget."""
-    starts, ends, entries = (np.array(column * 2, np.int32) for column in ([0, 1, 3], [2, 3, 5], [1, 9, 0]))
+    starts, ends, entries = (
+        np.array(column * 2, np.int32) for column in ([0, 1, 3], [2, 3, 5], [1, 9, 0])
+    )
     pool, left, out = np.ones(10, np.uint8), np.array([0, quota], np.int64), np.zeros(6, np.int64)
-    take_in_order(offsets_of(np.array([5, 5])), offsets_of(np.array([3, 3])), starts, ends, entries, pool, left, out)
+    take_in_order(
+        offsets_of(np.array([5, 5])),
+        offsets_of(np.array([3, 3])),
+        starts,
+        ends,
+        entries,
+        pool,
+        left,
+        out,
+    )
 
     assert out.tolist() == [0, 0, 0, *taken]
     assert left.tolist() == [0, quota - sum(taken)]

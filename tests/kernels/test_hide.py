@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
-from mslm_data.ragged import offsets_of
 from tests.generate import IDS, random_examples, rows_of
 from tests.kernels.fairness import is_fair, subsets_possible
 from tests.reference import draws
@@ -18,19 +18,29 @@ TABLES = st.lists(st.integers(0, 40), min_size=40, max_size=40)
 
 
 def streams_for(data, rows):
-    return np.array(data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=rows, max_size=rows)), np.uint64)
+    return np.array(
+        data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=rows, max_size=rows)), np.uint64
+    )
 
 
 def numbers(data, size, least, most, dtype):
-    return np.array(data.draw(st.lists(st.integers(least, most), min_size=size, max_size=size)), dtype)
+    return np.array(
+        data.draw(st.lists(st.integers(least, most), min_size=size, max_size=size)), dtype
+    )
 
 
 @given(random_examples(), st.data(), TABLES, st.sampled_from([-1, IDS.unk]))
 def test_hide_tokens__equals_twin(examples, data, table, unk):
     ids, words = examples.input_ids, examples.word_ids
     before = numbers(data, len(ids.values), 0, 2, np.uint8)
-    kinds, owed, streams = before.copy(), np.full(len(examples), 5), streams_for(data, len(examples))
-    hide_tokens(ids.offsets, words.values, ids.values, unk, np.array(table), streams, 3, kinds, owed)
+    kinds, owed, streams = (
+        before.copy(),
+        np.full(len(examples), 5),
+        streams_for(data, len(examples)),
+    )
+    hide_tokens(
+        ids.offsets, words.values, ids.values, unk, np.array(table), streams, 3, kinds, owed
+    )
 
     for i, row in enumerate(rows_of(examples)):
         own = before[ids.offsets[i] : ids.offsets[i + 1]].tolist()
@@ -47,14 +57,21 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
 def test_hide_units__equals_twin(examples, data, rates):
     offsets, starts, ends = examples.input_ids.offsets, examples.span_starts, examples.span_ends
     table = [round(rate * n) for n, rate in enumerate(rates)]
-    kinds, streams = np.full(len(examples.input_ids.values), 7, np.uint8), streams_for(data, len(examples))
-    hide_units(offsets, starts.offsets, starts.values, ends.values, np.array(table), streams, 3, kinds)
+    kinds, streams = (
+        np.full(len(examples.input_ids.values), 7, np.uint8),
+        streams_for(data, len(examples)),
+    )
+    hide_units(
+        offsets, starts.offsets, starts.values, ends.values, np.array(table), streams, 3, kinds
+    )
 
     for i, row in enumerate(rows_of(examples)):
         units = list(range(len(row.mentions)))
         chosen = draws.choose(int(streams[i]), units, table[len(units)])
         hidden = {t for u in chosen for t in range(*row.mentions[u][:2])}
-        assert kinds[offsets[i] : offsets[i + 1]].tolist() == [3 if t in hidden else 7 for t in range(len(row.ids))]
+        assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
+            3 if t in hidden else 7 for t in range(len(row.ids))
+        ]
 
 
 @given(random_examples(), st.data())
@@ -63,18 +80,33 @@ def test_hide_weighted__equals_twin(examples, data):
     size = len(starts.values)
     pool, quota = numbers(data, size, 0, 1, np.uint8), numbers(data, len(examples), 0, 5, np.int64)
     weights = np.array(data.draw(st.lists(st.floats(-1, 1), min_size=size, max_size=size)))
-    kinds, streams = np.full(len(examples.input_ids.values), 7, np.uint8), streams_for(data, len(examples))
+    kinds, streams = (
+        np.full(len(examples.input_ids.values), 7, np.uint8),
+        streams_for(data, len(examples)),
+    )
     left = quota.copy()
-    hide_weighted(offsets, starts.offsets, starts.values, ends.values, pool, weights, left, streams, 3, kinds)
+    hide_weighted(
+        offsets, starts.offsets, starts.values, ends.values, pool, weights, left, streams, 3, kinds
+    )
 
     for i, row in enumerate(rows_of(examples)):
         first, stop = starts.offsets[i], starts.offsets[i + 1]
-        own = [weight if open_ else 0.0 for weight, open_ in zip(weights[first:stop], pool[first:stop], strict=True)]
-        taken, owed = weights_twin.weighted(int(streams[i]), own, [1] * len(own), int(quota[i]), "skip")
+        own = [
+            weight if open_ else 0.0
+            for weight, open_ in zip(weights[first:stop], pool[first:stop], strict=True)
+        ]
+        taken, owed = weights_twin.weighted(
+            int(streams[i]), own, [1] * len(own), int(quota[i]), "skip"
+        )
         hidden = {
-            t for (start, end, _), some in zip(row.mentions, taken, strict=True) if some for t in range(start, end)
+            t
+            for (start, end, _), some in zip(row.mentions, taken, strict=True)
+            if some
+            for t in range(start, end)
         }
-        assert kinds[offsets[i] : offsets[i + 1]].tolist() == [3 if t in hidden else 7 for t in range(len(row.ids))]
+        assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
+            3 if t in hidden else 7 for t in range(len(row.ids))
+        ]
         assert left[i] == owed
 
 
@@ -84,7 +116,17 @@ def test_hide_tokens__every_subset_is_as_likely(count):
     kinds, table = np.zeros((rows, len(words)), np.uint8), np.full(8, count)
     streams, offsets = np.arange(rows, dtype=np.uint64), offsets_of(np.full(rows, len(words)))
     ids = np.full(rows * len(words), 9, np.int32)
-    hide_tokens(offsets, np.tile(words, rows), ids, -1, table, streams, 1, kinds.reshape(-1), np.zeros(rows, np.int64))
+    hide_tokens(
+        offsets,
+        np.tile(words, rows),
+        ids,
+        -1,
+        table,
+        streams,
+        1,
+        kinds.reshape(-1),
+        np.zeros(rows, np.int64),
+    )
 
     chosen = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
     assert is_fair(chosen, subsets_possible((words >= 0).tolist(), count))

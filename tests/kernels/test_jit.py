@@ -26,7 +26,9 @@ def test_cache_folder__is_ours_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "new"))
     folder = _jit.cache_folder()
 
-    assert folder == tmp_path / "new" / "kernels" / _jit.sources_digest(ROOT / "mslm_data" / "kernels")
+    assert folder == tmp_path / "new" / "kernels" / _jit.sources_digest(
+        ROOT / "mslm_data" / "kernels"
+    )
     assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
 
 
@@ -72,7 +74,9 @@ def test_kernel__keeps_what_it_compiled(tmp_path):
     )
     env = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
     hits = [
-        subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+        ).stdout.strip()
         for _ in range(2)
     ]
 
@@ -82,10 +86,22 @@ def test_kernel__keeps_what_it_compiled(tmp_path):
 @pytest.mark.skipif(NO_JIT, reason="this is the inner run")
 def test_kernels__without_the_jit():
     """The same tests, on plain Python: coverage sees every line, and numpy's integers behave like numba's."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-W", "error::RuntimeWarning"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error::RuntimeWarning",
+    ]
     targets = ["tests/kernels", "tests/mask/test_golden.py"]
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([*command, *targets], cwd=ROOT, env=env, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, *targets], cwd=ROOT, env=env, check=False, capture_output=True, text=True
+    )
 
     assert done.returncode == 0, done.stdout[-4000:]
 

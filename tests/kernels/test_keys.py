@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.encode.encoder import digest_of
 from mslm_data.kernels.keys import digest_rows, name_rows
-from mslm_data.ragged import Ragged
 from tests.reference import draws
 
 one_row = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31), st.integers(0, 2**31))
@@ -18,7 +18,12 @@ def test_name_rows__equals_its_twin(rows: list[tuple[int, int, int]]) -> None:
     digests, sentences, windows = zip(*rows, strict=True) if rows else ((), (), ())
     out = np.empty(len(rows), np.uint64)
 
-    name_rows(np.array(digests, np.uint64), np.array(sentences, np.int64), np.array(windows, np.int64), out)
+    name_rows(
+        np.array(digests, np.uint64),
+        np.array(sentences, np.int64),
+        np.array(windows, np.int64),
+        out,
+    )
 
     assert out.tolist() == [draws.fold(draws.fold(d, s), w) for d, s, w in rows]
 
@@ -60,6 +65,8 @@ def test_digest_rows__tells_rows_of_few_ids_apart() -> None:
 
 
 def test_digest_of__never_changes() -> None:
-    assert digest_of("train:0") == 12432971178054450268  # printf 'train:0' | b2sum -l 64, read as little-endian
+    assert (
+        digest_of("train:0") == 12432971178054450268
+    )  # printf 'train:0' | b2sum -l 64, read as little-endian
     assert digest_of("") == 13020603013274838756
     assert digest_of("é") != digest_of("e\u0301")

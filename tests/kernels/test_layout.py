@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.kernels.layout import measure_runs, write_inputs, write_targets
-from mslm_data.ragged import Ragged, offsets_of
 from tests.generate import Row
 from tests.reference import layout as twin
 
@@ -17,9 +17,17 @@ def hidden_rows(draw: st.DrawFn) -> list[tuple[Row, list[int], list[int]]]:
     """Rows with special tokens at their ends or not, kinds and joints of any sort."""
     rows = []
     for key in range(draw(st.integers(0, 4))):
-        size, before, after = draw(st.integers(0, 9)), draw(st.integers(0, 2)), draw(st.integers(0, 2))
+        size, before, after = (
+            draw(st.integers(0, 9)),
+            draw(st.integers(0, 2)),
+            draw(st.integers(0, 2)),
+        )
         words = [-1] * before + list(range(size)) + [-1] * after
-        kinds = [0] * before + draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)) + [0] * after
+        kinds = (
+            [0] * before
+            + draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
+            + [0] * after
+        )
         joined = draw(st.lists(st.integers(0, 1), min_size=len(words), max_size=len(words)))
         rows.append((Row(key=key, ids=range(10, 10 + len(words)), word_ids=words), kinds, joined))
     return rows
@@ -56,7 +64,9 @@ def test_write_inputs_and_targets__equal_their_twin(rows):
     marks = np.array(MARKS, np.int32)
 
     write_inputs(words.offsets, ids.values, kinds.values, joined.values, marks, to[0], out[0])
-    write_targets(words.offsets, ids.values, kinds.values, joined.values, marks, tails, to[1], out[1])
+    write_targets(
+        words.offsets, ids.values, kinds.values, joined.values, marks, tails, to[1], out[1]
+    )
 
     assert Ragged(out[0][:-1], to[0]).tolist() == [list(pair[0]) for pair in expected]
     assert Ragged(out[1][:-1], to[1]).tolist() == [list(pair[1]) for pair in expected]
@@ -69,6 +79,8 @@ def test_write_inputs__the_last_mark_is_that_of_all_further_runs(rows):
     to = offsets_of(np.array([len(row) for row in expected], np.int64))
     out = np.full(to[-1] + 1, -7, np.int32)
 
-    write_inputs(words.offsets, ids.values, kinds.values, joined.values, np.array([4], np.int32), to, out)
+    write_inputs(
+        words.offsets, ids.values, kinds.values, joined.values, np.array([4], np.int32), to, out
+    )
 
     assert Ragged(out[:-1], to).tolist() == expected

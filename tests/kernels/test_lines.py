@@ -14,20 +14,34 @@ WORDS = ["a", "bc", "\u00e9", "\U0001f9ec", "\u2028", "\u00a0", "x y", "\x0b", "
 TAGS = ["O", "B-X", "I-X", " O", "O ", "\f", "", "NN"]
 some_lines = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(WORDS), st.sampled_from(["\t", " ", "  "]), st.sampled_from(TAGS)).map("".join),
-        st.tuples(st.sampled_from(WORDS), st.sampled_from(TAGS), st.sampled_from(TAGS)).map("\t".join),
+        st.tuples(
+            st.sampled_from(WORDS), st.sampled_from(["\t", " ", "  "]), st.sampled_from(TAGS)
+        ).map("".join),
+        st.tuples(st.sampled_from(WORDS), st.sampled_from(TAGS), st.sampled_from(TAGS)).map(
+            "\t".join
+        ),
         st.text("a \t\r\v\u00e9", max_size=12),
     ),
     max_size=12,
 )
 
 
-def scanned(text: str, *, word: int, tag: int, room: int = 16) -> tuple[list[tuple[int, list[object]]], str, int]:
+def scanned(
+    text: str, *, word: int, tag: int, room: int = 16
+) -> tuple[list[tuple[int, list[object]]], str, int]:
     """Return what was found as the twin returns it, the text that was laid, and the number of distinct tags."""
     data = np.frombuffer(text.encode() + b"\n", np.uint8)
     size = int((data == NEWLINE).sum())
-    names, slots, laid = np.zeros((room, 2), np.int64), np.full(2 * room, -1), np.zeros(len(data), np.uint8)
-    words, sentences, sizes = np.zeros((size, 3), np.int64), np.zeros((size + 1, 2), np.int64), np.zeros(4, np.int64)
+    names, slots, laid = (
+        np.zeros((room, 2), np.int64),
+        np.full(2 * room, -1),
+        np.zeros(len(data), np.uint8),
+    )
+    words, sentences, sizes = (
+        np.zeros((size, 3), np.int64),
+        np.zeros((size + 1, 2), np.int64),
+        np.zeros(4, np.int64),
+    )
 
     scan_lines(data, np.array([word, tag]), names, slots, laid, words, sentences, sizes)
 
@@ -35,7 +49,10 @@ def scanned(text: str, *, word: int, tag: int, room: int = 16) -> tuple[list[tup
     out = laid[:num_bytes].tobytes().decode()
     tags = [data[start:stop].tobytes().decode() for start, stop in names[:num_tags].tolist()]
     assert len(set(tags)) == num_tags
-    pairs = [None if tag < 0 else (out[start:stop], tags[tag]) for start, stop, tag in words[:num_words].tolist()]
+    pairs = [
+        None if tag < 0 else (out[start:stop], tags[tag])
+        for start, stop, tag in words[:num_words].tolist()
+    ]
     bounds = sentences[: num_sentences + 1].tolist()
     found = [(line, pairs[a:b]) for (a, line), (b, _) in pairwise(bounds)]
     return found, out, num_tags
@@ -68,4 +85,6 @@ def test_scan_lines__finds_nothing_in_blank_lines(text: str) -> None:
 
 
 def test_is_blank__is_what_may_stand_in_a_line_without_a_word() -> None:
-    assert {chr(byte) for byte in range(256) if byte != NEWLINE and is_blank(byte)} == set(reference.BLANKS)
+    assert {chr(byte) for byte in range(256) if byte != NEWLINE and is_blank(byte)} == set(
+        reference.BLANKS
+    )

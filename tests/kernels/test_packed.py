@@ -10,8 +10,27 @@ from hypothesis import strategies as st
 
 from mslm_data.kernels.packed import unpack_lists
 
-LIMITS = [0, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, -1, -32, -33, -128, -129, -32768, -32769, -(2**31)]
-some_items = st.one_of(st.sampled_from(LIMITS), st.integers(-(2**31), 2**31 - 1), st.none(), st.booleans())
+LIMITS = [
+    0,
+    127,
+    128,
+    255,
+    256,
+    65535,
+    65536,
+    2**31 - 1,
+    -1,
+    -32,
+    -33,
+    -128,
+    -129,
+    -32768,
+    -32769,
+    -(2**31),
+]
+some_items = st.one_of(
+    st.sampled_from(LIMITS), st.integers(-(2**31), 2**31 - 1), st.none(), st.booleans()
+)
 
 
 def unpacked(lists: object, rows: int) -> list[list[int]] | None:
@@ -28,11 +47,25 @@ def unpacked(lists: object, rows: int) -> list[list[int]] | None:
 @example([[1]] * 16)
 @example([[1]] * 70000)
 def test_unpack_lists__gives_back_what_was_packed(lists: list[list[int | None]]) -> None:
-    assert unpacked(lists, len(lists)) == [[-1 if item is None else int(item) for item in items] for items in lists]
+    assert unpacked(lists, len(lists)) == [
+        [-1 if item is None else int(item) for item in items] for items in lists
+    ]
 
 
 @pytest.mark.parametrize(
-    "item", [2**31, -(2**31) - 1, 2**63, -(2**63), 1.5, "text", "long enough for a header of its own", b"x", [1], {}]
+    "item",
+    [
+        2**31,
+        -(2**31) - 1,
+        2**63,
+        -(2**63),
+        1.5,
+        "text",
+        "long enough for a header of its own",
+        b"x",
+        [1],
+        {},
+    ],
 )
 def test_unpack_lists__refuses_other_things(item: object) -> None:
     assert unpacked([[1, 2], [3, item, 4]], 2) is None

@@ -4,11 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.kernels.rank import SHORT, give_tokens, rank_rows, smooth_rows
-from mslm_data.ragged import Ragged, offsets_of
 from tests.generate import random_examples
 
-ROWS = st.lists(st.lists(st.one_of(st.sampled_from([0.0, -1.0, 2.0]), st.floats(-9, 9)), max_size=12), max_size=5)
+ROWS = st.lists(
+    st.lists(st.one_of(st.sampled_from([0.0, -1.0, 2.0]), st.floats(-9, 9)), max_size=12),
+    max_size=5,
+)
 
 
 def slow_ranks(row):
@@ -70,5 +73,9 @@ def test_give_tokens__equals_twin(examples):
     give_tokens(words.offsets, words.values, word_offsets, values, out)
 
     for i, row in enumerate(words.tolist()):
-        own = dict(zip(numbers[i], values[word_offsets[i] : word_offsets[i + 1]].tolist(), strict=True))
-        assert out[words.offsets[i] : words.offsets[i + 1]].tolist() == [own.get(word, 0.0) for word in row]
+        own = dict(
+            zip(numbers[i], values[word_offsets[i] : word_offsets[i + 1]].tolist(), strict=True)
+        )
+        assert out[words.offsets[i] : words.offsets[i + 1]].tolist() == [
+            own.get(word, 0.0) for word in row
+        ]

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.rows import count_on, find_misplaced, number_words
-from mslm_data.ragged import Ragged
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=6), max_size=4))
@@ -15,7 +15,11 @@ def test_number_words__equals_its_twin(special: list[list[bool]]) -> None:
 
     number_words(rows.offsets, rows.values, out)
 
-    expected = [-1 if is_special else row[:t].count(False) for row in special for t, is_special in enumerate(row)]
+    expected = [
+        -1 if is_special else row[:t].count(False)
+        for row in special
+        for t, is_special in enumerate(row)
+    ]
     assert out.tolist() == expected
 
 
@@ -44,7 +48,10 @@ def counted_on(row: list[int]) -> list[int]:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 6), st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 7)), max_size=3)),
+        st.tuples(
+            st.integers(0, 6),
+            st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 7)), max_size=3),
+        ),
         max_size=4,
     )
 )
@@ -53,7 +60,13 @@ def test_find_misplaced__equals_its_twin(rows: list[tuple[int, list[tuple[int, i
     ends = Ragged.of([[end for _, end in spans] for _, spans in rows], np.int32)
     out = np.full(1, 77, np.int64)
 
-    find_misplaced(starts.offsets, starts.values, ends.values, np.array([size for size, _ in rows], np.int64), out)
+    find_misplaced(
+        starts.offsets,
+        starts.values,
+        ends.values,
+        np.array([size for size, _ in rows], np.int64),
+        out,
+    )
 
     wrong = [i for i, (size, spans) in enumerate(rows) if not fits(size, spans)]
     assert out[0] == (wrong[0] if wrong else -1)

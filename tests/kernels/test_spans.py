@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.spans import (
     BEGIN,
     CLOSED,
@@ -22,7 +23,6 @@ from mslm_data.kernels.spans import (
     run_from,
 )
 from mslm_data.mask.lengths import geometric_lengths, poisson_lengths, uniform_lengths
-from mslm_data.ragged import Ragged
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import spans as twin
 
@@ -33,12 +33,17 @@ LAWS = {
     "poisson": (poisson_lengths(3.0), twin.POISSON_3),
 }
 STREAMS = st.integers(0, 2**64 - 1)
-some_states = st.lists(st.lists(st.sampled_from([END, CLOSED, OPEN, BEGIN]), max_size=12), max_size=5)
+some_states = st.lists(
+    st.lists(st.sampled_from([END, CLOSED, OPEN, BEGIN]), max_size=12), max_size=5
+)
 
 
 def chances(law: str) -> list[float]:
     table = LAWS[law][0].astype(object)
-    return [float(Fraction(int(now - before), 2**53)) for before, now in zip([0, *table[:-1]], table, strict=True)]
+    return [
+        float(Fraction(int(now - before), 2**53))
+        for before, now in zip([0, *table[:-1]], table, strict=True)
+    ]
 
 
 @given(STREAMS, st.integers(0, 2**40), st.sampled_from(sorted(LAWS)))
@@ -59,7 +64,9 @@ def test_geometric_lengths__are_those_of_spanbert():
 def test_poisson_lengths__are_a_poisson_law_without_nought():
     whole = [math.exp(-3) * 3**length / math.factorial(length) for length in range(1, 18)]
 
-    assert chances("poisson") == pytest.approx([chance / (1 - math.exp(-3)) for chance in whole], abs=1e-6)
+    assert chances("poisson") == pytest.approx(
+        [chance / (1 - math.exp(-3)) for chance in whole], abs=1e-6
+    )
     assert whole[-1] < 1e-7 <= whole[-2]
 
 
@@ -72,8 +79,14 @@ def test_draw_length__keeps_its_law(law):
     streams = np.arange(20_000, dtype=np.uint64)
     counts = Counter(int(draw_length(stream, 3, LAWS[law][0])) for stream in streams)
 
-    usual = {length: 20_000 * chance for length, chance in enumerate(chances(law), 1) if 20_000 * chance >= 5}
-    statistic = sum((counts[length] - expected) ** 2 / expected for length, expected in usual.items())
+    usual = {
+        length: 20_000 * chance
+        for length, chance in enumerate(chances(law), 1)
+        if 20_000 * chance >= 5
+    }
+    statistic = sum(
+        (counts[length] - expected) ** 2 / expected for length, expected in usual.items()
+    )
     assert statistic < critical_value(len(usual) - 1)
     assert sum(counts[length] for length in counts if length not in usual) < 30
 
@@ -82,8 +95,14 @@ def test_draw_length__keeps_its_law(law):
 def test_open_spans__equals_its_twin(data, whole):
     rows = data.draw(st.lists(st.lists(st.integers(-1, 2), max_size=8), max_size=4))
     words = Ragged.of(rows, np.int32)
-    ids = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(words.values), max_size=len(words.values))))
-    kinds = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(ids), max_size=len(ids))), np.uint8)
+    ids = np.array(
+        data.draw(
+            st.lists(st.integers(0, 2), min_size=len(words.values), max_size=len(words.values))
+        )
+    )
+    kinds = np.array(
+        data.draw(st.lists(st.integers(0, 2), min_size=len(ids), max_size=len(ids))), np.uint8
+    )
     state = np.full(len(ids), 9, np.uint8)
     open_spans(words.offsets, words.values, ids.astype(np.int32), 1, kinds, whole, state)
 
@@ -118,7 +137,9 @@ def test_place_spans__equals_its_twin(data, rows, law):
     """Also that a row costs nothing to the next: places are put back."""
     sums, weights = LAWS[law]
     states = Ragged.of(rows, np.uint8)
-    quota = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))), np.int64)
+    quota = np.array(
+        data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))), np.int64
+    )
     drawn = data.draw(st.lists(STREAMS, min_size=2 * len(rows), max_size=2 * len(rows)))
     streams = np.array(drawn, np.uint64).reshape(2, len(rows))
     left, out = quota.copy(), np.full(len(states.values), 7, np.uint8)
@@ -151,11 +172,15 @@ def test_cut_segments__every_composition_is_as_likely(size, noise, spans):
     rows, out = 4000, np.zeros((4000, size), np.uint8)
     words, ones = np.zeros(rows * size, np.int32), np.ones(rows, np.int64)
     streams = np.arange(rows, dtype=np.uint64)
-    cut_segments(np.arange(rows + 1) * size, words, ones * noise, ones * spans, streams, 1, out.reshape(-1))
+    cut_segments(
+        np.arange(rows + 1) * size, words, ones * noise, ones * spans, streams, 1, out.reshape(-1)
+    )
 
     possible = []
     for seen, hidden in product(compositions(size - noise, spans), compositions(noise, spans)):
-        possible.append(tuple(np.repeat([0, 1] * spans, np.stack([seen, hidden], 1).ravel()).tolist()))
+        possible.append(
+            tuple(np.repeat([0, 1] * spans, np.stack([seen, hidden], 1).ravel()).tolist())
+        )
     assert is_fair([tuple(row) for row in out.tolist()], possible)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.tags import find_mentions, paint_bio
-from mslm_data.ragged import offsets_of
 from tests.generate import random_examples, rows_of
 from tests.reference import conll as reference
 
@@ -41,7 +41,14 @@ def test_paint_bio__equals_its_twin(examples: Examples) -> None:
 def test_paint_bio__holds_the_last_of_63_labels() -> None:
     bio = np.zeros(3, np.int8)
 
-    paint_bio(np.array([0, 1]), np.array([1]), np.array([3]), np.array([62], np.int16), np.array([0, 3]), bio)
+    paint_bio(
+        np.array([0, 1]),
+        np.array([1]),
+        np.array([3]),
+        np.array([62], np.int16),
+        np.array([0, 3]),
+        bio,
+    )
 
     assert bio.tolist() == [0, 125, 126]
 
@@ -51,9 +58,14 @@ def test_find_mentions__equals_its_twin(sentences: list[list[str]]) -> None:
     names = sorted(MEANINGS)
     tags = np.array([names.index(tag) for sentence in sentences for tag in sentence], np.int64)
     offsets = offsets_of(np.array([len(sentence) for sentence in sentences], np.int64))
-    spans, counts = np.full((len(tags), 3), -7, np.int64), np.full((2, len(sentences)), -7, np.int64)
+    spans, counts = (
+        np.full((len(tags), 3), -7, np.int64),
+        np.full((2, len(sentences)), -7, np.int64),
+    )
 
-    find_mentions(offsets, tags, np.array([MEANINGS[name] for name in names], np.int64), spans, counts)
+    find_mentions(
+        offsets, tags, np.array([MEANINGS[name] for name in names], np.int64), spans, counts
+    )
 
     expected = [reference.mentions(sentence, untyped="") for sentence in sentences]
     assert counts[0].tolist() == [len(mentions) for mentions in expected]
@@ -72,7 +84,13 @@ def test_find_mentions__equals_its_twin(sentences: list[list[str]]) -> None:
 def test_find_mentions__takes_a_word_without_a_tag_for_the_last_meaning() -> None:
     spans, counts = np.empty((3, 3), np.int64), np.empty((2, 1), np.int64)
 
-    find_mentions(np.array([0, 3]), np.array([0, -1, 0]), np.array([(0, 1, 0, 0), (-1, 0, 0, 0)]), spans, counts)
+    find_mentions(
+        np.array([0, 3]),
+        np.array([0, -1, 0]),
+        np.array([(0, 1, 0, 0), (-1, 0, 0, 0)]),
+        spans,
+        counts,
+    )
 
     assert spans[:2].tolist() == [[0, 1, 0], [2, 3, 0]]
     assert counts.tolist() == [[2], [0]]

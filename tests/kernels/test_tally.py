@@ -39,7 +39,11 @@ def test_tally_units__equals_twin(given_):
     out = np.full((len(starts.values), 2), 9, np.int64)
     tally_units(examples.input_ids.offsets, starts.offsets, starts.values, ends.values, kinds, out)
 
-    spans = [kind[a:b] for row, kind in zip(rows_of(examples), rows, strict=True) for a, b, _ in row.mentions]
+    spans = [
+        kind[a:b]
+        for row, kind in zip(rows_of(examples), rows, strict=True)
+        for a, b, _ in row.mentions
+    ]
     assert out.tolist() == [[span.count(2), len(span) - span.count(0)] for span in spans]
 
 

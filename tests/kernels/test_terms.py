@@ -4,11 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.term_trie import hashes_of, leftmost, texts_of
+from mslm_data.annotate.terms.trie import hashes_of, leftmost, texts_of
 from tests import made
 from tests.reference import terms as twin
 
-some_texts = st.one_of(made.documents_of_text(), made.documents_of_words()).map(lambda document: document.text)
+some_texts = st.one_of(made.documents_of_text(), made.documents_of_words()).map(
+    lambda document: document.text
+)
 
 
 @given(some_texts)

@@ -24,7 +24,9 @@ def test_open_pool__equals_twin(examples, data):
     open_pool(ids.offsets, words.values, ids.values, IDS.unk, kinds, pool, sizes)
 
     triples = zip(words.values.tolist(), ids.values.tolist(), kinds.tolist(), strict=True)
-    assert pool.tolist() == [int(word >= 0 and id_ != IDS.unk and kind == 0) for word, id_, kind in triples]
+    assert pool.tolist() == [
+        int(word >= 0 and id_ != IDS.unk and kind == 0) for word, id_, kind in triples
+    ]
     assert sizes.tolist() == [sum(word >= 0 for word in row) for row in words.tolist()]
 
 
@@ -49,19 +51,25 @@ def test_paint_units__equals_twin(examples, data):
     picks = iter(taken)
     for i, row in enumerate(rows_of(examples)):
         painted = {t for start, _, _ in row.mentions for t in range(start, start + next(picks))}
-        assert out[offsets[i] : offsets[i + 1]].tolist() == [2 * (t in painted) for t in range(len(row.ids))]
+        assert out[offsets[i] : offsets[i + 1]].tolist() == [
+            2 * (t in painted) for t in range(len(row.ids))
+        ]
 
 
 @given(random_examples(), st.data(), st.sampled_from(["max", "mean", "sum", "first"]))
 def test_reduce_units__equals_twin(examples, data, how):
     starts, ends, offsets = examples.span_starts, examples.span_ends, examples.input_ids.offsets
     size = len(examples.input_ids.values)
-    values = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)), np.float64)
+    values = np.array(
+        data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)), np.float64
+    )
     out = np.empty(len(starts.values), np.float64)
     number = ["max", "mean", "sum", "first"].index(how)
     reduce_units(offsets, starts.offsets, starts.values, ends.values, values, number, out)
 
-    reduce = {"max": max, "mean": lambda x: sum(x) / len(x), "sum": sum, "first": lambda x: x[0]}[how]
+    reduce = {"max": max, "mean": lambda x: sum(x) / len(x), "sum": sum, "first": lambda x: x[0]}[
+        how
+    ]
     spans = [
         (offsets[i] + start, offsets[i] + end)
         for i, row in enumerate(rows_of(examples))

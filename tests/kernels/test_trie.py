@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.trie import EMPTY, add_entries, exact_values, match_entries
-from mslm_data.ragged import Ragged
 from tests.generate import Row
 from tests.reference import grams as twins
 
@@ -20,7 +20,11 @@ def rows(draw):
     made = []
     for _ in range(draw(st.integers(0, 4))):
         sizes = draw(st.lists(st.integers(-1, 3).filter(bool), max_size=8))
-        words = [number if size > 0 else -1 for number, size in enumerate(sizes) for _ in range(abs(size))]
+        words = [
+            number if size > 0 else -1
+            for number, size in enumerate(sizes)
+            for _ in range(abs(size))
+        ]
         ids = draw(st.lists(TOKENS, min_size=len(words), max_size=len(words)))
         made.append(Row(key=0, ids=ids, word_ids=words))
     return made
@@ -37,7 +41,9 @@ def trie_of(entries):
 
 
 def match(made, trie, capacity):
-    ids, words = (Ragged.of([getattr(row, name) for row in made], np.int32) for name in ("ids", "word_ids"))
+    ids, words = (
+        Ragged.of([getattr(row, name) for row in made], np.int32) for name in ("ids", "word_ids")
+    )
     out, of_rows = np.full((capacity, 3), -7, np.int32), np.empty(len(made) + 1, np.int64)
     match_entries(ids.offsets, ids.values, words.values, *trie, out, of_rows)
     return out, of_rows
@@ -48,11 +54,15 @@ def test_match_entries__equals_twin(made, entries):
     out, of_rows = match(made, trie_of(entries), 1000)
 
     for i, row in enumerate(made):
-        assert [tuple(found) for found in out[of_rows[i] : of_rows[i + 1]].tolist()] == twins.matches(row, entries)
+        assert [
+            tuple(found) for found in out[of_rows[i] : of_rows[i + 1]].tolist()
+        ] == twins.matches(row, entries)
 
 
 @given(rows(), ENTRIES, st.integers(0, 6))
-def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(made, entries, capacity):
+def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(
+    made, entries, capacity
+):
     whole, of_all = match(made, trie_of(entries), 1000)
     out, of_rows = match(made, trie_of(entries), capacity)
 
@@ -66,7 +76,9 @@ def look_up(units, entries):
     ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)
     values = np.append(ending, np.int32(-1))
-    exact_values(ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, values, out)
+    exact_values(
+        ids.offsets, ids.values, np.arange(len(units) + 1), starts, ends, edges, values, out
+    )
     return out.tolist()
 
 
@@ -74,18 +86,27 @@ def look_up(units, entries):
 def test_exact_values__equals_twin(entries, units):
     numbers = look_up(units, entries)
 
-    assert numbers == [entries.index(tuple(unit)) if tuple(unit) in entries else -1 for unit in units]
+    assert numbers == [
+        entries.index(tuple(unit)) if tuple(unit) in entries else -1 for unit in units
+    ]
 
 
 @pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])
 def test_exact_values__tokens_that_no_tokenizer_has(token):
     """Damaged shards may hold anything."""
-    assert look_up([[token], [1, token], [token, 1], [1, 2]], [(1,), (1, 2), (3,)]) == [-1, -1, -1, 1]
+    assert look_up([[token], [1, token], [token, 1], [1, 2]], [(1,), (1, 2), (3,)]) == [
+        -1,
+        -1,
+        -1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])
 def test_match_entries__tokens_that_no_tokenizer_has(token):
     """Damaged shards may hold anything."""
-    out, of_rows = match([Row(key=0, ids=[token, 1, token], word_ids=[0, 1, 2])], trie_of([(1,), (1, 2)]), 9)
+    out, of_rows = match(
+        [Row(key=0, ids=[token, 1, token], word_ids=[0, 1, 2])], trie_of([(1,), (1, 2)]), 9
+    )
 
     assert out[: of_rows[-1]].tolist() == [[1, 2, 0]]

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.windows import cut_windows
-from mslm_data.ragged import Ragged
 
 costs_of_rows = st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=5)
 
@@ -37,7 +37,9 @@ def test_cut_windows__equals_its_twin(costs: list[list[int]], limit: int) -> Non
 
 
 @given(costs_of_rows, st.integers(1, 6))
-def test_cut_windows__covers_each_sequence_within_the_limit(costs: list[list[int]], limit: int) -> None:
+def test_cut_windows__covers_each_sequence_within_the_limit(
+    costs: list[list[int]], limit: int
+) -> None:
     for cost, cuts in zip(costs, cut(costs, limit), strict=True):
         lengths = np.diff([*cuts, len(cost)]) if cost else np.empty(0, int)
         assert lengths.sum() == len(cost)

@@ -10,7 +10,9 @@ from mslm_data.kernels.words import enter, find_words, is_space, look_up
 from tests import made
 
 SPACES = re.compile(r"[ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-some_documents = st.lists(st.one_of(made.documents_of_text(), made.documents_of_words()), max_size=4)
+some_documents = st.lists(
+    st.one_of(made.documents_of_text(), made.documents_of_words()), max_size=4
+)
 
 
 def code_points(text: str) -> np.ndarray:
@@ -35,12 +37,20 @@ def test_find_words__equals_its_twin(documents: list[made.Document], data: st.Da
             if document.words is None:
                 found = [
                     match.span()
-                    for match in re.finditer(rf"(?:(?!{SPACES.pattern}).)+", document.text[start:end], re.S)
+                    for match in re.finditer(
+                        rf"(?:(?!{SPACES.pattern}).)+", document.text[start:end], re.S
+                    )
                 ]
                 expected.append([(base + start + a, base + start + b) for a, b in found])
             else:
-                expected.append([(base + a, base + b) for a, b in document.words.tolist() if start <= a < end])
-        words += [] if document.words is None else [(base + a, base + b) for a, b in document.words.tolist()]
+                expected.append(
+                    [(base + a, base + b) for a, b in document.words.tolist() if start <= a < end]
+                )
+        words += (
+            []
+            if document.words is None
+            else [(base + a, base + b) for a, b in document.words.tolist()]
+        )
         line += document.text + "\n"
     bounds, counts = np.empty((len(line) + 1, 2), np.int64), np.empty(len(sentences), np.int64)
 
@@ -54,11 +64,18 @@ def test_find_words__equals_its_twin(documents: list[made.Document], data: st.Da
     )
 
     assert counts.tolist() == [len(of) for of in expected]
-    assert [tuple(pair) for pair in bounds[: counts.sum()].tolist()] == [pair for of in expected for pair in of]
+    assert [tuple(pair) for pair in bounds[: counts.sum()].tolist()] == [
+        pair for of in expected for pair in of
+    ]
 
 
-@given(st.lists(st.text("ab\U0001f9ec", max_size=3), max_size=30), st.lists(st.text("ab\U0001f9ec", max_size=3)))
-def test_look_up__finds_what_was_entered_and_nothing_else(known: list[str], asked: list[str]) -> None:
+@given(
+    st.lists(st.text("ab\U0001f9ec", max_size=3), max_size=30),
+    st.lists(st.text("ab\U0001f9ec", max_size=3)),
+)
+def test_look_up__finds_what_was_entered_and_nothing_else(
+    known: list[str], asked: list[str]
+) -> None:
     def bounds_of(words: list[str]) -> np.ndarray:
         lengths = np.array([len(word) for word in words], np.int64)
         return np.stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)], axis=1)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mslm_data.examples import Examples
-from mslm_data.lexicon import Lexicon, write_lexicon
-from mslm_data.ragged import Ragged
-from mslm_data.scores import write_scores
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.lexicon.score_columns import write_scores
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from tests.generate import IDS
 from tests.reference import draws
 
@@ -56,7 +56,9 @@ def token_score(key: int, t: int) -> float:
 def grams() -> list[tuple[int, ...]]:
     """The n-grams of `grams_lexicon`, in its order: a third of all pairs, and a few triples."""
     pairs = [gram for gram in itertools.product(USUAL, repeat=2) if chance(4, *gram) < 0.3]
-    triples = [(*pair, third) for pair in pairs[::3] for third in USUAL if chance(5, *pair, third) < 0.3]
+    triples = [
+        (*pair, third) for pair in pairs[::3] for third in USUAL if chance(5, *pair, third) < 0.3
+    ]
     return sorted(pairs + triples, key=lambda gram: chance(6, *gram))
 
 
@@ -81,7 +83,9 @@ def grams_lexicon() -> Path:
 def phrases() -> list[tuple[tuple[int, ...], ...]]:
     """The entries of `phrases_lexicon` in its order, as words: n-grams of `grams`, some of them with a longer word."""
     return [
-        ((gram[0], gram[1]), *((token,) for token in gram[2:])) if chance(7, *gram) < 0.3 else tuple(zip(gram))
+        ((gram[0], gram[1]), *((token,) for token in gram[2:]))
+        if chance(7, *gram) < 0.3
+        else tuple(zip(gram))
         for gram in grams()[:300]
     ]
 
@@ -123,9 +127,16 @@ def column_for(examples: Examples) -> Path:
     folder = _folder() / f"column-{next(_NUMBERS)}"
     scores = [
         [token_score(key, t) for t in range(length)]
-        for key, length in zip(examples.keys.tolist(), examples.input_ids.lengths.tolist(), strict=True)
+        for key, length in zip(
+            examples.keys.tolist(), examples.input_ids.lengths.tolist(), strict=True
+        )
     ]
-    write_scores(folder / "train" / "data-00000-of-00001.arrow", examples.keys, Ragged.of(scores, np.float32), ABOUT)
+    write_scores(
+        folder / "train" / "data-00000-of-00001.arrow",
+        examples.keys,
+        Ragged.of(scores, np.float32),
+        ABOUT,
+    )
     return folder
 
 
@@ -140,12 +151,17 @@ def _folder() -> Path:
 
 
 def _lexicon(
-    name: str, entries: Sequence[Sequence[int]], scores: Sequence[float], starts: Sequence[Sequence[int]] = ()
+    name: str,
+    entries: Sequence[Sequence[int]],
+    scores: Sequence[float],
+    starts: Sequence[Sequence[int]] = (),
 ) -> Path:
     path = _folder() / f"{name}.arrow"
     lexicon = Lexicon(
         tokens=Ragged.of(entries, np.int32),
-        word_starts=Ragged.of(starts or [[0]] * len(entries), np.int32),  # one word an entry: a trie does not look
+        word_starts=Ragged.of(
+            starts or [[0]] * len(entries), np.int32
+        ),  # one word an entry: a trie does not look
         scores=np.array(scores, np.float64),
         about=ABOUT,
     )

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.document import Document
+from mslm_data.data.document import Document
+from mslm_data.data.examples import Examples, take
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
-from mslm_data.examples import Examples, take
 from mslm_data.mask.units import UNITS
 from tests import made
 from tests.kernels.fairness import critical_value
@@ -46,7 +46,9 @@ def sentences() -> Examples:
     texts = [text for text in made.sample_lines() if 8 <= len(text.split()) <= 25][:60]
     documents = [Document(id=f"d{i}", text=text) for i, text in enumerate(texts)]
     encoder = Encoder(made.word_piece(), [], keep_text=True)
-    examples = encoder.encode(documents, [made.whole(document) for document in documents], Account())
+    examples = encoder.encode(
+        documents, [made.whole(document) for document in documents], Account()
+    )
     known = [i for i in range(len(examples)) if examples.ids.unk not in examples.input_ids[i]]
     return take(examples, np.array(known[:5]))
 
@@ -65,15 +67,23 @@ def compared(name: str, *, whole_word_mask: bool) -> tuple[Seen, Seen]:
         ours.append((hidden, strategy.corrupt(rows, plan).values.reshape(shape)))
         batch = collator([features(examples, i, whole_word_mask) for _ in range(COPIES)])
         theirs.append((batch["labels"].numpy() != -100, batch["input_ids"].numpy()))
-    return counted(examples, ours, words=whole_word_mask), counted(examples, theirs, words=whole_word_mask)
+    return counted(examples, ours, words=whole_word_mask), counted(
+        examples, theirs, words=whole_word_mask
+    )
 
 
 def collator_of(whole_word_mask: bool) -> Any:
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.BertTokenizerFast(vocab=str(made.SAMPLE / "vocab.txt"))
-    options = {"whole_word_mask": True, "mask_replace_prob": 1, "random_replace_prob": 0} if whole_word_mask else {}
-    return transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, seed=7, **options)
+    options = (
+        {"whole_word_mask": True, "mask_replace_prob": 1, "random_replace_prob": 0}
+        if whole_word_mask
+        else {}
+    )
+    return transformers.DataCollatorForLanguageModeling(
+        tokenizer, mlm_probability=0.15, seed=7, **options
+    )
 
 
 def features(examples: Examples, i: int, characters: bool) -> dict[str, Any]:
@@ -88,13 +98,28 @@ def features(examples: Examples, i: int, characters: bool) -> dict[str, Any]:
     return row
 
 
-def counted(examples: Examples, masked: list[tuple[np.ndarray, np.ndarray]], *, words: bool) -> Seen:
-    fates, per_row, targets, units = np.zeros(3, np.int64), Counter[tuple[int, int]](), list[int](), 0
+def counted(
+    examples: Examples, masked: list[tuple[np.ndarray, np.ndarray]], *, words: bool
+) -> Seen:
+    fates, per_row, targets, units = (
+        np.zeros(3, np.int64),
+        Counter[tuple[int, int]](),
+        list[int](),
+        0,
+    )
     for i, (hidden, ids) in enumerate(masked):
         before, after = np.broadcast_to(examples.input_ids[i], ids.shape)[hidden], ids[hidden]
         is_mask = after == examples.ids.mask
-        fates += [is_mask.sum(), (~is_mask & (after == before)).sum(), (~is_mask & (after != before)).sum()]
-        firsts = UNITS["chunks"](examples).starts[i] if words else np.flatnonzero(examples.word_ids[i] >= 0)
+        fates += [
+            is_mask.sum(),
+            (~is_mask & (after == before)).sum(),
+            (~is_mask & (after != before)).sum(),
+        ]
+        firsts = (
+            UNITS["chunks"](examples).starts[i]
+            if words
+            else np.flatnonzero(examples.word_ids[i] >= 0)
+        )
         per_row.update((i, count) for count in hidden[:, firsts].sum(axis=1).tolist())
         targets += hidden[:, firsts].sum(axis=0).tolist()
         units += COPIES * len(firsts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.mask import STRATEGIES, Strategy, strategy
 from tests.mask.artifacts import (
     column_for,
@@ -44,7 +44,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "entitybert-difference.v1": {"rate": 0.3},
     "salient.v1": {"longest": 5},
     "lim.v1": {"chance": 0.6, "rate": 0.3, "scores": COLUMN},
-    "difference.v1": {"vocabulary": str(words_lexicon()), "rate": 0.3, "transform": "swish", "alpha": 0.7},
+    "difference.v1": {
+        "vocabulary": str(words_lexicon()),
+        "rate": 0.3,
+        "transform": "swish",
+        "alpha": 0.7,
+    },
     "difference-released.v1": {"vocabulary": str(words_lexicon()), "rate": 0.3},
     "selective-task.v1": {"scores": COLUMN},
     "selective.v1": {"scores": COLUMN, "rate": 0.3},
@@ -75,8 +80,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
             {"hide": "words", "rate": 0.3, "of": "tokens", "overrun": "cut", "least": 1},
         ]
     },
-    "mixture.v1": {"of": [{"chance": 0.5, "use": "elm"}, {"chance": 0.3, "use": "blm", "blm": 0.5}]},
-    "curriculum.v1": {"of": [{"epochs": 2, "use": "elm", "elm": 0.5}, {"use": "joint", "blm": 0.5, "elm": 0.5}]},
+    "mixture.v1": {
+        "of": [{"chance": 0.5, "use": "elm"}, {"chance": 0.3, "use": "blm", "blm": 0.5}]
+    },
+    "curriculum.v1": {
+        "of": [{"epochs": 2, "use": "elm", "elm": 0.5}, {"use": "joint", "blm": 0.5, "elm": 0.5}]
+    },
 }
 
 SAME_FOR_ALL_SEEDS: set[str] = {"pmi.v1", "pmi-released.v1", "selective-task.v1", "selective.v1"}

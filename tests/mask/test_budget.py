@@ -15,7 +15,16 @@ from mslm_data.mask.rate import check_share
 
 @pytest.mark.parametrize(
     ("rate", "n", "count"),
-    [(0.25, 4, 1), (0.25, 3, 1), (0.25, 5, 2), (0.25, 0, 0), (0, 9, 0), (1, 9, 9), (0.14, 50, 7), (0.15, 10, 2)],
+    [
+        (0.25, 4, 1),
+        (0.25, 3, 1),
+        (0.25, 5, 2),
+        (0.25, 0, 0),
+        (0, 9, 0),
+        (1, 9, 9),
+        (0.14, 50, 7),
+        (0.15, 10, 2),
+    ],
 )
 def test_ceil_exact__examples_of_the_paper(rate, n, count):
     assert ceil_exact(rate, n) == count
@@ -41,12 +50,20 @@ def test_quotas__exact(rate, sizes):
     assert counts.tolist() == [math.ceil(Fraction(rate) * n) for n in sizes]
 
 
-@given(st.sampled_from([0.0, 0.07, 0.5, 1.0]), st.integers(0, 70), st.integers(0, 3), st.sampled_from([None, 0, 2]))
+@given(
+    st.sampled_from([0.0, 0.07, 0.5, 1.0]),
+    st.integers(0, 70),
+    st.integers(0, 3),
+    st.sampled_from([None, 0, 2]),
+)
 def test_budgets__are_the_quotas_within_limits(rate, largest, least, most):
     table = budgets(rate, largest, "up", least, most).tolist()
 
     assert len(table) > largest
-    counts = [ceil_exact(rate, n) if most is None else min(ceil_exact(rate, n), most) for n in range(len(table))]
+    counts = [
+        ceil_exact(rate, n) if most is None else min(ceil_exact(rate, n), most)
+        for n in range(len(table))
+    ]
     assert table == [max(count, least) if n else 0 for n, count in enumerate(counts)]
 
 

@@ -86,14 +86,19 @@ def test_choose__in_one_pass_equals_twin(examples, stages, seed):
 
 @given(random_examples(), STAGES, STAGES, COUNTS)
 def test_one_of__each_row_goes_one_way(examples, first, second, seed):
-    ways = OneOf(chances=(0.5, 0.25), ways=((Choose(**first),), (Choose(**second), Choose(**first))))
+    ways = OneOf(
+        chances=(0.5, 0.25), ways=((Choose(**first),), (Choose(**second), Choose(**first)))
+    )
     kinds, draft = marked([ways], examples, seed)
 
     for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
         drawn = twins.draws.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
         stages = {256: first} if drawn < 0.5 else {272: second, 273: first} if drawn < 0.75 else {}
         expected = [0] * len(row.ids)
-        due = [twins.choose(row, expected, seed=seed, epoch=0, stage=stage, **way) for stage, way in stages.items()]
+        due = [
+            twins.choose(row, expected, seed=seed, epoch=0, stage=stage, **way)
+            for stage, way in stages.items()
+        ]
         assert (got, owed) == (expected, sum(due))
 
 

@@ -55,8 +55,14 @@ def test_strategy__in_a_file(tmp_path):
         ("mask = 3\n", 'expected a table [mask] with use = "NAME"'),
         ('[mask]\nuse = "jont"\n', "unknown strategy 'jont'; did you mean 'joint'?"),
         ('[mask]\nuse = "joint"\nelmo = 1\n', "unknown option 'elmo'; did you mean 'elm'?"),
-        ('[mask]\nuse = "stages"\nof = [{ hide = "wrds", rate = 1 }]\n', "invalid enum value 'wrds'"),
-        ('[mask]\nuse = "stages"\nof = [{ hide = "words", rate = 2 }]\n', "rate: expected a rate in [0, 1], got 2"),
+        (
+            '[mask]\nuse = "stages"\nof = [{ hide = "wrds", rate = 1 }]\n',
+            "invalid enum value 'wrds'",
+        ),
+        (
+            '[mask]\nuse = "stages"\nof = [{ hide = "words", rate = 2 }]\n',
+            "rate: expected a rate in [0, 1], got 2",
+        ),
     ],
 )
 def test_strategy__a_file_that_is_wrong(tmp_path, text, message):
@@ -101,11 +107,14 @@ def test_mixture__a_row_is_masked_as_by_the_strategy_it_falls_to(examples, seed)
 
 def test_mixture__keeps_its_chances():
     examples = examples_of([row_of([1], key=key) for key in range(4000)])
-    made = md.strategy("mixture", of=[{"chance": 0.25, "use": "blm"}, {"chance": 0.6, "use": "elm"}])
+    made = md.strategy(
+        "mixture", of=[{"chance": 0.25, "use": "blm"}, {"chance": 0.6, "use": "elm"}]
+    )
     counts = np.bincount(made.ways(examples, 0, 0), minlength=3)
 
     assert all(
-        abs(count - share * 4000) < 4 * np.sqrt(1000) for count, share in zip(counts, [0.25, 0.6, 0.15], strict=True)
+        abs(count - share * 4000) < 4 * np.sqrt(1000)
+        for count, share in zip(counts, [0.25, 0.6, 0.15], strict=True)
     )
     assert (made.ways(examples, 0, 0) != made.ways(examples, 0, 1)).any()
 
@@ -114,14 +123,21 @@ def test_curriculum__each_for_its_epochs():
     examples = fixed_examples()
     made = md.strategy(
         "curriculum",
-        of=[{"epochs": 2, "use": "elm"}, {"epochs": 1, "use": "blm", "corruption": "80-10-10"}, {"use": "joint"}],
+        of=[
+            {"epochs": 2, "use": "elm"},
+            {"epochs": 1, "use": "blm", "corruption": "80-10-10"},
+            {"use": "joint"},
+        ],
     )
 
     for epoch, alone in enumerate(["elm", "elm", "blm", "joint", "joint"]):
         part = md.strategy(alone, **({"corruption": "80-10-10"} if alone == "blm" else {}))
         plan = made.plan(examples, epoch=epoch)
         assert plan.kinds.tolist() == part.plan(examples, epoch=epoch).kinds.tolist()
-        assert made.corrupt(examples, plan, epoch=epoch).tolist() == part.corrupt(examples, plan, epoch=epoch).tolist()
+        assert (
+            made.corrupt(examples, plan, epoch=epoch).tolist()
+            == part.corrupt(examples, plan, epoch=epoch).tolist()
+        )
 
 
 STEP = {"shape": "linear", "start": 0.5, "stop": 0.1, "over": 10, "per": "step"}
@@ -152,16 +168,32 @@ def test_by_step__a_rate_that_follows_the_step_must_be_told_it(name, options):
     ("name", "of", "message"),
     [
         ("mixture", [{"use": "elm"}], "of: expected a number 'chance' in each table, got None"),
-        ("mixture", [{"chance": 0.5}], "of: expected the name of a strategy as 'use' in each table"),
+        (
+            "mixture",
+            [{"chance": 0.5}],
+            "of: expected the name of a strategy as 'use' in each table",
+        ),
         (
             "mixture",
             [{"chance": 0.7, "use": "elm"}] * 2,
             "expected chances in [0, 1] that sum to 1 at most, got 1.4",
         ),
-        ("mixture", [{"chance": 0.5, "use": "elmo"}], "unknown strategy 'elmo'; did you mean 'elm'?"),
+        (
+            "mixture",
+            [{"chance": 0.5, "use": "elmo"}],
+            "unknown strategy 'elmo'; did you mean 'elm'?",
+        ),
         ("curriculum", [], "of: expected one strategy at least, got none"),
-        ("curriculum", [{"use": "elm"}, {"use": "blm"}], "of: expected a number 'epochs' in each table, got None"),
-        ("curriculum", [{"epochs": 0, "use": "elm"}, {"use": "blm"}], "of: expected epochs of 1 or more"),
+        (
+            "curriculum",
+            [{"use": "elm"}, {"use": "blm"}],
+            "of: expected a number 'epochs' in each table, got None",
+        ),
+        (
+            "curriculum",
+            [{"epochs": 0, "use": "elm"}, {"use": "blm"}],
+            "of: expected epochs of 1 or more",
+        ),
     ],
 )
 def test_combined__refuses(name, of, message):
@@ -172,7 +204,9 @@ def test_combined__refuses(name, of, message):
 
 
 def test_with_files__finds_every_name_of_a_file():
-    made = md.strategy("stages", of=[{"rate": 0.1, "how": "weighted", "score": {"lexicon": "words.arrow"}}])
+    made = md.strategy(
+        "stages", of=[{"rate": 0.1, "how": "weighted", "score": {"lexicon": "words.arrow"}}]
+    )
     rooted = with_files(made, lambda name: f"/there/{name}")
 
     assert rooted.of[0].score.lexicon == "/there/words.arrow"

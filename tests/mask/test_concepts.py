@@ -83,7 +83,10 @@ def test_ccm__no_further_concept_once_enough_is_hidden(listed):
     """A concept that was begun goes on: three times the first, or three times the second."""
     ids = [5, 6, 5, 6, 5, 6]
     options = {"vocabularies": (listed((5,), (6,)),), "rate": 1.0}
-    plans = {most: md.strategy("ccm", most=most, **options).plan(many(ids), epoch=1) for most in (0, 1, 3, 4)}
+    plans = {
+        most: md.strategy("ccm", most=most, **options).plan(many(ids), epoch=1)
+        for most in (0, 1, 3, 4)
+    }
 
     assert is_fair(map(tuple, plans[1].kinds.tolist()), [(1, 0) * 3, (0, 1) * 3])
     assert plans[3].kinds.tolist() == plans[1].kinds.tolist()

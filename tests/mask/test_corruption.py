@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon import Lexicon, write_lexicon
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.mask.corruption import Replacement, corrupt, replacement_of
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.ragged import Ragged, offsets_of
-from tests.generate import IDS, Row, examples_of, fixed_examples, random_examples, row_of, rows_of, take
+from tests.generate import (
+    IDS,
+    Row,
+    examples_of,
+    fixed_examples,
+    random_examples,
+    row_of,
+    rows_of,
+    take,
+)
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import joint as twins
 
@@ -36,13 +45,18 @@ def test_corrupt__mask_is_all_mask(examples):
     plan = made.plan(examples)
     ids = made.corrupt(examples, plan)
 
-    assert ids.values.tolist() == np.where(plan.kinds.values > 0, IDS.mask, examples.input_ids.values).tolist()
+    assert (
+        ids.values.tolist()
+        == np.where(plan.kinds.values > 0, IDS.mask, examples.input_ids.values).tolist()
+    )
     assert ids.values.dtype == np.int32
 
 
 def test_corrupt__80_10_10_keeps_its_shares():
     ids = replace(IDS, size=15)  # ten ids that are not special
-    examples = examples_of([Row(key=k, ids=[20] * 10, word_ids=range(10)) for k in range(1000)], ids)
+    examples = examples_of(
+        [Row(key=k, ids=[20] * 10, word_ids=range(10)) for k in range(1000)], ids
+    )
     made = md.strategy("blm", blm=1.0, corruption="80-10-10")
     out = made.corrupt(examples, made.plan(examples)).values
 
@@ -57,7 +71,9 @@ def test_corrupt__no_mask_token():
     made = md.strategy("joint")
     plan = made.plan(examples)
 
-    with pytest.raises(ValueError, match=r"^corrupt: expected a tokenizer with a mask token, got one without"):
+    with pytest.raises(
+        ValueError, match=r"^corrupt: expected a tokenizer with a mask token, got one without"
+    ):
         made.corrupt(examples, plan)
 
 
@@ -65,7 +81,9 @@ def test_corrupt__special_ids_only():
     examples = replace(fixed_examples(4), ids=replace(IDS, size=5))
     made = md.strategy("joint", corruption="80-10-10")
 
-    with pytest.raises(ValueError, match=r"^corrupt: expected ids that are not special, got 5 special ids only$"):
+    with pytest.raises(
+        ValueError, match=r"^corrupt: expected ids that are not special, got 5 special ids only$"
+    ):
         made.corrupt(examples, made.plan(examples))
 
 
@@ -75,14 +93,18 @@ def test_corrupt__plan_of_other_rows(rows):
     made = md.strategy("joint")
     plan = made.plan(take(examples, rows))
 
-    with pytest.raises(ValueError, match=r"^plan: expected one of these 4 rows, got one of \d rows$"):
+    with pytest.raises(
+        ValueError, match=r"^plan: expected one of these 4 rows, got one of \d rows$"
+    ):
         made.corrupt(examples, plan)
 
 
 def test_corrupt__plan_of_ones_own_making():
     examples = fixed_examples(4)
     kinds = np.ones(len(examples.input_ids.values), np.uint8)
-    ids = md.strategy("joint").corrupt(examples, MaskPlan(Ragged(kinds, examples.input_ids.offsets)))
+    ids = md.strategy("joint").corrupt(
+        examples, MaskPlan(Ragged(kinds, examples.input_ids.offsets))
+    )
 
     assert set(ids.values.tolist()) == {IDS.mask}
 
@@ -113,7 +135,18 @@ def test_replacement_of__its_options():
 
 @pytest.mark.parametrize(
     "name",
-    ["", "masks", "80", "80-20", "80-10-20", "80-10-10-0", "-80-10-10", "80-10-10 ", "80.0-10-10", "0.8-0.1-0.1"],
+    [
+        "",
+        "masks",
+        "80",
+        "80-20",
+        "80-10-20",
+        "80-10-10-0",
+        "-80-10-10",
+        "80-10-10 ",
+        "80.0-10-10",
+        "0.8-0.1-0.1",
+    ],
 )
 def test_replacement_of__refuses(name):
     with pytest.raises(ValueError) as error:
@@ -133,27 +166,38 @@ def fates(replacement, words, hidden, *, joined=None, rows=2000):
     examples = examples_of(row_of(words, key=key) for key in range(rows))
     offsets = examples.input_ids.offsets
     kinds = np.tile(np.array([0, *hidden, 0], np.uint8), rows)
-    joins = None if joined is None else Ragged(np.tile(np.array([0, *joined, 0], np.uint8), rows), offsets)
-    out = corrupt(examples, MaskPlan(Ragged(kinds, offsets), joined=joins), replacement, seed=0, epoch=0)
+    joins = (
+        None
+        if joined is None
+        else Ragged(np.tile(np.array([0, *joined, 0], np.uint8), rows), offsets)
+    )
+    out = corrupt(
+        examples, MaskPlan(Ragged(kinds, offsets), joined=joins), replacement, seed=0, epoch=0
+    )
     masked = (out.values == IDS.mask).reshape(rows, -1)[:, 1:-1]
     assert not masked[:, np.array(hidden) == 0].any()
     return [tuple(row.tolist()) for row in masked[:, np.array(hidden) > 0].astype(int)]
 
 
 def test_corrupt__by_token():
-    assert is_fair(fates(HALF, [2, 1], [1, 1, 1]), [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)])
+    assert is_fair(
+        fates(HALF, [2, 1], [1, 1, 1]), [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    )
 
 
 def test_corrupt__by_word():
     """A word has one fate, the next its own."""
     assert is_fair(
-        fates(replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]), [(a, a, b, b) for a in (0, 1) for b in (0, 1)]
+        fates(replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]),
+        [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
 
 def test_corrupt__by_word_of_which_some_is_hidden():
     """What is hidden on both sides of a token that is not, is no longer together."""
-    assert is_fair(fates(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)])
+    assert is_fair(
+        fates(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)]
+    )
 
 
 def test_corrupt__by_run():
@@ -188,7 +232,13 @@ def test_corrupt__random_ids_of_each_token_its_own(by):
     examples = examples_of(row_of([2], key=key) for key in range(200))
     hidden = examples.word_ids.values >= 0
     kinds = Ragged(hidden.astype(np.uint8), examples.input_ids.offsets)
-    out = corrupt(examples, MaskPlan(kinds, joined=kinds), Replacement(mask=0, random=1, by=by), seed=0, epoch=0)
+    out = corrupt(
+        examples,
+        MaskPlan(kinds, joined=kinds),
+        Replacement(mask=0, random=1, by=by),
+        seed=0,
+        epoch=0,
+    )
 
     first, second = out.values[hidden].reshape(200, 2).T
     assert 0 < (first == second).sum() < 20  # one in 35 by chance
@@ -201,7 +251,9 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
     with pytest.raises(ValueError) as error:
         corrupt(examples, plan, replace(HALF, by="unit"), seed=0, epoch=0)
 
-    assert str(error.value) == ("plan: expected one that knows its units, got one without; plan with the same strategy")
+    assert str(error.value) == (
+        "plan: expected one that knows its units, got one without; plan with the same strategy"
+    )
 
 
 # Where random ids come from
@@ -209,16 +261,24 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
 
 def random_ids(ids, *, size=IDS.size, rows=600):
     """Return what stands in the place of the tokens of many rows."""
-    examples = examples_of((row_of([1] * 10, key=key) for key in range(rows)), replace(IDS, size=size))
+    examples = examples_of(
+        (row_of([1] * 10, key=key) for key in range(rows)), replace(IDS, size=size)
+    )
     kinds = (examples.word_ids.values >= 0).astype(np.uint8)
     plan = MaskPlan(Ragged(kinds, examples.input_ids.offsets))
-    return corrupt(examples, plan, Replacement(mask=0, random=1, ids=ids), seed=0, epoch=0).values[kinds > 0].tolist()
+    return (
+        corrupt(examples, plan, Replacement(mask=0, random=1, ids=ids), seed=0, epoch=0)
+        .values[kinds > 0]
+        .tolist()
+    )
 
 
 def counts_lexicon(path, entries, scores, *, size=IDS.size):
     lexicon = Lexicon(
         tokens=Ragged.of(entries, np.int32),
-        word_starts=Ragged(np.zeros(len(entries), np.int32), offsets_of(np.ones(len(entries), np.int64))),
+        word_starts=Ragged(
+            np.zeros(len(entries), np.int32), offsets_of(np.ones(len(entries), np.int64))
+        ),
         scores=np.array(scores, np.float64),
         about={"size": size, "tokenizer": "0" * 64},
     )
@@ -240,7 +300,9 @@ def test_corrupt__ids_as_frequent_as_in_a_lexicon(tmp_path):
     seen = Counter(random_ids(path))
 
     assert set(seen) == {7, 9, 31}
-    assert sum((seen[id_] - 1000 * n) ** 2 / (1000 * n) for id_, n in {7: 1, 9: 3, 31: 2}.items()) < critical_value(2)
+    assert sum(
+        (seen[id_] - 1000 * n) ** 2 / (1000 * n) for id_, n in {7: 1, 9: 3, 31: 2}.items()
+    ) < critical_value(2)
 
 
 def test_corrupt__ids_of_a_lexicon_that_was_written_anew(tmp_path):
@@ -261,7 +323,10 @@ def test_corrupt__lexicon_that_does_not_count_tokens(tmp_path, entries, scores):
     with pytest.raises(VocabularyError) as error:
         random_ids(path)
 
-    assert str(error.value) == f"{path}: expected single tokens with the number of times that each occurs"
+    assert (
+        str(error.value)
+        == f"{path}: expected single tokens with the number of times that each occurs"
+    )
 
 
 def test_corrupt__lexicon_of_another_tokenizer(tmp_path):

@@ -101,7 +101,9 @@ def test_salient__rows_without_mentions_are_left_alone():
     assert owed.tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize(("longest", "possible"), [(4, {1, 5, 13}), (3, {1, 13}), (1, set()), (0, {1, 5, 13})])
+@pytest.mark.parametrize(
+    ("longest", "possible"), [(4, {1, 5, 13}), (3, {1, 13}), (1, set()), (0, {1, 5, 13})]
+)
 def test_salient__mentions_that_are_too_long_stand_back(longest, possible):
     kinds, _ = hidden("salient", rows_like([2] * 8, MENTIONS, rows=100), longest=longest)
 
@@ -117,7 +119,10 @@ def test_salient__hides_unknown_words_of_a_mention():
 def lim_shares(examples, flagged, **options):
     """Return how many rows have only flagged tokens hidden, and how many only others; none has both."""
     kinds, _ = hidden("lim", examples, **options)
-    inside, outside = (kinds.astype(bool) & flagged).any(axis=1), (kinds.astype(bool) & ~flagged).any(axis=1)
+    inside, outside = (
+        (kinds.astype(bool) & flagged).any(axis=1),
+        (kinds.astype(bool) & ~flagged).any(axis=1),
+    )
     assert not (inside & outside).any()
     return int(inside.sum()), int(outside.sum())
 
@@ -133,7 +138,9 @@ def test_lim__three_rows_of_four_hide_tokens_of_mentions():
 
 def test_lim__a_score_column_in_place_of_mentions():
     examples = rows_like([1] * 10, MENTIONS, rows=400)
-    flagged = np.array([[token_score(row.key, t) > 0 for t in range(12)] for row in rows_of(examples)])
+    flagged = np.array(
+        [[token_score(row.key, t) > 0 for t in range(12)] for row in rows_of(examples)]
+    )
     mixed = flagged[:, 1:11].any(axis=1) & ~flagged[:, 1:11].all(axis=1)
     inside, outside = lim_shares(examples, flagged, scores=str(column_for(examples)))
 

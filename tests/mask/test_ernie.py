@@ -20,10 +20,16 @@ COUNTS = st.integers(0, 2**63 - 1)
 
 @given(random_examples(), st.sampled_from([0.0, 0.3, 1.0]), st.booleans(), COUNTS, COUNTS)
 def test_ernie__equals_twin(examples, tokens, listed, seed, epoch):
-    options = {"rate": 0.4, "tokens": tokens, "vocabulary": str(artifacts.grams_lexicon()) if listed else ""}
+    options = {
+        "rate": 0.4,
+        "tokens": tokens,
+        "vocabulary": str(artifacts.grams_lexicon()) if listed else "",
+    }
     kinds = md.strategy("ernie", **options).plan(examples, seed=seed, epoch=epoch).kinds.tolist()
 
-    assert kinds == [twins.ernie(row, seed=seed, epoch=epoch, **options) for row in rows_of(examples)]
+    assert kinds == [
+        twins.ernie(row, seed=seed, epoch=epoch, **options) for row in rows_of(examples)
+    ]
 
 
 def patterns(examples, **options):
@@ -49,7 +55,9 @@ def test_ernie__a_share_of_the_rows_hides_tokens():
 
 
 def test_ernie__rate_is_that_of_tokens_either_way():
-    examples = examples_of([row_of([1, 2, 3] * 4, [(2, 4), (7, 9)], key=key) for key in range(3000)])
+    examples = examples_of(
+        [row_of([1, 2, 3] * 4, [(2, 4), (7, 9)], key=key) for key in range(3000)]
+    )
     real = np.count_nonzero(examples.word_ids.values >= 0)
     for tokens in (0.0, 0.5, 1.0):
         plan = md.strategy("ernie", tokens=tokens).plan(examples)
@@ -72,8 +80,12 @@ def test_ernie__tokens_share_no_fate():
 def test_ernie__kinds():
     examples = examples_of([row_of([1, 2, 1], [(1, 2)])])
 
-    assert md.strategy("ernie", rate=1.0, tokens=0.0).plan(examples).kinds.tolist() == [[0, 1, 2, 2, 1, 0]]
-    assert md.strategy("ernie", rate=1.0, tokens=1.0).plan(examples).kinds.tolist() == [[0, 1, 1, 1, 1, 0]]
+    assert md.strategy("ernie", rate=1.0, tokens=0.0).plan(examples).kinds.tolist() == [
+        [0, 1, 2, 2, 1, 0]
+    ]
+    assert md.strategy("ernie", rate=1.0, tokens=1.0).plan(examples).kinds.tolist() == [
+        [0, 1, 1, 1, 1, 0]
+    ]
 
 
 def test_ernie__phrases_do_not_reach_into_mentions():
@@ -83,7 +95,9 @@ def test_ernie__phrases_do_not_reach_into_mentions():
         row = row_of([1, 1, 1, 1, 1], [(3, 4)], key=key)
         row.ids[1:6] = [*gram, 5, *gram]
         rows.append(row)
-    kinds = np.array(patterns(examples_of(rows), rate=0.5, tokens=0.0, vocabulary=str(artifacts.grams_lexicon())))
+    kinds = np.array(
+        patterns(examples_of(rows), rate=0.5, tokens=0.0, vocabulary=str(artifacts.grams_lexicon()))
+    )
     other = [pair for pair in ((gram[1], 5), (5, gram[0])) if pair in artifacts.grams()]
 
     assert other == []
@@ -96,12 +110,15 @@ def test_ernie__missing_list_says_what_makes_one(tmp_path):
     made = md.strategy("ernie", vocabulary=str(tmp_path / "none.arrow"))
 
     with pytest.raises(
-        VocabularyError, match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR`"
+        VocabularyError,
+        match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR`",
     ):
         made.plan(examples_of([row_of([1])]))
 
 
 @pytest.mark.parametrize("name", ["rate", "tokens"])
 def test_ernie__out_of_range(name):
-    with pytest.raises(ValueError, match=rf"^strategy 'ernie': {name}: expected a rate in \[0, 1\], got 1.5$"):
+    with pytest.raises(
+        ValueError, match=rf"^strategy 'ernie': {name}: expected a rate in \[0, 1\], got 1.5$"
+    ):
         md.strategy("ernie", **{name: 1.5})

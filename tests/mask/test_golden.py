@@ -32,8 +32,12 @@ def digests_of(name):
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
 def test_plan__numbers_are_those_of_its_version(name):
-    assert name in GOLDEN, f"{name} has no row in tests/mask/golden.json; see this module's first lines"
-    assert digests_of(name) == GOLDEN[name], f"{name} draws other numbers: that is a new version, not a new digest"
+    assert name in GOLDEN, (
+        f"{name} has no row in tests/mask/golden.json; see this module's first lines"
+    )
+    assert digests_of(name) == GOLDEN[name], (
+        f"{name} draws other numbers: that is a new version, not a new digest"
+    )
 
 
 def test_golden__no_row_without_a_strategy():
@@ -45,7 +49,9 @@ def test_plan__twin_agrees_on_the_golden_rows(name):
     examples = fixed_examples()
     kinds = made(name, examples).plan(examples, seed=3, epoch=5).kinds.tolist()
 
-    assert kinds == [TWINS[name](row, seed=3, epoch=5, **OPTIONS[name]) for row in rows_of(examples)]
+    assert kinds == [
+        TWINS[name](row, seed=3, epoch=5, **OPTIONS[name]) for row in rows_of(examples)
+    ]
 
 
 if __name__ == "__main__":

@@ -29,14 +29,22 @@ COUNTS = st.integers(0, 2**63 - 1)
 def test_joint__equals_twin(examples, options, seed, epoch):
     kinds = md.strategy("joint", **options).plan(examples, seed=seed, epoch=epoch).kinds.tolist()
 
-    assert kinds == [twins.joint(row, seed=seed, epoch=epoch, **options) for row in rows_of(examples)]
+    assert kinds == [
+        twins.joint(row, seed=seed, epoch=epoch, **options) for row in rows_of(examples)
+    ]
 
 
 @given(random_examples(), RATES, RATES, COUNTS, COUNTS)
 def test_joint_released__equals_twin(examples, elm, blm, seed, epoch):
-    kinds = md.strategy("joint-released", elm=elm, blm=blm).plan(examples, seed=seed, epoch=epoch).kinds.tolist()
+    kinds = (
+        md.strategy("joint-released", elm=elm, blm=blm)
+        .plan(examples, seed=seed, epoch=epoch)
+        .kinds.tolist()
+    )
 
-    assert kinds == [twins.released(row, seed=seed, epoch=epoch, elm=elm, blm=blm) for row in rows_of(examples)]
+    assert kinds == [
+        twins.released(row, seed=seed, epoch=epoch, elm=elm, blm=blm) for row in rows_of(examples)
+    ]
 
 
 @given(random_examples(), RATES, COUNTS)
@@ -45,8 +53,12 @@ def test_parts__are_joint_with_the_other_rate_at_nought(examples, rate, seed):
         return md.strategy(name, **options).plan(examples, seed=seed).kinds.tolist()
 
     assert kinds("elm", elm=rate) == kinds("joint", elm=rate, blm=0)
-    assert kinds("blm", blm=rate, pool="generic_only") == kinds("joint", elm=0, blm=rate, pool="generic_only")
-    assert kinds("blm", blm=rate, count="bernoulli") == kinds("joint", elm=0, blm=rate, count="bernoulli")
+    assert kinds("blm", blm=rate, pool="generic_only") == kinds(
+        "joint", elm=0, blm=rate, pool="generic_only"
+    )
+    assert kinds("blm", blm=rate, count="bernoulli") == kinds(
+        "joint", elm=0, blm=rate, count="bernoulli"
+    )
 
 
 @given(random_examples(), RATES, RATES, COUNTS)
@@ -58,7 +70,8 @@ def test_joint__mentions_are_those_of_elm_alone(examples, elm, blm, seed):
 
 
 @pytest.mark.parametrize(
-    ("mentions", "rate", "masked"), [(4, 0.25, 1), (3, 0.25, 1), (5, 0.25, 2), (0, 0.25, 0), (3, 0, 0), (3, 1, 3)]
+    ("mentions", "rate", "masked"),
+    [(4, 0.25, 1), (3, 0.25, 1), (5, 0.25, 2), (0, 0.25, 0), (3, 0, 0), (3, 1, 3)],
 )
 def test_elm__number_of_mentions(mentions, rate, masked):
     examples = examples_of([row_of([1] * 6, [(m, m + 1) for m in range(mentions)])])
@@ -93,11 +106,20 @@ def test_joint_released__pieces_of_a_first_word_stand_alone():
     """`hem ##och ##rom ##ato ##sis` is five units, one mention of two words is three and two more with them."""
     row = row_of([5, 2, 3, 1], [(0, 1), (1, 3)])
 
-    assert twins.released_pieces(row) == [(1, 2, 0), (2, 3, 0), (3, 4, 0), (4, 5, 0), (5, 6, 0), (6, 7, 0), (7, 11, 0)]
+    assert twins.released_pieces(row) == [
+        (1, 2, 0),
+        (2, 3, 0),
+        (3, 4, 0),
+        (4, 5, 0),
+        (5, 6, 0),
+        (6, 7, 0),
+        (7, 11, 0),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("mentions", "rate", "masked"), [(1, 0.25, 0), (2, 0.25, 0), (3, 0.25, 0), (3, 0.5, 1), (5, 0.75, 3)]
+    ("mentions", "rate", "masked"),
+    [(1, 0.25, 0), (2, 0.25, 0), (3, 0.25, 0), (3, 0.5, 1), (5, 0.75, 3)],
 )
 def test_joint_released__number_is_rounded_down(mentions, rate, masked):
     examples = examples_of([row_of([1] * 6, [(m, m + 1) for m in range(mentions)])])

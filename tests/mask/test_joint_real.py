@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.examples import Examples, TokenIds
+from mslm_data.data.examples import Examples, TokenIds
 from tests.generate import Row, examples_of
 
 CORPORA = {"BC2GM-IOB": 0, "NCBI-disease-IOB": 1, "BC5CDR-chem-IOB": 2, "BC5CDR-disease-IOB": 3}
@@ -24,9 +24,14 @@ def words_of(path: Path) -> Examples:
         if not full or tags == ["O"]:
             continue
         starts = [t for t, tag in enumerate(tags) if tag[0] == "B"]
-        ends = [next((t for t in range(s + 1, len(tags)) if tags[t][0] != "I"), len(tags)) for s in starts]
+        ends = [
+            next((t for t in range(s + 1, len(tags)) if tags[t][0] != "I"), len(tags))
+            for s in starts
+        ]
         spans = [(start, end, 0) for start, end in zip(starts, ends, strict=True)]
-        rows.append(Row(key=len(rows), ids=[9] * len(tags), word_ids=range(len(tags)), mentions=spans))
+        rows.append(
+            Row(key=len(rows), ids=[9] * len(tags), word_ids=range(len(tags)), mentions=spans)
+        )
     return examples_of(rows, TokenIds(size=10))
 
 
@@ -37,7 +42,9 @@ def corpora(real: Path) -> list[Examples]:
 
 def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
     """Return the share of mentions whose first token is hidden."""
-    kinds = md.strategy(name, elm=rate, **({"blm": 0} if name != "elm" else {})).plan(examples).kinds
+    kinds = (
+        md.strategy(name, elm=rate, **({"blm": 0} if name != "elm" else {})).plan(examples).kinds
+    )
     rows = np.repeat(kinds.offsets[:-1], examples.span_starts.lengths)
     return float((kinds.values[rows + examples.span_starts.values] > 0).mean())
 
@@ -52,15 +59,20 @@ def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
 )
 def test_elm__mentions_masked_by_the_paper_and_by_its_code(corpora, rate, paper, released):
     """Golden check G5: rounding up or down decides whether most sentences are masked at all."""
-    assert [share_of_mentions("elm", rate, examples) for examples in corpora] == pytest.approx(paper, abs=6e-4)
-    assert [share_of_mentions("joint-released", rate, examples) for examples in corpora] == pytest.approx(
-        released, abs=6e-4
+    assert [share_of_mentions("elm", rate, examples) for examples in corpora] == pytest.approx(
+        paper, abs=6e-4
     )
+    assert [
+        share_of_mentions("joint-released", rate, examples) for examples in corpora
+    ] == pytest.approx(released, abs=6e-4)
 
 
 def test_joint__share_of_words_masked(corpora):
     """Golden check G7: 17.2, 15.2 and 13.1 % of words at the paper's rates, BLM by coins as it was measured."""
     made = md.strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
-    shares = [sum(made.plan(examples).counts()) / len(examples.input_ids.values) for examples in corpora[:3]]
+    shares = [
+        sum(made.plan(examples).counts()) / len(examples.input_ids.values)
+        for examples in corpora[:3]
+    ]
 
     assert shares == pytest.approx([0.172, 0.152, 0.131], abs=0.0015)

@@ -34,7 +34,9 @@ def test_twins__one_for_each_registered_strategy():
 def test_plan__a_row_is_its_own(name, examples, data, seed, epoch):
     """The same mask whatever the batch, its order and its size."""
     strategy = made(name, examples, corruption="80-10-10")
-    rows = data.draw(st.lists(st.integers(0, len(examples) - 1), max_size=8)) if len(examples) else []
+    rows = (
+        data.draw(st.lists(st.integers(0, len(examples) - 1), max_size=8)) if len(examples) else []
+    )
     plan = strategy.plan(examples, seed=seed, epoch=epoch)
     some = take(examples, rows)
     some_plan = strategy.plan(some, seed=seed, epoch=epoch)
@@ -42,7 +44,9 @@ def test_plan__a_row_is_its_own(name, examples, data, seed, epoch):
     assert some_plan.kinds.tolist() == [plan.kinds.tolist()[row] for row in rows]
     assert some_plan.owed.tolist() == [plan.owed.tolist()[row] for row in rows]
     ids = strategy.corrupt(examples, plan, seed=seed, epoch=epoch).tolist()
-    assert strategy.corrupt(some, some_plan, seed=seed, epoch=epoch).tolist() == [ids[row] for row in rows]
+    assert strategy.corrupt(some, some_plan, seed=seed, epoch=epoch).tolist() == [
+        ids[row] for row in rows
+    ]
 
 
 @named
@@ -51,14 +55,19 @@ def test_plan__equals_twin(name, examples, seed, epoch):
     strategy = made(name, examples)
     kinds = strategy.plan(examples, seed=seed, epoch=epoch).kinds.tolist()
 
-    assert kinds == [TWINS[name](row, seed=seed, epoch=epoch, **OPTIONS[name]) for row in rows_of(examples)]
+    assert kinds == [
+        TWINS[name](row, seed=seed, epoch=epoch, **OPTIONS[name]) for row in rows_of(examples)
+    ]
 
 
 @named
 @fewer
 @given(examples=random_examples(), seed=st.integers(0, 9))
 def test_plan__leaves_specials_and_the_input_alone(name, examples, seed):
-    before = {column: getattr(examples, column).values.copy() for column in ("input_ids", "word_ids", "bio")}
+    before = {
+        column: getattr(examples, column).values.copy()
+        for column in ("input_ids", "word_ids", "bio")
+    }
     plan = made(name, examples).plan(examples, seed=seed)
 
     kinds = plan.kinds.values
@@ -66,7 +75,9 @@ def test_plan__leaves_specials_and_the_input_alone(name, examples, seed):
     assert plan.kinds.offsets.tolist() == examples.input_ids.offsets.tolist()
     assert set(kinds.tolist()) <= set(MaskKind)
     assert (kinds[examples.word_ids.values < 0] == MaskKind.NONE).all()
-    assert all((getattr(examples, column).values == values).all() for column, values in before.items())
+    assert all(
+        (getattr(examples, column).values == values).all() for column, values in before.items()
+    )
     assert plan.counts() == ((kinds == MaskKind.ENTITY).sum(), (kinds == MaskKind.BASE).sum())
     assert plan.owed.dtype == np.int64
     assert (plan.owed >= 0).all()
@@ -92,7 +103,9 @@ def test_corrupt__leaves_the_rest_alone(name, corruption, examples, seed):
 def test_plan__follows_seed_and_epoch_and_not_the_corruption(name):
     examples = fixed_examples()
     masks = {
-        (seed, epoch): made(name, examples).plan(examples, seed=seed, epoch=epoch).kinds.values.tobytes()
+        (seed, epoch): made(name, examples)
+        .plan(examples, seed=seed, epoch=epoch)
+        .kinds.values.tobytes()
         for seed, epoch in [(0, 0), (0, 1), (1, 0), (1, 1), (2**63 - 1, 2**63 - 1)]
     }
     other = made(name, examples, corruption="80-10-10").plan(examples)
@@ -102,13 +115,17 @@ def test_plan__follows_seed_and_epoch_and_not_the_corruption(name):
 
 
 @named
-@pytest.mark.parametrize("examples", [examples_of([]), examples_of([row_of([])]), take(fixed_examples(), [])])
+@pytest.mark.parametrize(
+    "examples", [examples_of([]), examples_of([row_of([])]), take(fixed_examples(), [])]
+)
 def test_plan__nothing_to_mask(name, examples):
     strategy = made(name, examples)
     plan = strategy.plan(examples)
 
     assert plan.counts() == (0, 0)
-    assert len(plan.kinds) == len(plan.owed) == len(strategy.corrupt(examples, plan)) == len(examples)
+    assert (
+        len(plan.kinds) == len(plan.owed) == len(strategy.corrupt(examples, plan)) == len(examples)
+    )
 
 
 @named
@@ -140,7 +157,9 @@ def test_plan__refuses_what_names_no_stream(name, wrong):
     examples = fixed_examples(2)
     strategy = made(name, examples)
 
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))}: expected an integer in \[0, 2\*\*63\), got "):
+    with pytest.raises(
+        ValueError, match=rf"^{next(iter(wrong))}: expected an integer in \[0, 2\*\*63\), got "
+    ):
         strategy.plan(examples, **wrong)
     with pytest.raises(ValueError, match="expected an integer"):
         strategy.corrupt(examples, strategy.plan(examples), **wrong)

@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.examples import TokenIds
-from mslm_data.mask.layout import default_sentinels, sentinel_inputs, sentinel_targets, single_mask_inputs
+from mslm_data.data.examples import TokenIds
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask.layout import (
+    default_sentinels,
+    sentinel_inputs,
+    sentinel_targets,
+    single_mask_inputs,
+)
 from mslm_data.mask.plan import MaskPlan
-from mslm_data.ragged import Ragged
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.reference import layout as twin
 
@@ -30,7 +35,9 @@ def plans(draw: st.DrawFn) -> tuple[object, MaskPlan]:
     kinds = stream.integers(0, 3, tokens).astype(np.uint8) * (examples.word_ids.values >= 0)
     joined = stream.integers(0, 2, tokens).astype(np.uint8) if draw(st.booleans()) else None
     offsets = examples.input_ids.offsets
-    return examples, MaskPlan(Ragged(kinds, offsets), None, None if joined is None else Ragged(joined, offsets))
+    return examples, MaskPlan(
+        Ragged(kinds, offsets), None, None if joined is None else Ragged(joined, offsets)
+    )
 
 
 def joined_rows(plan: MaskPlan) -> list[list[int] | None]:
@@ -40,11 +47,16 @@ def joined_rows(plan: MaskPlan) -> list[list[int] | None]:
 @given(plans())
 def test_sentinels__equal_their_twin(pair):
     examples, plan = pair
-    inputs, targets = sentinel_inputs(examples, plan, SENTINELS), sentinel_targets(examples, plan, SENTINELS)
+    inputs, targets = (
+        sentinel_inputs(examples, plan, SENTINELS),
+        sentinel_targets(examples, plan, SENTINELS),
+    )
 
     expected = [
         twin.sentinel_per_run(row, kinds, SENTINELS, joined)
-        for row, kinds, joined in zip(rows_of(examples), plan.kinds.tolist(), joined_rows(plan), strict=True)
+        for row, kinds, joined in zip(
+            rows_of(examples), plan.kinds.tolist(), joined_rows(plan), strict=True
+        )
     ]
     assert list(zip(inputs.tolist(), targets.tolist(), strict=True)) == expected
     assert inputs.values.dtype == targets.values.dtype == np.int32
@@ -53,9 +65,14 @@ def test_sentinels__equal_their_twin(pair):
 @given(plans())
 def test_sentinels__filled_by_the_targets_are_the_row(pair):
     examples, plan = pair
-    inputs, targets = sentinel_inputs(examples, plan, SENTINELS), sentinel_targets(examples, plan, SENTINELS)
+    inputs, targets = (
+        sentinel_inputs(examples, plan, SENTINELS),
+        sentinel_targets(examples, plan, SENTINELS),
+    )
 
-    for row, seen, written in zip(rows_of(examples), inputs.tolist(), targets.tolist(), strict=True):
+    for row, seen, written in zip(
+        rows_of(examples), inputs.tolist(), targets.tolist(), strict=True
+    ):
         tail = len(twin.tail_of(row))
         assert twin.filled(seen, written, SENTINELS, tail) == list(row.ids)
         assert written[len(written) - tail :] == twin.tail_of(row)
@@ -67,7 +84,9 @@ def test_single_mask_inputs__equal_their_twin(pair):
     inputs = single_mask_inputs(examples, plan)
 
     columns = zip(rows_of(examples), plan.kinds.tolist(), joined_rows(plan), strict=True)
-    expected = [twin.single_mask_per_span(row, kinds, WIDE.mask, joined) for row, kinds, joined in columns]
+    expected = [
+        twin.single_mask_per_span(row, kinds, WIDE.mask, joined) for row, kinds, joined in columns
+    ]
     assert inputs.tolist() == expected
 
 
@@ -78,7 +97,9 @@ def test_sentinels__worked_example():
     kinds[[3, 4, 9]] = 1
     plan = MaskPlan(Ragged(kinds, examples.input_ids.offsets))
 
-    assert sentinel_inputs(examples, plan, (39, 38)).tolist() == [[2, 10, 11, 39, 14, 15, 16, 17, 38, 19, 20, 3]]
+    assert sentinel_inputs(examples, plan, (39, 38)).tolist() == [
+        [2, 10, 11, 39, 14, 15, 16, 17, 38, 19, 20, 3]
+    ]
     assert sentinel_targets(examples, plan, (39, 38)).tolist() == [[39, 12, 13, 38, 18, 3]]
 
 
@@ -89,7 +110,10 @@ BERT_IDS = TokenIds(size=110, mask=103, pad=0, unk=100, special=(0, 100, 101, 10
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        (T5_IDS, list(range(109, 99, -1))),  # <extra_id_0> is the highest; </s>, which is 1, is none of them
+        (
+            T5_IDS,
+            list(range(109, 99, -1)),
+        ),  # <extra_id_0> is the highest; </s>, which is 1, is none of them
         (BERT_IDS, [102, 101]),  # [SEP] and [CLS], which stand in each row: `corrupt` refuses those
         (replace(BERT_IDS, special=()), []),
         (replace(BERT_IDS, special=(0,)), []),
@@ -105,7 +129,10 @@ def test_default_sentinels__lay_out_rows_of_their_tokenizer():
     made = md.strategy("t5")
     plan = made.plan(examples)
 
-    assert made.corrupt(examples, plan).tolist() == sentinel_inputs(examples, plan, tuple(range(109, 99, -1))).tolist()
+    assert (
+        made.corrupt(examples, plan).tolist()
+        == sentinel_inputs(examples, plan, tuple(range(109, 99, -1))).tolist()
+    )
 
 
 def test_sentinels__refuse_the_tokenizers_own_that_stand_in_rows():
@@ -138,7 +165,8 @@ def test_sentinels__tokenizer_has_none():
     made = md.strategy("t5")
 
     with pytest.raises(
-        ValueError, match=r"^sentinels: expected 1 for the spans of a row, got 0 of the tokenizer; pass"
+        ValueError,
+        match=r"^sentinels: expected 1 for the spans of a row, got 0 of the tokenizer; pass",
     ):
         made.corrupt(examples, made.plan(examples))
 
@@ -147,7 +175,9 @@ def test_sentinels__beyond_the_vocabulary():
     examples = fixed_examples(4)
     made = md.strategy("t5", sentinels=(40, 39))
 
-    with pytest.raises(ValueError, match=r"^sentinels: expected ids below 40, the tokenizer's, got 40$"):
+    with pytest.raises(
+        ValueError, match=r"^sentinels: expected ids below 40, the tokenizer's, got 40$"
+    ):
         made.corrupt(examples, made.plan(examples))
 
 
@@ -162,7 +192,9 @@ def test_single_mask_inputs__no_mask_token():
     examples = replace(fixed_examples(4), ids=replace(IDS, mask=-1))
     made = md.strategy("bart")
 
-    with pytest.raises(ValueError, match=r"^corrupt: expected a tokenizer with a mask token, got one without"):
+    with pytest.raises(
+        ValueError, match=r"^corrupt: expected a tokenizer with a mask token, got one without"
+    ):
         made.corrupt(examples, made.plan(examples))
 
 
@@ -172,5 +204,7 @@ def test_layouts__plan_of_other_rows(name):
     made = md.strategy(name)
     plan = made.plan(fixed_examples(3))
 
-    with pytest.raises(ValueError, match=r"^plan: expected one of these 4 rows, got one of 3 rows$"):
+    with pytest.raises(
+        ValueError, match=r"^plan: expected one of these 4 rows, got one of 3 rows$"
+    ):
         made.corrupt(examples, plan)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data import resources
+from mslm_data.data.examples import TokenIds
 from mslm_data.encode.tokenizer import load
 from mslm_data.errors import VocabularyError
-from mslm_data.examples import TokenIds
+from mslm_data.io import resources
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.listed import ChooseListed
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
@@ -34,7 +34,9 @@ def listed(tmp_path):
 
 def one_row(ids, word_ids=None, *, copies=1, mentions=()):
     words = range(len(ids)) if word_ids is None else word_ids
-    return examples_of([Row(key=key, ids=ids, word_ids=words, mentions=mentions) for key in range(copies)])
+    return examples_of(
+        [Row(key=key, ids=ids, word_ids=words, mentions=mentions) for key in range(copies)]
+    )
 
 
 def hidden(name, examples, **options):
@@ -46,7 +48,9 @@ def hidden(name, examples, **options):
 def test_pmi__equals_twin(examples, rate):
     made = md.strategy("pmi", vocabulary=str(artifacts.grams_lexicon()), rate=rate)
 
-    assert made.plan(examples).kinds.tolist() == [twins.pmi(row, rate=rate) for row in rows_of(examples)]
+    assert made.plan(examples).kinds.tolist() == [
+        twins.pmi(row, rate=rate) for row in rows_of(examples)
+    ]
 
 
 @given(st.lists(st.integers(5, 7), max_size=60), RATES)
@@ -56,7 +60,9 @@ def test_pmi__equals_twin_where_matches_are_many(ids, rate):
     examples = examples_of([Row(key=1, ids=ids, word_ids=range(len(ids)))])
     made = md.strategy("pmi", vocabulary=str(artifacts.grams_lexicon()), rate=rate)
 
-    assert made.plan(examples).kinds.tolist() == [twins.pmi(rows_of(examples)[0], rate=rate, entries=entries)]
+    assert made.plan(examples).kinds.tolist() == [
+        twins.pmi(rows_of(examples)[0], rate=rate, entries=entries)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,15 +96,23 @@ def test_pmi__passes_over_the_list(listed, rate, expected):
     ],
 )
 def test_pmi__an_occurrence_is_of_whole_words(listed, word_ids, expected):
-    assert hidden("pmi", one_row([9, 5, 6, 9], word_ids), vocabulary=listed((5, 6)), rate=1.0) == expected
+    assert (
+        hidden("pmi", one_row([9, 5, 6, 9], word_ids), vocabulary=listed((5, 6)), rate=1.0)
+        == expected
+    )
 
 
 def test_pmi__is_exact_where_floats_are_not(listed):
     """`ceil(0.14 * 50)` is 8 in floats."""
     examples = one_row([5, 6] * 25)
 
-    assert md.strategy("pmi", vocabulary=listed((5, 6)), rate=0.14).plan(examples).counts() == (0, 7)
-    assert md.strategy("pmi-released", vocabulary=listed((5,)), rate=0.14).plan(examples).owed.tolist() == [7]
+    assert md.strategy("pmi", vocabulary=listed((5, 6)), rate=0.14).plan(examples).counts() == (
+        0,
+        7,
+    )
+    assert md.strategy("pmi-released", vocabulary=listed((5,)), rate=0.14).plan(
+        examples
+    ).owed.tolist() == [7]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +123,20 @@ def test_pmi__is_exact_where_floats_are_not(listed):
         ([6, 5, 9, 6], [(5, 6)], 1.0, "1100"),  # found in its order, hidden out of it
         ([6, 9, 5], [(5, 6)], 1.0, "000"),
         ([5, 6, 9, 5, 6], [(5, 6)], 1.0, "11000"),  # an entry once
-        ([5, 6, 9, 5, 6], [(5, 6), (6, 9)], 1.0, "11000"),  # what is hidden is not found again: no 9 after a 6
+        (
+            [5, 6, 9, 5, 6],
+            [(5, 6), (6, 9)],
+            1.0,
+            "11000",
+        ),  # what is hidden is not found again: no 9 after a 6
         ([5, 6, 9, 5, 6], [(5, 6), (9, 6)], 1.0, "11101"),
         ([5, 9, 6, 7, 9, 9], [(5, (6, 7))], 0.3, "101000"),  # the last word is cut
-        ([5, 9, 6, 8, 7, 9], [(5, (6, 7))], 1.0, "100000"),  # a word whose pieces stand apart is not
+        (
+            [5, 9, 6, 8, 7, 9],
+            [(5, (6, 7))],
+            1.0,
+            "100000",
+        ),  # a word whose pieces stand apart is not
         ([9, 5, 1, 6], [(5, 6)], 1.0, "0101"),  # over `[UNK]`
     ],
 )
@@ -123,7 +147,10 @@ def test_pmi_released__words_stand_scattered(listed, ids, entries, rate, expecte
 def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
     path = listed((5, 6))
 
-    assert hidden("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), vocabulary=path, rate=1.0) == "0110"
+    assert (
+        hidden("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), vocabulary=path, rate=1.0)
+        == "0110"
+    )
     plan = md.strategy("pmi-released", vocabulary=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
     assert (plan.kinds.tolist(), plan.owed.tolist()) == ([[0, 0, 1, 0]], [0])
 
@@ -139,7 +166,9 @@ def levine_units(path, examples):
 def test_pmi_levine__the_larger_is_the_unit(listed):
     path = listed((5, 6), (5, 6, 7), (6, 7), (8, 9))
 
-    assert levine_units(path, one_row([5, 6, 7, 8, 9, 10, 10], [0, 1, 2, 3, 4, 5, 5])) == ["0-3 3-5 5-7"]
+    assert levine_units(path, one_row([5, 6, 7, 8, 9, 10, 10], [0, 1, 2, 3, 4, 5, 5])) == [
+        "0-3 3-5 5-7"
+    ]
 
 
 def test_pmi_levine__of_overlapping_ones_each_is_as_likely(listed):
@@ -169,7 +198,10 @@ def test_pmi_levine__units_are_equally_likely(listed):
 def test_pmi_levine__a_unit_that_is_too_long_is_skipped_or_the_last(listed):
     examples = one_row([5, 6, 7], copies=300)
     path = listed((5, 6))
-    skip, stop = (md.strategy("pmi-levine", vocabulary=path, rate=0.3, overrun=how) for how in ("skip", "stop"))
+    skip, stop = (
+        md.strategy("pmi-levine", vocabulary=path, rate=0.3, overrun=how)
+        for how in ("skip", "stop")
+    )
 
     assert {tuple(row) for row in skip.plan(examples).kinds.tolist()} == {(0, 0, 1)}
     assert {tuple(row) for row in stop.plan(examples).kinds.tolist()} == {(0, 0, 1), (0, 0, 0)}
@@ -201,13 +233,17 @@ def test_plan__missing_list_says_what_makes_one(name, tmp_path):
 def test_plan__list_of_another_tokenizer(name, listed):
     made = md.strategy(name, vocabulary=listed((5, 6), size=99))
 
-    with pytest.raises(VocabularyError, match=r"^lexicon: expected one of a tokenizer of 40 ids, got one of 99"):
+    with pytest.raises(
+        VocabularyError, match=r"^lexicon: expected one of a tokenizer of 40 ids, got one of 99"
+    ):
         made.plan(one_row([5]))
 
 
 @pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
 def test_strategy__rate_out_of_range(name):
-    with pytest.raises(ValueError, match=rf"^strategy '{name}': rate: expected a rate in \[0, 1\], got 1.5$"):
+    with pytest.raises(
+        ValueError, match=rf"^strategy '{name}': rate: expected a rate in \[0, 1\], got 1.5$"
+    ):
         md.strategy(name, rate=1.5)
 
 
@@ -225,7 +261,9 @@ def sentences(folder: Path, *, lower: bool = False) -> tuple[list[list[str]], li
 @cache
 def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]:
     """Make the paper's released list by its code's recipe: plain PMI, twice at least, of all splits as one text."""
-    stop = set(resources.path("vocab", "stop-words-english.txt").read_text(encoding="utf-8").split())
+    stop = set(
+        resources.path("vocab", "stop-words-english.txt").read_text(encoding="utf-8").split()
+    )
     text = list(chain(*sentences(folder, lower=lower)[1]))
     counts = Counter(text)
     usable = {word for word in counts if len(word) > 1 and word.lower() not in stop}
@@ -234,7 +272,11 @@ def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]
         places = zip(*(text[k:] for k in range(n)), strict=False)
         grams = Counter(gram for gram in places if usable.issuperset(gram))
         scored = [
-            (math.log2(math.prod(counts[word] for word in gram)) - math.log2(count * len(text) ** (n - 1)), gram)
+            (
+                math.log2(math.prod(counts[word] for word in gram))
+                - math.log2(count * len(text) ** (n - 1)),
+                gram,
+            )
             for gram, count in grams.items()
             if count > 1
         ]
@@ -248,7 +290,12 @@ def spent(examples, path, rate):
     rows = np.add.reduceat(plan.kinds.values, plan.kinds.offsets[:-1])
     total = int(rows.sum())
     real = np.count_nonzero(examples.word_ids.values >= 0)
-    return total / real, total / (total + plan.owed.sum()), (plan.owed > 0).mean(), (rows == 0).mean()
+    return (
+        total / real,
+        total / (total + plan.owed.sum()),
+        (plan.owed > 0).mean(),
+        (rows == 0).mean(),
+    )
 
 
 def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
@@ -257,7 +304,10 @@ def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
     train, grams = sentences(folder)[0], released_list(folder)
     assert [sum(len(gram) == n for gram in grams) for n in (2, 3, 4)] == [13_273, 2_194, 320]
     ids = {word: number for number, word in enumerate(dict.fromkeys(chain(*sentences(folder)[1])))}
-    rows = [Row(key=key, ids=[ids[w] for w in line], word_ids=range(len(line))) for key, line in enumerate(train)]
+    rows = [
+        Row(key=key, ids=[ids[w] for w in line], word_ids=range(len(line)))
+        for key, line in enumerate(train)
+    ]
     examples = examples_of(rows, TokenIds(size=len(ids)))
     path = listed(*(tuple(ids[word] for word in gram) for gram in grams), size=len(ids))
 
@@ -273,7 +323,9 @@ def test_pmi__leaves_budget_unspent_as_measured_on_pieces(real, listed):
     train, every = sentences(folder, lower=True)
     core = load(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt")).core
     words = list(dict.fromkeys(chain(*every)))
-    encodings = core.encode_batch([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
+    encodings = core.encode_batch(
+        [[word] for word in words], is_pretokenized=True, add_special_tokens=False
+    )
     pieces = {word: tuple(encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
     rows = [
         Row(

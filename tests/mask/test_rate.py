@@ -23,7 +23,8 @@ def at(rate, *, epoch=0, step=None, keys=(1, 2, 3)):
 
 
 @pytest.mark.parametrize(
-    ("epoch", "rate"), [(0, 0.3), (1, 0.285), (5, 0.225), (9, 0.165), (10, 0.15), (11, 0.15), (10**6, 0.15)]
+    ("epoch", "rate"),
+    [(0, 0.3), (1, 0.285), (5, 0.225), (9, 0.165), (10, 0.15), (11, 0.15), (10**6, 0.15)],
 )
 def test_varying__goes_straight_and_stays(epoch, rate):
     """Ankner et al. 2024: 0.30 to 0.15."""
@@ -38,7 +39,9 @@ def test_varying__schedules_of_mrd(t):
     cosine = Varying(shape="cosine", start=2 * p + 0.02, stop=0.02, over=total)
 
     assert at(linear, epoch=t) == pytest.approx(2 * p * (1 - t / total), abs=5e-7)
-    assert at(cosine, epoch=t) == pytest.approx(p * (1 + math.cos(math.pi * t / total)) + 0.02, abs=5e-7)
+    assert at(cosine, epoch=t) == pytest.approx(
+        p * (1 + math.cos(math.pi * t / total)) + 0.02, abs=5e-7
+    )
 
 
 def test_varying__rounded_to_six_decimals():
@@ -51,14 +54,27 @@ def test_varying__rounded_to_six_decimals():
 
 
 def test_varying__may_rise():
-    assert [at(Varying(shape="linear", start=0, stop=1, over=4), epoch=t) for t in range(5)] == [0, 0.25, 0.5, 0.75, 1]
+    assert [at(Varying(shape="linear", start=0, stop=1, over=4), epoch=t) for t in range(5)] == [
+        0,
+        0.25,
+        0.5,
+        0.75,
+        1,
+    ]
 
 
 def test_varying__by_the_step():
     rate = Varying(shape="linear", start=0.3, stop=0.15, over=1000, per="step")
 
-    assert [at(rate, step=step, epoch=7) for step in (0, 500, 1000, 2000)] == [0.3, 0.225, 0.15, 0.15]
-    with pytest.raises(ValueError, match=r"^step: expected one, as a rate follows it; pass plan\(…, step=…\)$"):
+    assert [at(rate, step=step, epoch=7) for step in (0, 500, 1000, 2000)] == [
+        0.3,
+        0.225,
+        0.15,
+        0.15,
+    ]
+    with pytest.raises(
+        ValueError, match=r"^step: expected one, as a rate follows it; pass plan\(…, step=…\)$"
+    ):
         at(rate)
 
 
@@ -80,11 +96,16 @@ def test_varying__each_row_draws_its_own():
     rates = at(Varying(shape="uniform", start=0.1, stop=0.5), epoch=3, keys=keys)
     tenths = np.bincount(((rates - 0.1) / 0.04).astype(int), minlength=10).tolist()
 
-    expected = [0.1 + (0.5 - 0.1) * float(twin.uniform(twin.stream(key, 0, 3, RATE << 16), 0)) for key in keys]
+    expected = [
+        0.1 + (0.5 - 0.1) * float(twin.uniform(twin.stream(key, 0, 3, RATE << 16), 0))
+        for key in keys
+    ]
     assert rates.tolist() == expected
     assert len(tenths) == 10
     assert all(is_near(count, len(rates), 0.1) for count in tenths)
-    assert at(Varying(shape="uniform", start=0.1, stop=0.5), epoch=4, keys=keys).tolist() != expected
+    assert (
+        at(Varying(shape="uniform", start=0.1, stop=0.5), epoch=4, keys=keys).tolist() != expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,21 @@ def test_strategies__name_and_one_line():
         ("joint", {"blm": -0.1}, "strategy 'joint': blm: expected a rate in [0, 1], got -0.1"),
         ("elm", {"elm": 2}, "strategy 'elm': elm: expected a rate in [0, 1], got 2.0"),
         ("blm", {"blm": 2}, "strategy 'blm': blm: expected a rate in [0, 1], got 2.0"),
-        ("joint-released", {"blm": 2}, "strategy 'joint-released': blm: expected a rate in [0, 1], got 2.0"),
-        ("joint", {"elm": "all"}, "strategy 'joint': expected `float | object`, got `str` for option 'elm'"),
-        ("joint", {"count": "some"}, "strategy 'joint': invalid enum value 'some' for option 'count'"),
+        (
+            "joint-released",
+            {"blm": 2},
+            "strategy 'joint-released': blm: expected a rate in [0, 1], got 2.0",
+        ),
+        (
+            "joint",
+            {"elm": "all"},
+            "strategy 'joint': expected `float | object`, got `str` for option 'elm'",
+        ),
+        (
+            "joint",
+            {"count": "some"},
+            "strategy 'joint': invalid enum value 'some' for option 'count'",
+        ),
     ],
 )
 def test_strategy__wrong_call(name, options, message):

@@ -12,12 +12,24 @@ from mslm_data.errors import VocabularyError
 from mslm_data.mask.score import Score
 from mslm_data.mask.units import mentions, words
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
-from tests.mask.artifacts import column_for, rates_lexicon, token_rate, token_score, word_score, words_lexicon
+from tests.mask.artifacts import (
+    column_for,
+    rates_lexicon,
+    token_rate,
+    token_score,
+    word_score,
+    words_lexicon,
+)
 from tests.reference.entities import words_of
 from tests.reference.scored import ranks, smoothed
 
 TRANSFORMS = ["none", "flag", "unflagged", "swish", "rank"]
-OVERS = {"max": max, "mean": lambda own: sum(own) / len(own), "sum": sum, "first": lambda own: own[0]}
+OVERS = {
+    "max": max,
+    "mean": lambda own: sum(own) / len(own),
+    "sum": sum,
+    "first": lambda own: own[0],
+}
 
 
 def transformed(transform, scores):
@@ -39,7 +51,12 @@ def by_row(values, offsets):
     return [values[offsets[i] : offsets[i + 1]].tolist() for i in range(len(offsets) - 1)]
 
 
-@given(random_examples(), st.sampled_from(TRANSFORMS), st.sampled_from([0.0, -1.0, 0.3]), st.sampled_from([1.0, 0.4]))
+@given(
+    random_examples(),
+    st.sampled_from(TRANSFORMS),
+    st.sampled_from([0.0, -1.0, 0.3]),
+    st.sampled_from([1.0, 0.4]),
+)
 def test_score__of_words(examples, transform, missing, alpha):
     """A word has the number of its entry; a token alone has that of its word."""
     score = Score(lexicon=str(words_lexicon()), transform=transform, missing=missing, alpha=alpha)
@@ -47,15 +64,25 @@ def test_score__of_words(examples, transform, missing, alpha):
 
     offsets = words(examples).starts.offsets
     for row, own, tokens in zip(
-        rows_of(examples), by_row(of_words, offsets), by_row(of_tokens, examples.input_ids.offsets), strict=True
+        rows_of(examples),
+        by_row(of_words, offsets),
+        by_row(of_tokens, examples.input_ids.offsets),
+        strict=True,
     ):
         units = words_of(row)
-        known = [None if IDS.unk in (ids := [row.ids[t] for t in word]) else word_score(ids) for word in units]
+        known = [
+            None if IDS.unk in (ids := [row.ids[t] for t in word]) else word_score(ids)
+            for word in units
+        ]
         scores = transformed(transform, [missing if number is None else number for number in known])
-        spread = smoothed([score for score, word in zip(scores, units, strict=True) for _ in word], alpha)
+        spread = smoothed(
+            [score for score, word in zip(scores, units, strict=True) for _ in word], alpha
+        )
         assert own == pytest.approx(smoothed(scores, alpha), abs=1e-7)
         expected = dict(zip([t for word in units for t in word], spread, strict=True))
-        assert tokens == pytest.approx([expected.get(t, 0.0) for t in range(len(row.ids))], abs=1e-7)
+        assert tokens == pytest.approx(
+            [expected.get(t, 0.0) for t in range(len(row.ids))], abs=1e-7
+        )
 
 
 @given(random_examples(), st.sampled_from(["none", "flag", "rank"]), st.sampled_from(list(OVERS)))
@@ -79,7 +106,9 @@ def test_score__of_a_column(examples, transform, over):
 
     offsets = words(examples).starts.offsets
     columns = (of_words, offsets), (of_tokens, examples.input_ids.offsets)
-    for row, own, tokens in zip(rows_of(examples), *(by_row(*column) for column in columns), strict=True):
+    for row, own, tokens in zip(
+        rows_of(examples), *(by_row(*column) for column in columns), strict=True
+    ):
         scores = [token_score(row.key, t) for t in range(len(row.ids))]
         reduced = [OVERS[over](scores[word[0] : word[-1] + 1]) for word in words_of(row)]
         assert own == pytest.approx(transformed(transform, reduced), abs=1e-7)
@@ -91,7 +120,9 @@ def test_score__rank_of_a_word_is_that_of_its_tokens():
     examples = examples_of([row_of([2, 1, 2])])
     tokens = Score(lexicon=str(words_lexicon()), transform="rank").of(examples, None)
 
-    assert tokens[1] == tokens[2] > tokens[4] == tokens[5]  # the same word twice: the first is higher
+    assert (
+        tokens[1] == tokens[2] > tokens[4] == tokens[5]
+    )  # the same word twice: the first is higher
     assert set(tokens[[1, 3, 4]].tolist()) == {1, 2, 3}
     assert tokens[0] == tokens[6] == 0
 
@@ -126,9 +157,14 @@ def test_score__refuses(options, message):
 def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
     examples = examples_of([row_of([1])])
 
-    with pytest.raises(VocabularyError, match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab"):
+    with pytest.raises(
+        VocabularyError, match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab"
+    ):
         Score(lexicon=str(tmp_path / "none.arrow"), by=by).of(examples, None)
-    with pytest.raises(VocabularyError, match=r"none: expected a score column, found none; `mslm-data vocab scores`"):
+    with pytest.raises(
+        VocabularyError,
+        match=r"none: expected a score column, found none; `mslm-data vocab scores`",
+    ):
         Score(column=str(tmp_path / "none")).of(examples, None)
 
 
@@ -136,14 +172,18 @@ def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
 def test_score__lexicon_of_another_tokenizer(by, lexicon):
     examples = examples_of([row_of([1])], replace(IDS, size=41))
 
-    with pytest.raises(VocabularyError, match=r"^lexicon: expected one of a tokenizer of 41 ids, got one of 40"):
+    with pytest.raises(
+        VocabularyError, match=r"^lexicon: expected one of a tokenizer of 41 ids, got one of 40"
+    ):
         Score(lexicon=str(lexicon()), by=by).of(examples, None)
 
 
 def test_score__entries_of_several_tokens_are_no_numbers_of_ids():
     examples = examples_of([row_of([1])])
 
-    with pytest.raises(VocabularyError, match=r"expected entries of one token, as by = 'token' says$"):
+    with pytest.raises(
+        VocabularyError, match=r"expected entries of one token, as by = 'token' says$"
+    ):
         Score(lexicon=str(words_lexicon()), by="token").of(examples, None)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import mslm_data as md
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.rate import Varying
-from mslm_data.ragged import Ragged
-from mslm_data.scores import write_scores
 from tests.generate import IDS, Row, examples_of, row_of
 from tests.kernels.fairness import is_fair, is_near
 from tests.mask.artifacts import ABOUT, rates_lexicon, token_rate, word_score, words_lexicon
@@ -36,15 +36,22 @@ def hidden(name, examples, **options):
 
 def column_of(folder, examples, scores):
     """Write a score column: one number for each token, all rows alike or each its own."""
-    rows = np.broadcast_to(np.asarray(scores, np.float32), (len(examples), len(examples.input_ids[0])))
+    rows = np.broadcast_to(
+        np.asarray(scores, np.float32), (len(examples), len(examples.input_ids[0]))
+    )
     path = folder / "train" / "data-00000-of-00001.arrow"
-    write_scores(path, examples.keys, Ragged(rows.ravel().copy(), examples.input_ids.offsets), ABOUT)
+    write_scores(
+        path, examples.keys, Ragged(rows.ravel().copy(), examples.input_ids.offsets), ABOUT
+    )
     return str(folder)
 
 
 def near(seen, chances):
     """Whether columns of hits are as frequent as they should be."""
-    return all(is_near(int(hits), len(seen), chance) for hits, chance in zip(seen.sum(axis=0), chances, strict=True))
+    return all(
+        is_near(int(hits), len(seen), chance)
+        for hits, chance in zip(seen.sum(axis=0), chances, strict=True)
+    )
 
 
 @pytest.mark.parametrize("transform", ["none", "swish", "rank"])
@@ -53,10 +60,21 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
     """Three of six words: the exact chance of each, by going through all orders in which they can be drawn."""
     words = [[id_] for id_ in LISTED[:6]]
     likeness = [word_score(word) for word in words]
-    own = {"none": likeness, "swish": [s / (1 + np.exp(-s)) for s in likeness], "rank": ranks(likeness)}[transform]
+    own = {
+        "none": likeness,
+        "swish": [s / (1 + np.exp(-s)) for s in likeness],
+        "rank": ranks(likeness),
+    }[transform]
     weights = [alpha * weight + (1 - alpha) * sum(own) / 6 for weight in own]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden("difference", examples, vocabulary=str(words_lexicon()), rate=0.5, transform=transform, alpha=alpha)
+    seen = hidden(
+        "difference",
+        examples,
+        vocabulary=str(words_lexicon()),
+        rate=0.5,
+        transform=transform,
+        alpha=alpha,
+    )
 
     assert (seen.sum(axis=1) == 3).all()
     assert near(seen, fill.inclusion(weights, 3))
@@ -64,7 +82,9 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
 
 def test_difference__rate_is_of_words_and_exact_in_the_mean():
     """0.15 of 10 words is 1 or 2, whatever their tokens; words are hidden whole."""
-    words = [[LISTED[n], LISTED[n]] if word_score([LISTED[n]] * 2) else [LISTED[n]] for n in range(10)]
+    words = [
+        [LISTED[n], LISTED[n]] if word_score([LISTED[n]] * 2) else [LISTED[n]] for n in range(10)
+    ]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
     seen = hidden("difference", examples, vocabulary=str(words_lexicon()))
     begins = np.cumsum([0] + [len(word) for word in words[:-1]])
@@ -72,7 +92,10 @@ def test_difference__rate_is_of_words_and_exact_in_the_mean():
 
     assert is_near(int((count == 2).sum()), ROWS, 0.5)
     assert set(count.tolist()) == {1, 2}
-    assert all((seen[:, b] == seen[:, b + len(word) - 1]).all() for b, word in zip(begins, words, strict=True))
+    assert all(
+        (seen[:, b] == seen[:, b + len(word) - 1]).all()
+        for b, word in zip(begins, words, strict=True)
+    )
 
 
 def test_difference__words_that_are_not_listed():
@@ -81,8 +104,15 @@ def test_difference__words_that_are_not_listed():
     examples = examples_of(sentence(words, key=key) for key in range(2000))
     lexicon = str(words_lexicon())
 
-    assert hidden("difference", examples, vocabulary=lexicon, rate=1)[0].tolist() == [True, False, True, False]
-    assert hidden("difference", examples, vocabulary=lexicon, rate=1, alpha=0.5)[0].tolist() == [True] * 3 + [False]
+    assert hidden("difference", examples, vocabulary=lexicon, rate=1)[0].tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert hidden("difference", examples, vocabulary=lexicon, rate=1, alpha=0.5)[0].tolist() == [
+        True
+    ] * 3 + [False]
     assert hidden("difference-released", examples, vocabulary=lexicon, rate=1).all()
     seen = hidden("difference-released", examples, vocabulary=lexicon, rate=0.25)
     weights = ranks([word_score(words[0]), -1.0, word_score(words[2]), -1.0])
@@ -109,12 +139,18 @@ def test_difference_released__number_is_rounded_down():
     examples = examples_of([row_of([1] * n, key=n, fill=LISTED[0]) for n in (6, 7, 13, 14, 20)])
     plan = md.strategy("difference-released", vocabulary=str(words_lexicon())).plan(examples)
 
-    assert [sum(row) for row in plan.kinds.tolist()] == [int(0.15 * n) for n in (6, 7, 13, 14, 20)] == [0, 1, 1, 2, 3]
+    assert (
+        [sum(row) for row in plan.kinds.tolist()]
+        == [int(0.15 * n) for n in (6, 7, 13, 14, 20)]
+        == [0, 1, 1, 2, 3]
+    )
 
 
 def test_difference_released__no_alpha_is_uniform():
     examples = examples_of(sentence([[id_] for id_ in LISTED[:5]], key=key) for key in range(ROWS))
-    seen = hidden("difference-released", examples, vocabulary=str(words_lexicon()), rate=0.4, alpha=0)
+    seen = hidden(
+        "difference-released", examples, vocabulary=str(words_lexicon()), rate=0.4, alpha=0
+    )
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in seen]
 
     assert is_fair(pairs, [(a, b) for a in range(5) for b in range(a + 1, 5)])
@@ -124,7 +160,10 @@ def test_selective_task__just_what_is_flagged(tmp_path):
     examples = examples_of([row_of([1] * 4, key=key, fill=IDS.unk) for key in range(2)])
     scores = column_of(tmp_path, examples, [9, 0.1, 0, -1, 1e-9, 9])
 
-    assert hidden("selective-task", examples, scores=scores).tolist() == [[False, True, False, False, True, False]] * 2
+    assert (
+        hidden("selective-task", examples, scores=scores).tolist()
+        == [[False, True, False, False, True, False]] * 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +181,10 @@ def test_selective__highest_above_nought(options, places, tmp_path):
     examples = examples_of([row_of([1] * 10)])
     scores = column_of(tmp_path, examples, [99, 1, 5, -1, -2, 2, 0, -3, 4, -1, -1, 99])
 
-    assert np.flatnonzero(hidden("selective", examples, scores=scores, **options)[0]).tolist() == places
+    assert (
+        np.flatnonzero(hidden("selective", examples, scores=scores, **options)[0]).tolist()
+        == places
+    )
 
 
 def patches(tmp_path, *, rows, n=196):
@@ -188,12 +230,15 @@ def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
     """Of what `attention-high` hides, int(0.1 * r * n) among the int(0.1 * n) highest are shown, all as likely."""
     examples, scores, attention = patches(tmp_path, rows=1500, n=40)
     high, hints = (
-        hidden(name, examples, scores=scores, gate=1)[:, 1:-1] for name in ("attention-high", "attention-hints")
+        hidden(name, examples, scores=scores, gate=1)[:, 1:-1]
+        for name in ("attention-high", "attention-hints")
     )
     shown, place = high & ~hints, places_of(attention, top=True)
 
     assert not (hints & ~high).any()
-    rates = Varying(shape="uniform", start=0.1, stop=0.5).at(Draws(keys=examples.keys, seed=0, epoch=0))
+    rates = Varying(shape="uniform", start=0.1, stop=0.5).at(
+        Draws(keys=examples.keys, seed=0, epoch=0)
+    )
     assert (shown.sum(axis=1) == np.floor(0.1 * rates * 40)).all()
     assert set(shown.sum(axis=1).tolist()) == {0, 1}
     assert is_fair(place[shown].tolist(), range(4))
@@ -201,7 +246,9 @@ def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
 
 def test_attention_hints__none_in_short_rows(tmp_path):
     examples, scores, _ = patches(tmp_path, rows=50, n=19)
-    high, hints = (hidden(name, examples, scores=scores) for name in ("attention-high", "attention-hints"))
+    high, hints = (
+        hidden(name, examples, scores=scores) for name in ("attention-high", "attention-hints")
+    )
 
     assert high.any()
     assert (high == hints).all()
@@ -222,7 +269,9 @@ def test_mst__coins_among_the_lowest(tmp_path):
     assert not (seen & ~low).any()
     assert is_near(int(seen.sum()), 400 * 25, 1 / 8)
     assert is_near(int((seen.sum(axis=1) == 0).sum()), 400, 0.875**25)
-    assert (hidden("mst", examples, scores=scores, rate=1, share=0.2)[:, 1:-1].sum(axis=1) == 10).all()
+    assert (
+        hidden("mst", examples, scores=scores, rate=1, share=0.2)[:, 1:-1].sum(axis=1) == 10
+    ).all()
     assert not hidden("mst", examples, scores=scores, share=0).any()
 
 
@@ -284,5 +333,7 @@ def test_strategies__refuse(name, options, message):
 def test_strategies__name_the_command_that_makes_their_file(name, missing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(VocabularyError, match=rf"^{missing}: expected .*, found none; `mslm-data vocab"):
+    with pytest.raises(
+        VocabularyError, match=rf"^{missing}: expected .*, found none; `mslm-data vocab"
+    ):
         md.strategy(name).plan(examples_of([row_of([1])]))

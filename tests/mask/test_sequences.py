@@ -35,7 +35,9 @@ def test_t5_lengths__are_those_of_the_helper_of_t5():
     assert t5_lengths(1024) == (1137, 229)
 
 
-@given(st.integers(2, 600), st.sampled_from([0.1, 0.15, 0.3, 0.5]), st.sampled_from([1.0, 3.0, 8.0]))
+@given(
+    st.integers(2, 600), st.sampled_from([0.1, 0.15, 0.3, 0.5]), st.sampled_from([1.0, 3.0, 8.0])
+)
 def test_t5_lengths__are_the_longest_that_fit(inputs_length, rate, mean):
     raw, targets = t5_lengths(inputs_length, rate, mean)
 
@@ -50,7 +52,9 @@ def test_t5_lengths__are_the_longest_that_fit(inputs_length, rate, mean):
 
 @pytest.mark.parametrize("wrong", [(1, 0.15, 3.0), (512, 0.0, 3.0), (512, 1.0, 3.0)])
 def test_t5_lengths__refuses_what_is_out_of_range(wrong):
-    with pytest.raises(ValueError, match=r"^lengths: expected 2 or more and a rate in \(0, 1\), got"):
+    with pytest.raises(
+        ValueError, match=r"^lengths: expected 2 or more and a rate in \(0, 1\), got"
+    ):
         t5_lengths(*wrong)
 
 
@@ -64,7 +68,9 @@ def test_t5__refuses_a_mean_length_below_one(mean):
 
 def test_t5__568_tokens_make_inputs_of_512_and_targets_of_114():
     """One special token at the end, as `</s>`: 85 hidden in 28 spans."""
-    examples = examples_of([Row(key=key, ids=[10] * 568 + [3], word_ids=[*range(568), -1]) for key in range(20)], WIDE)
+    examples = examples_of(
+        [Row(key=key, ids=[10] * 568 + [3], word_ids=[*range(568), -1]) for key in range(20)], WIDE
+    )
     made = md.strategy("t5", sentinels=SENTINELS)
     plan = made.plan(examples)
 
@@ -74,7 +80,12 @@ def test_t5__568_tokens_make_inputs_of_512_and_targets_of_114():
     assert made.targets(examples, plan).lengths.tolist() == [114] * 20
 
 
-@given(random_examples(), SEEDS, st.sampled_from([0.0, 0.15, 0.5, 0.9, 1.0]), st.sampled_from([1.0, 1.5, 3.0]))
+@given(
+    random_examples(),
+    SEEDS,
+    st.sampled_from([0.0, 0.15, 0.5, 0.9, 1.0]),
+    st.sampled_from([1.0, 1.5, 3.0]),
+)
 def test_t5__number_of_tokens_and_of_spans(examples, seed, rate, mean):
     plan = md.strategy("t5", rate=rate, mean_span=mean).plan(examples, seed=seed)
 
@@ -92,7 +103,11 @@ def test_t5__number_of_tokens_and_of_spans(examples, seed, rate, mean):
 def test_t5__what_is_hidden_at_half_mirrors_what_is_not():
     """Hidden and shown are compositions of one law: read backwards, each is the other."""
     rows = 6000
-    kinds = md.strategy("t5", rate=0.5).plan(rows_like([1] * 20, rows)).kinds.values.reshape(rows, -1)[:, 1:-1]
+    kinds = (
+        md.strategy("t5", rate=0.5)
+        .plan(rows_like([1] * 20, rows))
+        .kinds.values.reshape(rows, -1)[:, 1:-1]
+    )
     hidden = kinds.mean(0)
 
     assert (hidden[0], hidden[-1]) == (0, 1)
@@ -105,17 +120,24 @@ def test_t5__filled_inputs_are_the_row(examples, seed):
     for name in ("t5", "ul2", "salient-t5"):
         made = md.strategy(name, sentinels=SENTINELS)
         plan = made.plan(examples, seed=seed)
-        columns = (made.corrupt(examples, plan, seed=seed).tolist(), made.targets(examples, plan).tolist())
+        columns = (
+            made.corrupt(examples, plan, seed=seed).tolist(),
+            made.targets(examples, plan).tolist(),
+        )
 
         for row, inputs, targets in zip(rows_of(examples), *columns, strict=True):
-            assert layouts.filled(inputs, targets, SENTINELS, len(layouts.tail_of(row))) == list(row.ids)
+            assert layouts.filled(inputs, targets, SENTINELS, len(layouts.tail_of(row))) == list(
+                row.ids
+            )
 
 
 def test_t5__a_rate_of_each_epoch():
     rate = {"shape": "linear", "start": 0.5, "stop": 0.1, "over": 4}
     made = md.strategy("t5", rate=rate)
 
-    counts = [sum(made.plan(rows_like([1] * 40, 1), epoch=epoch).counts()) for epoch in (0, 2, 4, 9)]
+    counts = [
+        sum(made.plan(rows_like([1] * 40, 1), epoch=epoch).counts()) for epoch in (0, 2, 4, 9)
+    ]
     assert counts == [20, 12, 4, 4]
 
 
@@ -132,7 +154,9 @@ def test_ul2__modes_stand_first_and_are_as_frequent_as_their_denoisers():
 
     counts = Counter(modes.tolist())
     expected = {5: 2 / 7 * rows, 6: 1 / 7 * rows, 7: 4 / 7 * rows}
-    assert sum((counts[mode] - due) ** 2 / due for mode, due in expected.items()) < critical_value(2)
+    assert sum((counts[mode] - due) ** 2 / due for mode, due in expected.items()) < critical_value(
+        2
+    )
     without = md.strategy("ul2", sentinels=SENTINELS).corrupt(examples, plan)
     assert [row[1:] for row in inputs.tolist()] == without.tolist()
 
@@ -145,15 +169,22 @@ def test_ul2__hides_what_the_modes_say():
     modes = [row[0] for row in made.corrupt(examples, plan).tolist()]
 
     seen = {
-        (mode, sum(kinds), len(layouts.runs_of(kinds))) for mode, kinds in zip(modes, plan.kinds.tolist(), strict=True)
+        (mode, sum(kinds), len(layouts.runs_of(kinds)))
+        for mode, kinds in zip(modes, plan.kinds.tolist(), strict=True)
     }
     assert seen == {(5, 6, 2), (5, 6, 1), (6, 10, 1), (7, 20, 7), (7, 20, 2), (7, 20, 1), (7, 6, 1)}
-    assert all(kinds[31:41] == [1] * 10 for mode, kinds in zip(modes, plan.kinds.tolist(), strict=True) if mode == 6)
+    assert all(
+        kinds[31:41] == [1] * 10
+        for mode, kinds in zip(modes, plan.kinds.tolist(), strict=True)
+        if mode == 6
+    )
 
 
 @pytest.mark.parametrize(("modes", "count"), [((5,), 1), ((5, 6, 7, 8), 4), ((5, 6, -1), 3)])
 def test_ul2__refuses_modes_that_are_not_three(modes, count):
-    with pytest.raises(ValueError, match=rf"modes: expected the ids of R, S and X, or none, got {count}"):
+    with pytest.raises(
+        ValueError, match=rf"modes: expected the ids of R, S and X, or none, got {count}"
+    ):
         md.strategy("ul2", modes=modes)
 
 
@@ -161,7 +192,9 @@ def test_ul2__modes_beyond_the_vocabulary():
     examples = fixed_examples(3)
     made = md.strategy("ul2", sentinels=tuple(range(39, 19, -1)), modes=(38, 39, 40))
 
-    with pytest.raises(ValueError, match=r"^modes: expected ids below 40, the tokenizer's, got 40$"):
+    with pytest.raises(
+        ValueError, match=r"^modes: expected ids below 40, the tokenizer's, got 40$"
+    ):
         made.corrupt(examples, made.plan(examples))
 
 
@@ -176,11 +209,16 @@ def test_salient_t5__one_mention_of_a_row_behind_a_sentinel():
     pairs = Counter(
         (tuple(seen), tuple(written))
         for seen, written in zip(
-            made.corrupt(examples, plan).tolist(), made.targets(examples, plan).tolist(), strict=True
+            made.corrupt(examples, plan).tolist(),
+            made.targets(examples, plan).tolist(),
+            strict=True,
         )
     )
 
-    assert set(pairs) == {((2, 10, 39, 13, 14, 3), (39, 11, 12, 3)), ((2, 10, 11, 12, 13, 39, 3), (39, 14, 3))}
+    assert set(pairs) == {
+        ((2, 10, 39, 13, 14, 3), (39, 11, 12, 3)),
+        ((2, 10, 11, 12, 13, 39, 3), (39, 14, 3)),
+    }
     assert abs(max(pairs.values()) - 200) < 4 * sqrt(400 / 4)
 
 
@@ -204,7 +242,9 @@ def test_bart__joins_and_inputs_equal_the_twin(examples, seed, rate):
 
     assert plan.joined.tolist() == joined
     columns = zip(rows_of(examples), plan.kinds.tolist(), joined, strict=True)
-    expected = [layouts.single_mask_per_span(row, kinds, IDS.mask, joints) for row, kinds, joints in columns]
+    expected = [
+        layouts.single_mask_per_span(row, kinds, IDS.mask, joints) for row, kinds, joints in columns
+    ]
     assert made.corrupt(examples, plan, seed=seed).tolist() == expected
     assert made.targets(examples, plan).tolist() == examples.input_ids.tolist()
 
@@ -223,7 +263,11 @@ def test_bart__hides_whole_words_and_owes_what_spans_share(examples, seed, rate)
 def test_bart__beginnings_are_any_words():
     """One span of one word: a rate of one word."""
     rows = 4000
-    kinds = md.strategy("bart", rate=0.1).plan(rows_like([1, 2] * 5, rows)).kinds.values.reshape(rows, -1)
+    kinds = (
+        md.strategy("bart", rate=0.1)
+        .plan(rows_like([1, 2] * 5, rows))
+        .kinds.values.reshape(rows, -1)
+    )
     counts = Counter(int(np.flatnonzero(row)[0]) for row in kinds)
 
     assert sorted(counts) == [1, 2, 4, 5, 7, 8, 10, 11, 13, 14]
@@ -242,5 +286,7 @@ def test_bart__spans_that_touch_keep_a_mask_each_and_those_that_meet_share_one()
 
 @pytest.mark.parametrize("mean", [0.0, -1.0, 65.0])
 def test_bart__refuses_a_mean_out_of_range(mean):
-    with pytest.raises(ValueError, match="mean_span: expected more than 0 and 64 words at most, got"):
+    with pytest.raises(
+        ValueError, match="mean_span: expected more than 0 and 64 words at most, got"
+    ):
         md.strategy("bart", mean_span=mean)

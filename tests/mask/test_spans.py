@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
+from mslm_data.data.ragged import Ragged
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import load
-from mslm_data.lexicon import Lexicon, write_lexicon
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.mask.plan import MaskKind
-from mslm_data.ragged import Ragged
 from mslm_data.segment.presplit import Presplit
 from tests.encode.test_real import documents_in
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
@@ -43,7 +43,9 @@ def subsets(kinds):
     return [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
 
-@pytest.mark.parametrize("name", ["span", "span-released", "spanbert", "spanbert-ner", "t5", "bart"])
+@pytest.mark.parametrize(
+    "name", ["span", "span-released", "spanbert", "spanbert-ner", "t5", "bart"]
+)
 @given(examples=random_examples(), rate=RATES, seed=SEEDS)
 def test_spans__equal_their_twins_at_any_rate(name, examples, rate, seed):
     kinds = md.strategy(name, rate=rate).plan(examples, seed=seed).kinds.tolist()
@@ -56,7 +58,8 @@ def test_spans__equal_their_twins_at_any_rate(name, examples, rate, seed):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "rate", "hidden"), [(10, 0.15, 2), (28, 0.15, 5), (50, 0.14, 7), (9, 0, 0), (1, 0.2, 1)]
+    ("tokens", "rate", "hidden"),
+    [(10, 0.15, 2), (28, 0.15, 5), (50, 0.14, 7), (9, 0, 0), (1, 0.2, 1)],
 )
 def test_span__budget(tokens, rate, hidden):
     examples = rows_like([1] * tokens, 50)
@@ -71,7 +74,9 @@ def test_span__what_is_owed_is_what_is_missing(examples, rate, seed):
     plan = md.strategy("span", rate=rate).plan(examples, seed=seed)
 
     for row, kinds, owed in zip(rows_of(examples), plan.kinds.tolist(), plan.owed, strict=True):
-        assert sum(kind > 0 for kind in kinds) + owed == ceil(Fraction(str(rate)) * len(twins.real(row)))
+        assert sum(kind > 0 for kind in kinds) + owed == ceil(
+            Fraction(str(rate)) * len(twins.real(row))
+        )
 
 
 @pytest.mark.parametrize("name", ["span", "span-released"])
@@ -87,7 +92,9 @@ def test_span__may_not_reach_its_budget_at_high_rates():
     assert md.strategy("span", rate=0.75).plan(rows_like([1] * 28, 500)).owed.any()
 
 
-@pytest.mark.parametrize(("spans_of", "mean"), [(twins.paper_spans, 2.31), (twins.released_spans, 2.30)])
+@pytest.mark.parametrize(
+    ("spans_of", "mean"), [(twins.paper_spans, 2.31), (twins.released_spans, 2.30)]
+)
 def test_span__mean_length_at_28_tokens(spans_of, mean):
     """A budget of 5, so that many spans are cut to what is left; the same with the authors' code."""
     lengths = [len(span) for key in range(2500) for span in spans_of(row_of([1] * 28, key=key))]
@@ -101,11 +108,15 @@ def test_span__of_real_sentences(real):
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
     sentences = [Presplit().sentences(document) for document in documents]
     examples = Encoder(tokenizer, ("Disease",)).encode(documents, sentences, Account())
-    lengths = [len(span) for row in rows_of(examples)[::2] for span in twins.paper_spans(row, rate=0.15)]
+    lengths = [
+        len(span) for row in rows_of(examples)[::2] for span in twins.paper_spans(row, rate=0.15)
+    ]
 
     assert 0.15 < lengths.count(1) / len(lengths) < 0.19
     for name in ("span", "span-released"):
-        assert not any(md.strategy(name, rate=rate).plan(examples).owed.any() for rate in (0.075, 0.15, 0.225))
+        assert not any(
+            md.strategy(name, rate=rate).plan(examples).owed.any() for rate in (0.075, 0.15, 0.225)
+        )
 
 
 @pytest.mark.parametrize("name", ["span", "spanbert"])
@@ -120,7 +131,11 @@ def test_span__of_single_tokens_are_any_subset(name):
 def test_span__every_token_is_as_likely_a_beginning():
     """One span of four in a row: the eleven places, of which the last three are cut, and then filled up elsewhere."""
     kinds = kinds_of("span", rows_like([1] * 11, 5500), rate=0.3, shortest=4, longest=4)
-    whole = [subset[0] - 1 for subset in subsets(kinds) if subset[-1] - subset[0] == 3 and subset[-1] < 11]
+    whole = [
+        subset[0] - 1
+        for subset in subsets(kinds)
+        if subset[-1] - subset[0] == 3 and subset[-1] < 11
+    ]
 
     assert is_fair(whole, range(7))
 
@@ -128,7 +143,11 @@ def test_span__every_token_is_as_likely_a_beginning():
 def test_span__is_cut_at_the_rows_end():
     kinds = kinds_of("span", rows_like([1] * 3, 200), rate=1.0, shortest=3, longest=3)
 
-    assert Counter(tuple(row.tolist()) for row in kinds).keys() <= {(0, 1, 1, 1, 0), (0, 0, 1, 1, 0), (0, 0, 0, 1, 0)}
+    assert Counter(tuple(row.tolist()) for row in kinds).keys() <= {
+        (0, 1, 1, 1, 0),
+        (0, 0, 1, 1, 0),
+        (0, 0, 0, 1, 0),
+    }
 
 
 @pytest.mark.parametrize("name", ["span", "span-released"])
@@ -149,7 +168,9 @@ def test_span_released__begins_at_words():
 def test_span_released__leaves_unk_out_of_what_is_counted():
     row = row_of([1] * 10)
     row = type(row)(key=0, ids=[*row.ids[:1], *[IDS.unk] * 5, *row.ids[6:]], word_ids=row.word_ids)
-    plans = [md.strategy(name, rate=0.2).plan(examples_of([row])) for name in ("span", "span-released")]
+    plans = [
+        md.strategy(name, rate=0.2).plan(examples_of([row])) for name in ("span", "span-released")
+    ]
 
     assert [sum(plan.counts()) for plan in plans] == [2, 1]
 
@@ -157,7 +178,8 @@ def test_span_released__leaves_unk_out_of_what_is_counted():
 @pytest.mark.parametrize("lengths", [{"shortest": 0}, {"shortest": 3, "longest": 2}])
 def test_span__refuses_lengths_that_are_none(lengths):
     with pytest.raises(
-        ValueError, match=r"shortest, longest: expected lengths of 1 or more, the first no greater, got"
+        ValueError,
+        match=r"shortest, longest: expected lengths of 1 or more, the first no greater, got",
     ):
         md.strategy("span", **lengths)
 
@@ -167,7 +189,9 @@ def test_span__refuses_lengths_that_are_none(lengths):
 
 @pytest.mark.parametrize("name", ["spanbert", "spanbert-ner"])
 @given(examples=random_examples(), rate=RATES, seed=SEEDS)
-def test_spanbert__spends_its_budget_to_the_token_and_cuts_one_word_at_most(name, examples, rate, seed):
+def test_spanbert__spends_its_budget_to_the_token_and_cuts_one_word_at_most(
+    name, examples, rate, seed
+):
     plan = md.strategy(name, rate=rate).plan(examples, seed=seed)
 
     assert not plan.owed.any()
@@ -216,7 +240,9 @@ def test_spanbert__a_run_shares_one_fate():
             tokens = row[start:stop]
             fate = "mask" if IDS.mask in tokens else "keep" if set(tokens) == {10} else "random"
             assert fate != "mask" or set(tokens) == {IDS.mask}
-            fates.append(fate if stop - start > 2 else None)  # a random id may be the one that stood there
+            fates.append(
+                fate if stop - start > 2 else None
+            )  # a random id may be the one that stood there
     counts = Counter(fate for fate in fates if fate)
     for fate, share in (("mask", 0.8), ("random", 0.1), ("keep", 0.1)):
         total = counts.total()
@@ -227,7 +253,10 @@ def test_spanbert__random_ids_are_as_frequent_as_in_the_corpus(tmp_path):
     path = tmp_path / "unigrams.arrow"
     zeros = Ragged.of([[0], [0]], np.int32)
     lexicon = Lexicon(
-        tokens=Ragged.of([[20], [21]], np.int32), word_starts=zeros, scores=np.array([3.0, 1.0]), about=ABOUT
+        tokens=Ragged.of([[20], [21]], np.int32),
+        word_starts=zeros,
+        scores=np.array([3.0, 1.0]),
+        about=ABOUT,
     )
     write_lexicon(path, lexicon)
     examples = rows_like([1] * 20, 2000)
@@ -241,7 +270,9 @@ def test_spanbert__random_ids_are_as_frequent_as_in_the_corpus(tmp_path):
 
 @pytest.mark.parametrize("law", [{"chance": 0.0}, {"chance": 1.0}, {"longest": 0}])
 def test_spanbert__refuses_a_law_that_is_none(law):
-    with pytest.raises(ValueError, match=r"chance, longest: expected a chance in \(0, 1\) and 1 word or more, got"):
+    with pytest.raises(
+        ValueError, match=r"chance, longest: expected a chance in \(0, 1\) and 1 word or more, got"
+    ):
         md.strategy("spanbert", **law)
 
 
@@ -269,6 +300,8 @@ def test_spanbert_ner__cuts_a_mention_to_the_budget():
 
 def test_spanbert_ner__any_mention_is_as_likely():
     examples = rows_like([1] * 20, 4000, [(0, 3), (3, 6), (10, 13)])
-    first = [row.tolist().index(2) for row in kinds_of("spanbert-ner", examples) if (row == 2).sum() == 3]
+    first = [
+        row.tolist().index(2) for row in kinds_of("spanbert-ner", examples) if (row == 2).sum() == 3
+    ]
 
     assert is_fair(first, [1, 4, 11])

@@ -12,7 +12,14 @@ from tests.kernels.fairness import critical_value, is_fair, is_near
 from tests.mask.collator import compared, same_shares
 from tests.reference.tokens import bert_count
 
-RATES = {"bert": 0.15, "token": 0.15, "roberta": 0.15, "wettig": 0.4, "modernbert": 0.3, "electra": 0.15}
+RATES = {
+    "bert": 0.15,
+    "token": 0.15,
+    "roberta": 0.15,
+    "wettig": 0.4,
+    "modernbert": 0.3,
+    "electra": 0.15,
+}
 
 
 def rows_like(words, num_rows, *, fill=10):
@@ -34,14 +41,18 @@ def test_bert__count_of_its_code_for_every_length(rate, most):
     examples = examples_of(row_of([1] * (n - 2), key=n) for n in range(3, 201))
     hidden = [
         int((row > 0).sum())
-        for row in map(np.array, md.strategy("bert", rate=rate, most=most).plan(examples).kinds.tolist())
+        for row in map(
+            np.array, md.strategy("bert", rate=rate, most=most).plan(examples).kinds.tolist()
+        )
     ]
 
     expected = [min(most or 10**9, max(1, int(round(n * rate)))) for n in range(3, 201)]  # noqa: RUF046 - its own words
     assert hidden == expected
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (9, 1), (10, 2), (30, 4), (50, 8), (128, 19), (134, 20), (512, 20)])
+@pytest.mark.parametrize(
+    ("n", "count"), [(1, 1), (9, 1), (10, 2), (30, 4), (50, 8), (128, 19), (134, 20), (512, 20)]
+)
 def test_bert__worked_counts(n, count):
     """Half goes to even: 4.5 of 30 tokens is 4, 7.5 of 50 is 8."""
     rows = [Row(key=0, ids=[10] * n, word_ids=list(range(n)))]
@@ -99,7 +110,9 @@ def test_electra__every_sequence_of_draws_is_as_likely():
     examples = rows_like([1] * 3, 6000)
     kinds = md.strategy("electra", rate=0.4).plan(examples).kinds.values.reshape(6000, 5)[:, 1:4]
 
-    sets = Counter(tuple(np.flatnonzero(row).tolist()) for row in kinds)  # two draws of three: 3 of 9 hit one twice
+    sets = Counter(
+        tuple(np.flatnonzero(row).tolist()) for row in kinds
+    )  # two draws of three: 3 of 9 hit one twice
     single, double = [sets[s,] for s in range(3)], [sets[0, 1], sets[0, 2], sets[1, 2]]
     statistic = sum((c - 6000 / 9) ** 2 / (6000 / 9) for c in single)
     statistic += sum((c - 12000 / 9) ** 2 / (12000 / 9) for c in double)
@@ -134,7 +147,9 @@ def test_electra__rows_of_a_hundred_tokens_and_more_never_reach_the_cap():
 @pytest.mark.parametrize("name", ["bert", "electra"])
 def test_counts__of_a_rate_that_varies(name):
     rate = Varying(shape="linear", start=0.5, stop=0.1, over=2)
-    made = md.strategy(name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"most": None}))
+    made = md.strategy(
+        name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"most": None})
+    )
     examples = rows_like([1] * 98, 50)
     first, last = (made.plan(examples, epoch=epoch).kinds.values.sum() for epoch in (0, 2))
 
@@ -148,7 +163,11 @@ def test_counts__of_a_rate_that_varies(name):
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_fixed_numbers__every_pair_of_tokens_is_as_likely(name):
     rate = {"bert": 0.25, "roberta": 2 / 6}[name]
-    kinds = md.strategy(name, rate=rate).plan(rows_like([1] * 6, 4000)).kinds.values.reshape(4000, 8)[:, 1:7]
+    kinds = (
+        md.strategy(name, rate=rate)
+        .plan(rows_like([1] * 6, 4000))
+        .kinds.values.reshape(4000, 8)[:, 1:7]
+    )
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in kinds if row.sum() == 2]
 
     assert len(pairs) > 3900
@@ -157,14 +176,25 @@ def test_fixed_numbers__every_pair_of_tokens_is_as_likely(name):
 
 @pytest.mark.parametrize("name", ["token", "modernbert"])
 def test_coins__every_pattern_is_as_likely(name):
-    kinds = md.strategy(name, rate=0.5).plan(rows_like([1] * 4, 4000)).kinds.values.reshape(4000, 6)[:, 1:5]
+    kinds = (
+        md.strategy(name, rate=0.5)
+        .plan(rows_like([1] * 4, 4000))
+        .kinds.values.reshape(4000, 6)[:, 1:5]
+    )
 
     assert is_fair((kinds @ [8, 4, 2, 1]).tolist(), range(16))
 
 
 @pytest.mark.parametrize(
     ("name", "hidden"),
-    [("bert", True), ("token", False), ("roberta", True), ("wettig", True), ("modernbert", True), ("electra", True)],
+    [
+        ("bert", True),
+        ("token", False),
+        ("roberta", True),
+        ("wettig", True),
+        ("modernbert", True),
+        ("electra", True),
+    ],
 )
 def test_unk__is_hidden_but_by_the_collator(name, hidden):
     plan = md.strategy(name, rate=1.0).plan(rows_like([1] * 4, 20, fill=IDS.unk))
@@ -173,7 +203,9 @@ def test_unk__is_hidden_but_by_the_collator(name, hidden):
 
 
 def test_token__unk_where_the_caller_does_not_mark_it():
-    assert md.strategy("token", rate=1.0, unknown=True).plan(rows_like([1], 1, fill=IDS.unk)).counts() == (0, 1)
+    assert md.strategy("token", rate=1.0, unknown=True).plan(
+        rows_like([1], 1, fill=IDS.unk)
+    ).counts() == (0, 1)
 
 
 # What stands in their place
@@ -204,7 +236,9 @@ def test_corruption__shares_of_the_papers(name, shares):
     plan = made.plan(examples)
     out = made.corrupt(examples, plan).values[plan.kinds.values > 0]
 
-    drawn = 35 if name in ("roberta", "electra") else 40  # a random id is [MASK] or what was there now and then
+    drawn = (
+        35 if name in ("roberta", "electra") else 40
+    )  # a random id is [MASK] or what was there now and then
     masked, kept = ((out == IDS.mask).sum(), (out == 10).sum())
     chance = shares[1] * (drawn == 40) / drawn
     assert is_near(masked, len(out), shares[0] + chance)

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.tokens import find_units
 from mslm_data.mask.units import UNITS, Units, chunks, released_pieces, words
-from mslm_data.ragged import Ragged
-from tests.generate import CLS, SEP, Row, examples_of, fixed_examples, random_examples, row_of, rows_of
+from tests.generate import (
+    CLS,
+    SEP,
+    Row,
+    examples_of,
+    fixed_examples,
+    random_examples,
+    row_of,
+    rows_of,
+)
 from tests.reference import joint
 from tests.reference import whole_words as twins
 
@@ -19,7 +28,10 @@ NUMBERS = st.lists(st.lists(st.integers(-2, 3), max_size=12), max_size=5)
 
 
 def pairs(units: Units) -> list[list[tuple[int, int]]]:
-    return [list(zip(*row, strict=True)) for row in zip(units.starts.tolist(), units.ends.tolist(), strict=True)]
+    return [
+        list(zip(*row, strict=True))
+        for row in zip(units.starts.tolist(), units.ends.tolist(), strict=True)
+    ]
 
 
 @st.composite
@@ -38,7 +50,9 @@ def with_characters(draw):
             bounds.append((start, place))
         starts.append([start for start, _ in bounds])
         ends.append([end for _, end in bounds])
-    return replace(examples, token_starts=Ragged.of(starts, np.int32), token_ends=Ragged.of(ends, np.int32))
+    return replace(
+        examples, token_starts=Ragged.of(starts, np.int32), token_ends=Ragged.of(ends, np.int32)
+    )
 
 
 @given(NUMBERS)
@@ -69,9 +83,13 @@ def test_words__equals_twin(examples):
 
 @given(with_characters())
 def test_chunks__equals_twin(examples):
-    columns = zip(rows_of(examples), examples.token_starts.tolist(), examples.token_ends.tolist(), strict=True)
+    columns = zip(
+        rows_of(examples), examples.token_starts.tolist(), examples.token_ends.tolist(), strict=True
+    )
 
-    assert pairs(chunks(examples)) == [twins.chunks(row, starts, ends) for row, starts, ends in columns]
+    assert pairs(chunks(examples)) == [
+        twins.chunks(row, starts, ends) for row, starts, ends in columns
+    ]
 
 
 @given(random_examples())
@@ -81,10 +99,14 @@ def test_chunks__without_characters_are_words(examples):
 
 def test_chunks__of_a_sentence():
     """`results, in`, twice: the comma stands with its word, and white space parts."""
-    rows = [Row(key=k, ids=[CLS, 10, 11, 12, 13, SEP], word_ids=[-1, 0, 0, 1, 2, -1]) for k in range(2)]
+    rows = [
+        Row(key=k, ids=[CLS, 10, 11, 12, 13, SEP], word_ids=[-1, 0, 0, 1, 2, -1]) for k in range(2)
+    ]
     starts, ends = [[-1, 0, 3, 7, 9, -1]] * 2, [[-1, 3, 7, 8, 11, -1]] * 2
     examples = replace(
-        examples_of(rows), token_starts=Ragged.of(starts, np.int32), token_ends=Ragged.of(ends, np.int32)
+        examples_of(rows),
+        token_starts=Ragged.of(starts, np.int32),
+        token_ends=Ragged.of(ends, np.int32),
     )
 
     assert pairs(chunks(examples)) == [[(1, 4), (4, 5)]] * 2
@@ -104,7 +126,10 @@ def test_chunks__special_tokens_within_a_row_part_them():
 def test_chunks__characters_that_cannot_be_written():
     """As memory-mapped shards have them."""
     examples = examples_of([row_of([2, 1])])
-    starts, ends = Ragged.of([[-1, 0, 2, 4, -1]], np.int32), Ragged.of([[-1, 2, 4, 5, -1]], np.int32)
+    starts, ends = (
+        Ragged.of([[-1, 0, 2, 4, -1]], np.int32),
+        Ragged.of([[-1, 2, 4, 5, -1]], np.int32),
+    )
     starts.values.flags.writeable = ends.values.flags.writeable = False
 
     assert pairs(chunks(replace(examples, token_starts=starts, token_ends=ends))) == [[(1, 4)]]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.document import Document
+from mslm_data.data.document import Document
+from mslm_data.data.examples import Examples
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
-from mslm_data.examples import Examples
 from mslm_data.mask.units import chunks
 from tests import made
 from tests.generate import IDS, examples_of, row_of, rows_of
@@ -44,11 +44,15 @@ def test_whole_word__skips_what_does_not_fit():
     """Three of 11 tokens are due; each random order of the words fills them in its own way."""
     orders = list(permutations(range(len(WORDS))))
     due = Counter(filled(order, 3) for order in orders)
-    chosen = Counter(words_hidden(md.strategy("whole-word", rate=0.25).plan(rows_like(WORDS, 3000)).kinds, WORDS))
+    chosen = Counter(
+        words_hidden(md.strategy("whole-word", rate=0.25).plan(rows_like(WORDS, 3000)).kinds, WORDS)
+    )
 
     assert set(chosen) == set(due) == {(2,), (0, 1), (0, 3), (0, 4), (1, 3), (3, 4)}
     expected = {words: 3000 * count / len(orders) for words, count in due.items()}
-    assert sum((chosen[w] - expected[w]) ** 2 / expected[w] for w in due) < critical_value(len(due) - 1)
+    assert sum((chosen[w] - expected[w]) ** 2 / expected[w] for w in due) < critical_value(
+        len(due) - 1
+    )
 
 
 def filled(order, left):
@@ -77,14 +81,18 @@ def test_whole_word__no_more_tokens_than_the_limit(most, tokens):
 
 @pytest.mark.parametrize("n", [1, 6, 12])
 def test_whole_word_hf__one_coin_a_word(n):
-    chosen = list(words_hidden(md.strategy("whole-word-hf").plan(rows_like([2] * n, 4000)).kinds, [2] * n))
+    chosen = list(
+        words_hidden(md.strategy("whole-word-hf").plan(rows_like([2] * n, 4000)).kinds, [2] * n)
+    )
 
     assert is_near(sum(not words for words in chosen), 4000, 0.85**n)
     assert is_near(sum(map(len, chosen)), 4000 * n, 0.15)
 
 
 def test_whole_word_hf__every_set_of_words_is_as_likely():
-    chosen = words_hidden(md.strategy("whole-word-hf", rate=0.5).plan(rows_like([2, 1, 3], 2000)).kinds, [2, 1, 3])
+    chosen = words_hidden(
+        md.strategy("whole-word-hf", rate=0.5).plan(rows_like([2, 1, 3], 2000)).kinds, [2, 1, 3]
+    )
 
     assert is_fair(chosen, [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 
@@ -93,7 +101,9 @@ def test_whole_word_hf__every_set_of_words_is_as_likely():
 def test_whole_word_roberta__mean_number_of_words_is_the_rate_exactly(n):
     chosen = [
         len(words)
-        for words in words_hidden(md.strategy("whole-word-roberta").plan(rows_like([2] * n, 4000)).kinds, [2] * n)
+        for words in words_hidden(
+            md.strategy("whole-word-roberta").plan(rows_like([2] * n, 4000)).kinds, [2] * n
+        )
     ]
 
     assert set(chosen) <= {int(0.15 * n), int(0.15 * n) + 1}
@@ -129,7 +139,8 @@ def test_unk__words_that_hold_one(name, options, hidden):
 
 def test_whole_word__refuses_a_negative_limit():
     with pytest.raises(
-        ValueError, match=r"^strategy 'whole-word': most: expected 0 or more, or none for no limit, got -1$"
+        ValueError,
+        match=r"^strategy 'whole-word': most: expected 0 or more, or none for no limit, got -1$",
     ):
         md.strategy("whole-word", most=-1)
 
@@ -161,7 +172,9 @@ def test_whole_word_roberta__random_ids_of_each_token_its_own():
     assert is_fair(map(tuple, out.tolist()), [(a, b) for a in range(5, 40) for b in range(5, 40)])
 
 
-@pytest.mark.parametrize(("name", "ids"), [("whole-word", range(40)), ("random-word", range(5, 40))])
+@pytest.mark.parametrize(
+    ("name", "ids"), [("whole-word", range(40)), ("random-word", range(5, 40))]
+)
 def test_random_ids__from_the_whole_vocabulary_or_without_specials(name, ids):
     strategy = md.strategy(name, rate=1.0, corruption="0-100-0")
     examples = rows_like([2] * 5, 600)
@@ -180,7 +193,11 @@ def test_corruption__shares_of_the_papers(name, shares):
 
     by_chance = shares[1] / 40 if name == "whole-word" else 0  # a random id that is [MASK]
     assert is_near((out == IDS.mask).sum(), len(out), shares[0] + by_chance)
-    assert is_near((out == 10).sum(), len(out), 1 - sum(shares) + shares[1] / (40 if name == "whole-word" else 35))
+    assert is_near(
+        (out == 10).sum(),
+        len(out),
+        1 - sum(shares) + shares[1] / (40 if name == "whole-word" else 35),
+    )
 
 
 # Stretches between white space
@@ -201,7 +218,10 @@ def together(examples, part):
     begins = examples.token_starts[0]
     inside = np.flatnonzero((begins >= start) & (begins < start + len(part)))
     assert len(inside) > 1
-    seen = [md.strategy("whole-word-hf", rate=0.5).plan(examples, epoch=e).kinds[0][inside] for e in range(60)]
+    seen = [
+        md.strategy("whole-word-hf", rate=0.5).plan(examples, epoch=e).kinds[0][inside]
+        for e in range(60)
+    ]
     assert any(row.any() for row in seen)
     assert not all(row.any() for row in seen)
     return all(row.all() or not row.any() for row in seen)
@@ -246,7 +266,9 @@ def test_chunks__are_the_words_of_the_collator_of_transformers():
     for i in range(len(examples)):
         row = features(examples, i, True)
         special = np.array([examples.word_ids[i] < 0], int)
-        numbers, _ = collator._calc_word_ids_and_prob_mask(np.array([row["offset_mapping"]]), special)
+        numbers, _ = collator._calc_word_ids_and_prob_mask(
+            np.array([row["offset_mapping"]]), special
+        )
         runs = np.flatnonzero(np.diff(numbers[0], prepend=-2) * (numbers[0] >= 0))
         assert chunks(examples).starts[i].tolist() == runs.tolist()
 

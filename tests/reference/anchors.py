@@ -14,7 +14,11 @@ def lower(text: str) -> str | None:
 
 
 def tf_icf(
-    forms: Sequence[tuple[str, int]], general: Mapping[str, int], *, smoothing: Fraction, min_count: int
+    forms: Sequence[tuple[str, int]],
+    general: Mapping[str, int],
+    *,
+    smoothing: Fraction,
+    min_count: int,
 ) -> list[tuple[str, int, Fraction]]:
     """Rank words by TF-ICF; of equal ones the more frequent first, then by the alphabet.
 
@@ -36,7 +40,9 @@ def tf_icf(
         if count < min_count:
             continue
         here = Fraction(count, sum(counts.values()))
-        there = (general.get(word, 0) + smoothing) / (sum(general.values()) + smoothing * len(general))
+        there = (general.get(word, 0) + smoothing) / (
+            sum(general.values()) + smoothing * len(general)
+        )
         own = [number for number, (text, _) in enumerate(forms) if lower(text) == word]
         form = max(own, key=lambda number: (forms[number][1], -number))
         ranked.append((here / there, count, word, form))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mslm_data.examples import TokenIds
+from mslm_data.data.examples import TokenIds
 from mslm_data.mask import Strategy
 from tests.generate import Row, examples_of
 from tests.reference import order
@@ -19,21 +19,31 @@ def masked(
 ) -> tuple[list[int], list[int]]:
     """Return the kinds and the hidden ids of one row, masked alone."""
     mentions = list(zip(row["span_starts"], row["span_ends"], row["span_labels"], strict=True))
-    one = examples_of([Row(key=row["key"], ids=row["input_ids"], word_ids=row["word_ids"], mentions=mentions)], ids)
+    one = examples_of(
+        [Row(key=row["key"], ids=row["input_ids"], word_ids=row["word_ids"], mentions=mentions)],
+        ids,
+    )
     plan = strategy.plan(one, seed=seed, epoch=epoch)
     hidden = strategy.corrupt(one, plan, seed=seed, epoch=epoch)
     return plan.kinds.values.tolist(), hidden.values.tolist()
 
 
 def batch(
-    rows: Sequence[dict[str, Any]], ids: TokenIds, strategy: Strategy, seed: int, epoch: int, multiple_of: int = 1
+    rows: Sequence[dict[str, Any]],
+    ids: TokenIds,
+    strategy: Strategy,
+    seed: int,
+    epoch: int,
+    multiple_of: int = 1,
 ) -> Lists:
     """Mask and pad rows."""
     width = max((len(row["input_ids"]) for row in rows), default=0)
     while width % multiple_of:
         width += 1
     most = max((len(row["span_starts"]) for row in rows), default=0)
-    out: Lists = {name: [] for name in ("input_ids", "attention_mask", "labels", "mask_kinds", "bio")}
+    out: Lists = {
+        name: [] for name in ("input_ids", "attention_mask", "labels", "mask_kinds", "bio")
+    }
     out |= {name: [] for name in ("span_starts", "span_ends", "span_labels")}
     out["keys"] = [row["key"] for row in rows]
     for row in rows:
@@ -43,11 +53,13 @@ def batch(
         out["input_ids"].append(hidden + [max(ids.pad, 0)] * rest)
         out["attention_mask"].append([1] * size + [0] * rest)
         out["labels"].append(
-            [i if kind else -100 for i, kind in zip(row["input_ids"], kinds, strict=True)] + [-100] * rest
+            [i if kind else -100 for i, kind in zip(row["input_ids"], kinds, strict=True)]
+            + [-100] * rest
         )
         out["mask_kinds"].append(kinds + [0] * rest)
         out["bio"].append(
-            [t if w >= 0 else -100 for t, w in zip(row["bio"], row["word_ids"], strict=True)] + [-100] * rest
+            [t if w >= 0 else -100 for t, w in zip(row["bio"], row["word_ids"], strict=True)]
+            + [-100] * rest
         )
         for name in ("span_starts", "span_ends", "span_labels"):
             out[name].append(row[name] + [-1] * (most - len(row[name])))
@@ -55,7 +67,11 @@ def batch(
 
 
 def sequences_batch(
-    inputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], keys: Sequence[int], pad: int, multiple_of: int
+    inputs: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    keys: Sequence[int],
+    pad: int,
+    multiple_of: int,
 ) -> Lists:
     """Pad rows of inputs and of targets."""
 
@@ -91,10 +107,15 @@ def batches(
     step = BATCHES_AT_ONCE * batch_size
     for number, start in enumerate(range(0, len(places), step)):
         window = places[start : start + step]
-        groups = [list(range(i, min(i + batch_size, len(window)))) for i in range(0, len(window), batch_size)]
+        groups = [
+            list(range(i, min(i + batch_size, len(window))))
+            for i in range(0, len(window), batch_size)
+        ]
         if bucketed:
             lengths = [len(rows[row]["input_ids"]) for row in window]
             groups = order.window_batches(lengths, batch_size, seed, epoch, number)
         for group in groups:
             if len(group) == batch_size or not drop_last:
-                yield batch([rows[window[i]] for i in group], ids, strategy, seed, epoch, multiple_of)
+                yield batch(
+                    [rows[window[i]] for i in group], ids, strategy, seed, epoch, multiple_of
+                )

@@ -56,7 +56,9 @@ def choose(
 
     def open_(t: int) -> bool:
         known = unknown or row.ids[t] != IDS.unk
-        return kinds[t] == 0 and known and (among == "any" or (t in inside) == (among == "mentions"))
+        return (
+            kinds[t] == 0 and known and (among == "any" or (t in inside) == (among == "mentions"))
+        )
 
     pool = [u for u, unit in enumerate(units) if all(open_(t) for t in unit)]
     runs = draws.uniform(stream(row, seed, epoch, stage + GATE), 0) < Fraction(gate) or gate == 1
@@ -74,7 +76,9 @@ def choose(
         "up": math.ceil(Fraction(str(rate)) * size),
         "down": int(rate * size),
         "nearest": round(rate * size),
-        "random": int(rate * size + float(draws.uniform(stream(row, seed, epoch, stage + ROUND), 0))),
+        "random": int(
+            rate * size + float(draws.uniform(stream(row, seed, epoch, stage + ROUND), 0))
+        ),
     }[rounding]
     budget = min(budget, budget if most is None else most)
     budget = max(budget, least) if real else budget
@@ -104,7 +108,9 @@ def choose(
     return left
 
 
-def stages(row: Row, *, seed: int = 0, epoch: int = 0, of: list[dict[str, Any]], first: int = 0) -> list[int]:
+def stages(
+    row: Row, *, seed: int = 0, epoch: int = 0, of: list[dict[str, Any]], first: int = 0
+) -> list[int]:
     kinds = [0] * len(row.ids)
     for number, stage in enumerate(of):
         choose(row, kinds, seed=seed, epoch=epoch, stage=first + number, **stage)
@@ -130,7 +136,9 @@ def curriculum(row: Row, *, seed: int = 0, epoch: int = 0, of: list[dict[str, An
 
 
 def used(table: dict[str, Any], row: Row, seed: int, epoch: int) -> list[int]:
-    options = {name: value for name, value in table.items() if name not in ("use", "chance", "epochs")}
+    options = {
+        name: value for name, value in table.items() if name not in ("use", "chance", "epochs")
+    }
     return joint.TWINS[f"{table['use']}.v1"](row, seed=seed, epoch=epoch, **options)
 
 

@@ -1,4 +1,4 @@
-"""The slow twin of `mslm_data.source.conll`: one line after the other, nothing looked up, nothing cut.
+"""The slow twin of `mslm_data.source.formats.conll`: one line after the other, nothing looked up, nothing cut.
 
 It knows the tag's column beforehand, and gives a document as (id, sentences of (word, tag)), None for one with a
 broken line.
@@ -13,7 +13,9 @@ ASCII_BLANKS = " \t\r\f\v"
 Sentence = list[tuple[str, str]]
 
 
-def documents(data: bytes, *, stem: str, tag_column: int) -> list[tuple[str, list[Sentence] | None]]:
+def documents(
+    data: bytes, *, stem: str, tag_column: int
+) -> list[tuple[str, list[Sentence] | None]]:
     text = data.decode("utf-8").removeprefix("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     marked = any(is_mark(line) for line in lines)
@@ -45,7 +47,11 @@ def documents(data: bytes, *, stem: str, tag_column: int) -> list[tuple[str, lis
             seen = True
             fields = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
             good = 2 <= len(fields) <= 5 and len(fields) > tag_column
-            good = good and fields[0].strip(ASCII_BLANKS) != "" and is_tag(fields[tag_column].strip(ASCII_BLANKS))
+            good = (
+                good
+                and fields[0].strip(ASCII_BLANKS) != ""
+                and is_tag(fields[tag_column].strip(ASCII_BLANKS))
+            )
             if good:
                 sentence.append((fields[0], fields[tag_column].strip(ASCII_BLANKS)))
             else:
@@ -56,7 +62,9 @@ def documents(data: bytes, *, stem: str, tag_column: int) -> list[tuple[str, lis
 
 def is_mark(line: str) -> bool:
     rest = line.removeprefix("-DOCSTART-")
-    return line.startswith("###MEDLINE:") or (rest != line and rest[:1] in ("", " ", "\t", "\r", "("))
+    return line.startswith("###MEDLINE:") or (
+        rest != line and rest[:1] in ("", " ", "\t", "\r", "(")
+    )
 
 
 def id_of(line: str) -> str:
@@ -68,7 +76,11 @@ def id_of(line: str) -> str:
 
 
 def is_tag(tag: str) -> bool:
-    return tag == "O" or tag in PREFIXES or (tag[:1] in PREFIXES and tag[1:2] in ("-", "_") and len(tag) > 2)
+    return (
+        tag == "O"
+        or tag in PREFIXES
+        or (tag[:1] in PREFIXES and tag[1:2] in ("-", "_") and len(tag) > 2)
+    )
 
 
 def mentions(tags: list[str], *, untyped: str) -> list[tuple[int, int, str]]:

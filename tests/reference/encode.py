@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 import tokenizers
 
-from mslm_data.document import Document, Sentence
+from mslm_data.data.document import Document, Sentence
 from tests.reference import draws
 
-SPACES = set(" \t\n\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000") | {chr(c) for c in range(0x2000, 0x200B)}
+SPACES = set(" \t\n\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000") | {
+    chr(c) for c in range(0x2000, 0x200B)
+}
 
 
 @dataclass
@@ -72,7 +74,9 @@ class Twin:
     max_tokens: int = 512
     protect: bool = True
 
-    def encode(self, documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]]) -> tuple[list[Row], Count]:
+    def encode(
+        self, documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]]
+    ) -> tuple[list[Row], Count]:
         rows: list[Row] = []
         count = Count()
         for document, of_document in zip(documents, sentences, strict=True):
@@ -100,7 +104,9 @@ class Twin:
             if document.words is not None:
                 head, word = piece != last_piece, piece
             else:
-                begins_word = start in first_characters(document.text[first:stop]) and start != last_start
+                begins_word = (
+                    start in first_characters(document.text[first:stop]) and start != last_start
+                )
                 head = piece != last_piece or begins_word
                 word += head
             begin, close = first + start, first + end
@@ -110,7 +116,9 @@ class Twin:
             last_piece, last_start = piece, start
         return tokens
 
-    def mentions(self, document: Document, sentences: list[list[Token]], count: Count) -> list[list[Mention]]:
+    def mentions(
+        self, document: Document, sentences: list[list[Token]], count: Count
+    ) -> list[list[Mention]]:
         """Give each mention the tokens that share a character with it; of two, the first keeps a shared token."""
         found: list[list[Mention]] = [[] for _ in sentences]
         for span in document.spans:
@@ -141,18 +149,27 @@ class Twin:
             breaks += 2
         return breaks
 
-    def windows(self, begin: int, tokens: list[Token], mentions: list[Mention]) -> list[tuple[int, int]]:
+    def windows(
+        self, begin: int, tokens: list[Token], mentions: list[Mention]
+    ) -> list[tuple[int, int]]:
         """Take as many tokens as fit, up to the last of the cheapest places, and go on with what is left."""
         room = self.max_tokens - len(self.prefix) - len(self.suffix)
         if begin == len(tokens):
             return []
         if len(tokens) - begin <= room:
             return [(begin, len(tokens))]
-        end = min(range(begin + 1, begin + room + 1), key=lambda t: (self.cost(t, tokens, mentions), -t))
+        end = min(
+            range(begin + 1, begin + room + 1), key=lambda t: (self.cost(t, tokens, mentions), -t)
+        )
         return [(begin, end), *self.windows(end, tokens, mentions)]
 
     def rows(
-        self, document: Document, number: int, tokens: list[Token], mentions: list[Mention], count: Count
+        self,
+        document: Document,
+        number: int,
+        tokens: list[Token],
+        mentions: list[Mention],
+        count: Count,
     ) -> list[Row]:
         windows = self.windows(0, tokens, mentions)
         count.windowed += len(windows) > 1
@@ -168,11 +185,15 @@ class Twin:
             inside = tokens[a:b]
             begin = inside[0].start
             shift = len(before) - a
-            kept = [(start + shift, end + shift, label) for start, end, label in spans if start < end]
+            kept = [
+                (start + shift, end + shift, label) for start, end, label in spans if start < end
+            ]
             bio = [0] * (len(before) + len(inside) + len(after))
             for start, end, label in kept:
                 bio[start:end] = [1 + 2 * label] + [2 + 2 * label] * (end - start - 1)
-            digest = int.from_bytes(hashlib.blake2b(document.id.encode(), digest_size=8).digest(), "little")
+            digest = int.from_bytes(
+                hashlib.blake2b(document.id.encode(), digest_size=8).digest(), "little"
+            )
             edge, tail = [-1] * len(before), [-1] * len(after)
             rows.append(
                 Row(

@@ -13,7 +13,9 @@ ROUND, BRANCH = 1 << 16, 4 << 16
 """Sub-streams of a stage: for rounding at random, and for which way a row goes."""
 
 
-def entitybert(row: Row, *, seed: int = 0, epoch: int = 0, entities: float = 0.4, words: float = 0.12) -> list[int]:
+def entitybert(
+    row: Row, *, seed: int = 0, epoch: int = 0, entities: float = 0.4, words: float = 0.12
+) -> list[int]:
     kinds = [0] * len(row.ids)
     count = at_random(row, len(row.mentions), entities, seed, epoch, stage=0)
     stream = draws.stream(row.key, seed, epoch, 0)
@@ -21,7 +23,11 @@ def entitybert(row: Row, *, seed: int = 0, epoch: int = 0, entities: float = 0.4
         start, end, _ = row.mentions[m]
         kinds[start:end] = [2] * (end - start)
     units = words_of(row)
-    pool = [w for w, word in enumerate(units) if all(kinds[t] == 0 and row.ids[t] != IDS.unk for t in word)]
+    pool = [
+        w
+        for w, word in enumerate(units)
+        if all(kinds[t] == 0 and row.ids[t] != IDS.unk for t in word)
+    ]
     count = min(at_random(row, len(units), words, seed, epoch, stage=1), len(pool))
     for w in draws.choose(draws.stream(row.key, seed, epoch, 1), pool, count):
         for t in units[w]:
@@ -29,11 +35,15 @@ def entitybert(row: Row, *, seed: int = 0, epoch: int = 0, entities: float = 0.4
     return kinds
 
 
-def entitybert_difference(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[int]:
+def entitybert_difference(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15
+) -> list[int]:
     real = real_tokens(row)
     budget = int(rate * len(real))
     if row.mentions:
-        return hidden(row, [t for start, end, _ in row.mentions for t in range(start, end)][:budget])
+        return hidden(
+            row, [t for start, end, _ in row.mentions for t in range(start, end)][:budget]
+        )
     return hidden(row, draws.choose(draws.stream(row.key, seed, epoch, 1), real, budget))
 
 
@@ -73,7 +83,9 @@ def lim(
 
 
 def at_random(row: Row, size: int, rate: float, seed: int, epoch: int, *, stage: int) -> int:
-    return int(rate * size + float(draws.uniform(draws.stream(row.key, seed, epoch, stage + ROUND), 0)))
+    return int(
+        rate * size + float(draws.uniform(draws.stream(row.key, seed, epoch, stage + ROUND), 0))
+    )
 
 
 def words_of(row: Row) -> list[list[int]]:

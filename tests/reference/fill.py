@@ -11,7 +11,9 @@ SHARE = 2**31
 """Weights are counted in this part of the row's largest."""
 
 
-def fill(order: Iterable[int], lengths: Sequence[int], budget: int, overrun: str) -> tuple[list[int], int]:
+def fill(
+    order: Iterable[int], lengths: Sequence[int], budget: int, overrun: str
+) -> tuple[list[int], int]:
     """Take units in order until the budget is spent."""
     taken, left = [0] * len(lengths), budget
     for u in order:
@@ -30,7 +32,9 @@ def fill(order: Iterable[int], lengths: Sequence[int], budget: int, overrun: str
 def uniform(
     stream: int, pool: Sequence[int], lengths: Sequence[int], budget: int, overrun: str
 ) -> tuple[list[int], int]:
-    return fill(shuffled(stream, [u for u, open_ in enumerate(pool) if open_]), lengths, budget, overrun)
+    return fill(
+        shuffled(stream, [u for u, open_ in enumerate(pool) if open_]), lengths, budget, overrun
+    )
 
 
 def shuffled(stream: int, units: list[int]) -> Iterable[int]:
@@ -83,4 +87,6 @@ def law(weights: Sequence[float], k: int) -> dict[frozenset[int], float]:
 def inclusion(weights: Sequence[float], k: int) -> list[float]:
     """Return the chance of each unit to be among the k."""
     chances = law(weights, k)
-    return [sum(chance for units, chance in chances.items() if u in units) for u in range(len(weights))]
+    return [
+        sum(chance for units, chance in chances.items() if u in units) for u in range(len(weights))
+    ]

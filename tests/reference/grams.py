@@ -61,14 +61,21 @@ def is_free(row: Row, kinds: list[int], start: int, end: int) -> bool:
     return not any(kinds[start:end]) and IDS.unk not in row.ids[start:end]
 
 
-def released(row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float) -> list[int]:
+def released(
+    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float
+) -> list[int]:
     kinds = [0] * len(row.ids)
-    left = math.ceil(rate * sum(word >= 0 and id_ != IDS.unk for word, id_ in zip(row.word_ids, row.ids, strict=True)))
+    left = math.ceil(
+        rate
+        * sum(word >= 0 and id_ != IDS.unk for word, id_ in zip(row.word_ids, row.ids, strict=True))
+    )
     for words in artifacts.phrases():
         if left == 0:
             break
         rest = iter(visible(row, kinds))
-        if not all(token in rest for word in words for token in word):  # each `in` goes on where the last one ended
+        if not all(
+            token in rest for word in words for token in word
+        ):  # each `in` goes on where the last one ended
             continue
         for word in words:
             now = visible(row, kinds)
@@ -84,7 +91,9 @@ def visible(row: Row, kinds: list[int]) -> list[int]:
     return [IDS.mask if kind else id_ for id_, kind in zip(row.ids, kinds, strict=True)]
 
 
-def listed_units(row: Row, entries: Sequence[tuple[int, ...]], numbers: int, keep_off: set[int]) -> list[list[int]]:
+def listed_units(
+    row: Row, entries: Sequence[tuple[int, ...]], numbers: int, keep_off: set[int]
+) -> list[list[int]]:
     """Return the n-grams that are kept, and the words beside them, from left to right; `numbers` is a stream."""
     found = [match[:2] for match in matches(row, entries) if not keep_off & set(range(*match[:2]))]
     order = [
@@ -105,7 +114,13 @@ def listed_units(row: Row, entries: Sequence[tuple[int, ...]], numbers: int, kee
 
 
 def levine(
-    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float, overrun: str = "skip"
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    vocabulary: str = "",
+    rate: float,
+    overrun: str = "skip",
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     units = listed_units(row, artifacts.grams(), stream(row, seed, epoch, BRANCH), set())
@@ -127,7 +142,13 @@ def levine(
 
 
 def ernie(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, tokens: float = 0.5, vocabulary: str = ""
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    rate: float = 0.15,
+    tokens: float = 0.5,
+    vocabulary: str = "",
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     drawn = draws.uniform(stream(row, seed, epoch, BRANCH), 0)
@@ -138,9 +159,15 @@ def ernie(
     choose(row, kinds, stage=256, hide="mentions", unknown=True, kind="entity", **each)
     inside = {t for start, end, _ in row.mentions for t in range(start, end)}
     entries = artifacts.grams() if vocabulary else []
-    for u, unit in enumerate(listed_units(row, entries, stream(row, seed, epoch, 257 + BRANCH), inside)):
+    for u, unit in enumerate(
+        listed_units(row, entries, stream(row, seed, epoch, 257 + BRANCH), inside)
+    ):
         coin = draws.uniform(stream(row, seed, epoch, 257), u)
-        if coin < Fraction(rate) and not inside & set(unit) and is_free(row, kinds, unit[0], unit[-1] + 1):
+        if (
+            coin < Fraction(rate)
+            and not inside & set(unit)
+            and is_free(row, kinds, unit[0], unit[-1] + 1)
+        ):
             for t in unit:
                 kinds[t] = 1
     return kinds
@@ -168,13 +195,21 @@ def ccm(
         if begin <= epoch < stop:
             occurrences(row, kinds, artifacts.concepts(stage), rate, most or math.inf, seed, epoch)
     if epoch >= begins[-1]:
-        occurrences(row, kinds, artifacts.concepts(len(vocabularies)), last_rate, math.inf, seed, epoch)
+        occurrences(
+            row, kinds, artifacts.concepts(len(vocabularies)), last_rate, math.inf, seed, epoch
+        )
         choose(row, kinds, stage=257, rate=rest_rate, **each)
     return kinds
 
 
 def occurrences(
-    row: Row, kinds: list[int], entries: Sequence[tuple[int, ...]], rate: float, most: float, seed: int, epoch: int
+    row: Row,
+    kinds: list[int],
+    entries: Sequence[tuple[int, ...]],
+    rate: float,
+    most: float,
+    seed: int,
+    epoch: int,
 ) -> None:
     found = matches(row, entries)
     concepts = sorted({number for _, _, number in found})
@@ -187,7 +222,11 @@ def occurrences(
         concepts[k], concepts[j] = concepts[j], concepts[k]
         for m, (start, end, number) in enumerate(found):
             chance = Fraction(int(rate * sum(word >= 0 for word in row.word_ids)) / total)
-            if number == concepts[k] and draws.uniform(coins, m) < chance and is_free(row, kinds, start, end):
+            if (
+                number == concepts[k]
+                and draws.uniform(coins, m) < chance
+                and is_free(row, kinds, start, end)
+            ):
                 kinds[start:end] = [1] * (end - start)
 
 

@@ -23,9 +23,13 @@ def joint(
 ) -> list[int]:
     """ELM on stream 0, then BLM on stream 1: Abaho et al. 2024, section 3."""
     kinds = [NONE] * len(row.ids)
-    hide_units(row, kinds, row.mentions, math.ceil(Fraction(str(elm)) * len(row.mentions)), seed, epoch)
+    hide_units(
+        row, kinds, row.mentions, math.ceil(Fraction(str(elm)) * len(row.mentions)), seed, epoch
+    )
     in_mention = {t for start, end, _ in row.mentions for t in range(start, end)}
-    hide_tokens(row, kinds, blm, count, in_mention if pool == "generic_only" else set(), seed, epoch)
+    hide_tokens(
+        row, kinds, blm, count, in_mention if pool == "generic_only" else set(), seed, epoch
+    )
     return kinds
 
 
@@ -37,7 +41,9 @@ def blm(row: Row, *, seed: int = 0, epoch: int = 0, blm: float = 0.15, **options
     return joint(row, seed=seed, epoch=epoch, elm=0.0, blm=blm, **options)
 
 
-def released(row: Row, *, seed: int = 0, epoch: int = 0, elm: float = 1.0, blm: float = 0.075) -> list[int]:
+def released(
+    row: Row, *, seed: int = 0, epoch: int = 0, elm: float = 1.0, blm: float = 0.075
+) -> list[int]:
     """Rows 1 to 5 of the table of differences between the paper and its code."""
     kinds = [NONE] * len(row.ids)
     pieces = released_pieces(row)
@@ -63,12 +69,16 @@ def hide_units(
         kinds[start:end] = [ENTITY] * (end - start)
 
 
-def hide_tokens(row: Row, kinds: list[int], rate: float, count: str, keep_off: set[int], seed: int, epoch: int) -> None:
+def hide_tokens(
+    row: Row, kinds: list[int], rate: float, count: str, keep_off: set[int], seed: int, epoch: int
+) -> None:
     stream = draws.stream(row.key, seed, epoch, 1)
     real = [t for t, word in enumerate(row.word_ids) if word >= 0]
     pool = [t for t in real if kinds[t] == NONE and row.ids[t] != IDS.unk and t not in keep_off]
     if count == "fixed":
-        chosen = draws.choose(stream, pool, min(math.ceil(Fraction(str(rate)) * len(real)), len(pool)))
+        chosen = draws.choose(
+            stream, pool, min(math.ceil(Fraction(str(rate)) * len(real)), len(pool))
+        )
     else:
         chosen = {t for t in pool if draws.uniform(stream, t) < Fraction(rate)}
     for t in chosen:

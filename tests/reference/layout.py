@@ -43,14 +43,18 @@ def sentinel_per_run(
     return inputs, targets + tail_of(row)
 
 
-def single_mask_per_span(row: Row, kinds: Sequence[int], mask: int, joined: Sequence[int] | None = None) -> list[int]:
+def single_mask_per_span(
+    row: Row, kinds: Sequence[int], mask: int, joined: Sequence[int] | None = None
+) -> list[int]:
     inputs = list(row.ids)
     for start, stop in reversed(runs_of(kinds, joined)):
         inputs[start:stop] = [mask]
     return inputs
 
 
-def filled(inputs: Sequence[int], targets: Sequence[int], sentinels: Sequence[int], tail: int) -> list[int]:
+def filled(
+    inputs: Sequence[int], targets: Sequence[int], sentinels: Sequence[int], tail: int
+) -> list[int]:
     """Put what stands behind each sentinel of the targets in its place; their last `tail` ids are no span's."""
     written = targets[: len(targets) - tail]
     places = [t for t, id_ in enumerate(written) if id_ in sentinels]

@@ -18,11 +18,17 @@ def nll(logits: Floats, label: int) -> float:
     return math.log(math.fsum(math.exp(x - top) for x in logits)) + top - float(logits[label])
 
 
-def mask_specific(logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str) -> float:
+def mask_specific(
+    logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str
+) -> float:
     """Eq. 6 of `[B, L, V]`."""
     weights = {0: 0.0, 1: w_blm, 2: w_elm}
     rows = [
-        [(weights[int(k)], nll(logits[b, t], int(y))) for t, (y, k) in enumerate(zip(*pair, strict=True)) if y != -100]
+        [
+            (weights[int(k)], nll(logits[b, t], int(y)))
+            for t, (y, k) in enumerate(zip(*pair, strict=True))
+            if y != -100
+        ]
         for b, pair in enumerate(zip(labels, kinds, strict=True))
     ]
     sums = [math.fsum(w * loss for w, loss in row) for row in rows]
@@ -31,7 +37,9 @@ def mask_specific(logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm
     return math.fsum(sums) / max(sum(map(len, rows)), 1)
 
 
-def released(logits: Floats, original: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str) -> float:
+def released(
+    logits: Floats, original: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str
+) -> float:
     """What the released code computes; `mslm.md`, section 2, rows 9 to 12."""
     rows, width, _ = logits.shape
     losses = [[nll(logits[b, t], int(original[b, t])) for t in range(width)] for b in range(rows)]
@@ -43,14 +51,20 @@ def released(logits: Floats, original: Ints, kinds: Ints, w_elm: float, w_blm: f
     for b in range(rows):
         weights = [value[int(k)] for k in kinds[b]]
         ones = [sum(w == x for x in (w_elm, w_blm)) for w in weights]
-        mean = math.fsum(loss * (w + n) for loss, w, n in zip(losses[b], weights, ones, strict=True)) / width
+        mean = (
+            math.fsum(loss * (w + n) for loss, w, n in zip(losses[b], weights, ones, strict=True))
+            / width
+        )
         out += (1 + sum(ones)) * mean
     return out / rows
 
 
 def cross_entropy(logits: Floats, labels: Ints, reduction: str) -> float:
     """Eq. 8 and Eq. 11 of `[B, N, C]`; below 0 is no label."""
-    losses = [[nll(x, int(y)) for x, y in zip(*row, strict=True) if y >= 0] for row in zip(logits, labels, strict=True)]
+    losses = [
+        [nll(x, int(y)) for x, y in zip(*row, strict=True) if y >= 0]
+        for row in zip(logits, labels, strict=True)
+    ]
     total = math.fsum(map(math.fsum, losses))
     return total / (len(losses) if reduction == "sum" else max(sum(map(len, losses)), 1))
 

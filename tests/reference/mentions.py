@@ -36,7 +36,9 @@ def mentions_of(tags: Sequence[int]) -> set[Mention]:
 
 def names_of(tags: Sequence[int], labels: Sequence[str]) -> list[str]:
     """Return tags as their names, as they are."""
-    return ["O" if tag == 0 else f"{'B' if tag % 2 else 'I'}-{labels[(tag - 1) // 2]}" for tag in tags]
+    return [
+        "O" if tag == 0 else f"{'B' if tag % 2 else 'I'}-{labels[(tag - 1) // 2]}" for tag in tags
+    ]
 
 
 def repaired(tags: Sequence[int], labels: Sequence[str]) -> list[str]:
@@ -47,7 +49,9 @@ def repaired(tags: Sequence[int], labels: Sequence[str]) -> list[str]:
     return names
 
 
-def scores(rows: Iterable[tuple[Sequence[int], Sequence[int]]], labels: Sequence[str]) -> dict[str, Any]:
+def scores(
+    rows: Iterable[tuple[Sequence[int], Sequence[int]]], labels: Sequence[str]
+) -> dict[str, Any]:
     """Return the scores of rows of words: gold and predicted tags."""
     gold, found = set(), set()
     for number, (true, predicted) in enumerate(rows):
@@ -65,12 +69,16 @@ def scores(rows: Iterable[tuple[Sequence[int], Sequence[int]]], labels: Sequence
         "predicted": len(found),
         "exact_match": float(Fraction(len(hits), len(gold))) if gold else 0.0,
         "precision": float(Fraction(len(hits), len(found))) if found else 0.0,
-        "micro_f1": float(Fraction(2 * len(hits), len(gold) + len(found))) if gold or found else 0.0,
+        "micro_f1": float(Fraction(2 * len(hits), len(gold) + len(found)))
+        if gold or found
+        else 0.0,
         "macro_f1": float(sum(types) / len(types)) if types else 0.0,
     }
 
 
-def released_exact_match(gold: Sequence[Sequence[int]], predicted: Sequence[Sequence[int]], batch: int = 8) -> float:
+def released_exact_match(
+    gold: Sequence[Sequence[int]], predicted: Sequence[Sequence[int]], batch: int = 8
+) -> float:
     """Return what the paper's released code calls exact match, of sub-words.
 
     Only the tags inside a gold mention are compared, so that a prediction may run on behind it and others are free;
@@ -79,8 +87,13 @@ def released_exact_match(gold: Sequence[Sequence[int]], predicted: Sequence[Sequ
     means = []
     for first in range(0, len(gold), batch):
         hits = []
-        for true, found in zip(gold[first : first + batch], predicted[first : first + batch], strict=True):
-            hits += [list(true[start:stop]) == list(found[start:stop]) for start, stop, _ in mentions_of(true)]
+        for true, found in zip(
+            gold[first : first + batch], predicted[first : first + batch], strict=True
+        ):
+            hits += [
+                list(true[start:stop]) == list(found[start:stop])
+                for start, stop, _ in mentions_of(true)
+            ]
         if hits:
             means.append(sum(hits) / len(hits))
     return sum(means) / len(means)

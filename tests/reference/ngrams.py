@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 
 Word = tuple[int, ...]
 Gram = tuple[Word, ...]
@@ -29,7 +29,10 @@ def mentions_of(examples: Examples) -> list[list[int]]:
     """Return of each row's words the number of the mention that it lies in, at least in part, or -1."""
     rows = []
     for words, starts, ends in zip(
-        examples.word_ids.tolist(), examples.span_starts.tolist(), examples.span_ends.tolist(), strict=True
+        examples.word_ids.tolist(),
+        examples.span_starts.tolist(),
+        examples.span_ends.tolist(),
+        strict=True,
     ):
         row: dict[int, int] = {word: -1 for word in words if word >= 0}
         for number, (start, end) in reversed(list(enumerate(zip(starts, ends, strict=True)))):
@@ -76,7 +79,9 @@ def covered(rows: Sequence[Sequence[Word]], listed: set[Gram]) -> int:
     return tokens
 
 
-def overlap(rows: Sequence[Sequence[Word]], mentions: Sequence[Sequence[int]], listed: set[Gram]) -> dict[str, int]:
+def overlap(
+    rows: Sequence[Sequence[Word]], mentions: Sequence[Sequence[int]], listed: set[Gram]
+) -> dict[str, int]:
     """Count listed n-grams that are a mention, lie in one, or have words of mentions only."""
     whole: set[Gram] = set()
     within: set[Gram] = set()

@@ -31,7 +31,9 @@ def epoch_order(size: int, seed: int, epoch: int) -> list[int]:
     return [shuffled(place, stream, size) for place in range(size)]
 
 
-def window_batches(lengths: list[int], batch_size: int, seed: int, epoch: int, window: int) -> list[list[int]]:
+def window_batches(
+    lengths: list[int], batch_size: int, seed: int, epoch: int, window: int
+) -> list[list[int]]:
     """Sort a window's rows from long to short, cut batches, and shuffle those."""
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -39,7 +39,9 @@ def difference(
         if any(row.ids[t] == IDS.unk for t in word):
             weights[w] = 0.0
     budget = at_random(row, len(units), rate, seed, epoch, stage=0)
-    taken, _ = fill.weighted(draws.stream(row.key, seed, epoch, 0), weights, [1] * len(units), budget, "skip")
+    taken, _ = fill.weighted(
+        draws.stream(row.key, seed, epoch, 0), weights, [1] * len(units), budget, "skip"
+    )
     return hidden(row, {t for w, word in enumerate(units) if taken[w] for t in word})
 
 
@@ -99,21 +101,39 @@ def selective(
 
 
 def attention_high(
-    row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "", gate: float = 0.5, highest: bool = True
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    scores: str = "",
+    gate: float = 0.5,
+    highest: bool = True,
 ) -> list[int]:
     real = real_tokens(row)
-    known = [t for t in real if row.ids[t] != IDS.unk and (token_score(row.key, t) > 0 or not highest)]
+    known = [
+        t for t in real if row.ids[t] != IDS.unk and (token_score(row.key, t) > 0 or not highest)
+    ]
     share = rate_of(row, seed, epoch)
     runs = draws.uniform(draws.stream(row.key, seed, epoch, GATE), 0) < Fraction(gate)
-    return hidden(row, by_score(row, known, highest=highest)[: int(len(real) * share)] if runs else [])
+    return hidden(
+        row, by_score(row, known, highest=highest)[: int(len(real) * share)] if runs else []
+    )
 
 
-def attention_low(row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "", gate: float = 0.5) -> list[int]:
+def attention_low(
+    row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "", gate: float = 0.5
+) -> list[int]:
     return attention_high(row, seed=seed, epoch=epoch, scores=scores, gate=gate, highest=False)
 
 
 def attention_hints(
-    row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "", gate: float = 0.5, show: float = 0.1
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    scores: str = "",
+    gate: float = 0.5,
+    show: float = 0.1,
 ) -> list[int]:
     kinds = attention_high(row, seed=seed, epoch=epoch, scores=scores, gate=gate)
     real = real_tokens(row)
@@ -135,7 +155,9 @@ def mst(
     rate: float = 0.125,
 ) -> list[int]:
     real = real_tokens(row)
-    low = by_score(row, [t for t in real if row.ids[t] != IDS.unk], highest=False)[: int(share * len(real))]
+    low = by_score(row, [t for t in real if row.ids[t] != IDS.unk], highest=False)[
+        : int(share * len(real))
+    ]
     stream = draws.stream(row.key, seed, epoch, 0)
     return hidden(row, {t for t in low if draws.uniform(stream, t) < Fraction(rate)})
 
@@ -146,20 +168,28 @@ def rate_of(row: Row, seed: int, epoch: int) -> float:
 
 def by_score(row: Row, tokens: list[int], *, highest: bool) -> list[int]:
     """Of equal ones the first comes first, either way."""
-    return sorted(tokens, key=lambda t: -token_score(row.key, t) if highest else token_score(row.key, t))
+    return sorted(
+        tokens, key=lambda t: -token_score(row.key, t) if highest else token_score(row.key, t)
+    )
 
 
-def informask(row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0) -> list[int]:
+def informask(
+    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0
+) -> list[int]:
     stream = draws.stream(row.key, seed, epoch, 0)
     rates = {t: (token_rate(row.ids[t]) or 0.0) * rate for t in real_tokens(row)}
     return hidden(row, {t for t, own in rates.items() if draws.uniform(stream, t) < Fraction(own)})
 
 
-def keywords(row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0) -> list[int]:
+def keywords(
+    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0
+) -> list[int]:
     stream = draws.stream(row.key, seed, epoch, 0)
     units = words_of(row)
     listed = {w for w, word in enumerate(units) if likeness(row, word) > 0}
-    return hidden(row, {t for w in listed if draws.uniform(stream, w) < Fraction(rate) for t in units[w]})
+    return hidden(
+        row, {t for w in listed if draws.uniform(stream, w) < Fraction(rate) for t in units[w]}
+    )
 
 
 TWINS = {

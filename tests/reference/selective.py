@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 
 
 def important(
-    ids: Sequence[int], word_ids: Sequence[int], p_true: Callable[[list[int]], float], threshold: float
+    ids: Sequence[int],
+    word_ids: Sequence[int],
+    p_true: Callable[[list[int]], float],
+    threshold: float,
 ) -> list[int]:
     """Return the positions of important tokens of a row between special tokens."""
     inner = [t for t, word in enumerate(word_ids) if word >= 0]

@@ -24,7 +24,9 @@ def drawn_length(stream: int, k: int, weights: Weights) -> int:
     """The first length at which the sum of chances, in whole 2**-53, is more than the draw."""
     draw = draws.bits(stream, k) // 2**11
     return next(
-        length for length in range(1, len(weights) + 1) if draw < int(2**53 * sum(weights[:length]) / sum(weights))
+        length
+        for length in range(1, len(weights) + 1)
+        if draw < int(2**53 * sum(weights[:length]) / sum(weights))
     )
 
 
@@ -62,7 +64,9 @@ def placed(
             continue
         length = min(drawn_length(draws.stream(row.key, seed, epoch, LENGTH), k, weights), left)
         span = [start]
-        while len(span) < length and span[-1] + 1 < len(row.ids) and row.word_ids[span[-1] + 1] >= 0:
+        while (
+            len(span) < length and span[-1] + 1 < len(row.ids) and row.word_ids[span[-1] + 1] >= 0
+        ):
             span.append(span[-1] + 1)
         if not any(row.ids[t] == IDS.unk or any(t in taken for taken in spans) for t in span):
             spans.append(span)
@@ -79,7 +83,9 @@ def paper_spans(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) 
     return placed(row, seed, epoch, len(real(row)), rate, UNIFORM_2_4, real(row))
 
 
-def released_spans(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[list[int]]:
+def released_spans(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15
+) -> list[list[int]]:
     known = [t for t in real(row) if row.ids[t] != IDS.unk]
     return placed(row, seed, epoch, len(known), rate, UNIFORM_1_5, word_starts(row))
 
@@ -92,10 +98,14 @@ def span_released(row: Row, **options: float) -> list[int]:
     return painted(row, released_spans(row, **options))
 
 
-def grown(row: Row, seed: int, epoch: int, rate: float, mentions: Sequence[tuple[int, int, int]]) -> list[int]:
+def grown(
+    row: Row, seed: int, epoch: int, rate: float, mentions: Sequence[tuple[int, int, int]]
+) -> list[int]:
     kinds, tokens = [NONE] * len(row.ids), real(row)
     left, k = ceil(rate, len(tokens)), -1
-    places, lengths, coins = (draws.stream(row.key, seed, epoch, purpose) for purpose in (SAMPLE, LENGTH, BRANCH))
+    places, lengths, coins = (
+        draws.stream(row.key, seed, epoch, purpose) for purpose in (SAMPLE, LENGTH, BRANCH)
+    )
     while left > 0:
         k += 1
         kind = BASE
@@ -143,7 +153,13 @@ def segmented(row: Row, seed: int, epoch: int, rate: float, mean: float) -> list
 
 
 def t5(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, mean_span: float = 3.0, sentinels: object = ()
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    rate: float = 0.15,
+    mean_span: float = 3.0,
+    sentinels: object = (),
 ) -> list[int]:
     return segmented(row, seed, epoch, rate, mean_span)
 
@@ -152,7 +168,9 @@ def denoiser(row: Row, seed: int, epoch: int) -> int:
     return int(draws.uniform(draws.stream(row.key, seed, epoch, BRANCH), 0) * 7)
 
 
-def ul2(row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = (), modes: object = ()) -> list[int]:
+def ul2(
+    row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = (), modes: object = ()
+) -> list[int]:
     settings = [(0.15, 3), (0.15, 8), (0.25, 10**9), (0.5, 3), (0.5, 8), (0.15, 64), (0.5, 64)]
     return segmented(row, seed, epoch, *settings[denoiser(row, seed, epoch)])
 
@@ -160,7 +178,9 @@ def ul2(row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = (), mode
 def salient_t5(row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = ()) -> list[int]:
     kinds = [NONE] * len(row.ids)
     count = min(len(row.mentions), 1)
-    for m in draws.choose(draws.stream(row.key, seed, epoch, SAMPLE), list(range(len(row.mentions))), count):
+    for m in draws.choose(
+        draws.stream(row.key, seed, epoch, SAMPLE), list(range(len(row.mentions))), count
+    ):
         start, end, _ = row.mentions[m]
         kinds[start:end] = [ENTITY] * (end - start)
     return kinds

@@ -7,9 +7,11 @@ import unicodedata
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
-from mslm_data.document import Document
+from mslm_data.data.document import Document
 
-LINE_END = re.compile("\r[\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]?|[\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+LINE_END = re.compile(
+    "\r[\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]?|[\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]"
+)
 
 
 class Word(NamedTuple):
@@ -44,7 +46,10 @@ def gap(space: str) -> int:
 
 
 def fold(text: str) -> str:
-    return "".join(c.casefold() if len(c.casefold()) == 1 else c.lower() if len(c.lower()) == 1 else c for c in text)
+    return "".join(
+        c.casefold() if len(c.casefold()) == 1 else c.lower() if len(c.lower()) == 1 else c
+        for c in text
+    )
 
 
 def annotate(
@@ -67,7 +72,11 @@ def annotate(
         ]
         longest = max((length for length, _, _ in here), default=0)
         end = words[at + longest - 1].end
-        found += [(words[at].start, end, label, concept) for length, label, concept in here if length == longest]
+        found += [
+            (words[at].start, end, label, concept)
+            for length, label, concept in here
+            if length == longest
+        ]
         at += max(longest, 1)
     return sorted(found)
 

@@ -11,10 +11,14 @@ ROUND = 1 << 16
 """The sub-stream of a stage that rounds at random."""
 
 
-def bert(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20) -> list[int]:
+def bert(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20
+) -> list[int]:
     real = real_tokens(row)
     count = bert_count(len(row.ids), rate, most)
-    return hidden(row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
+    return hidden(
+        row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real)))
+    )
 
 
 def bert_count(tokens: int, rate: float, most: int | None) -> int:
@@ -22,7 +26,9 @@ def bert_count(tokens: int, rate: float, most: int | None) -> int:
     return min(most, count) if most else count
 
 
-def token(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False) -> list[int]:
+def token(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False
+) -> list[int]:
     stream = draws.stream(row.key, seed, epoch, 0)
     pool = [t for t in real_tokens(row) if unknown or row.ids[t] != IDS.unk]
     return hidden(row, {t for t in pool if draws.uniform(stream, t) < Fraction(rate)})
@@ -31,7 +37,9 @@ def token(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknow
 def roberta(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[int]:
     real = real_tokens(row)
     count = fairseq_count(row, len(real), rate, seed, epoch)
-    return hidden(row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
+    return hidden(
+        row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real)))
+    )
 
 
 def fairseq_count(row: Row, size: int, rate: float, seed: int, epoch: int) -> int:
@@ -46,13 +54,17 @@ def modernbert(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.3) ->
     return token(row, seed=seed, epoch=epoch, rate=rate, unknown=True)
 
 
-def electra(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_tokens: int | None = None) -> list[int]:
+def electra(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_tokens: int | None = None
+) -> list[int]:
     real = real_tokens(row)
     count = round(rate * len(row.ids))
     if max_tokens:
         count = min(count, int((rate + 0.005) * max_tokens))
     stream = draws.stream(row.key, seed, epoch, 0)
-    return hidden(row, {real[draws.below(stream, k, len(real))] for k in range(max(1, count)) if real})
+    return hidden(
+        row, {real[draws.below(stream, k, len(real))] for k in range(max(1, count)) if real}
+    )
 
 
 def real_tokens(row: Row) -> list[int]:

@@ -34,7 +34,9 @@ def chunks(row: Row, starts: Sequence[int], ends: Sequence[int]) -> list[Unit]:
     return found
 
 
-def whole_word(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20) -> list[int]:
+def whole_word(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20
+) -> list[int]:
     left = bert_count(len(row.ids), rate, most)
     stream, order, taken = draws.stream(row.key, seed, epoch, 0), words(row), []
     for k in range(len(order)):
@@ -48,7 +50,9 @@ def whole_word(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, m
     return painted(row, taken)
 
 
-def whole_word_hf(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False) -> list[int]:
+def whole_word_hf(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False
+) -> list[int]:
     """On rows without characters, where words are those of `word_ids`."""
     stream = draws.stream(row.key, seed, epoch, 0)
     return painted(

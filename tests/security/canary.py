@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mslm_data import resources
+from mslm_data.io import resources
 from tests.security.faults import MARK
 from tests.security.network import ROOT
 
@@ -36,7 +36,9 @@ def write_notes(path: Path) -> Path:
         rows = list(csv.DictReader(file))[:NUMBER]
     for number, row in enumerate(rows):
         mark = f"{MARK}, {MARK.upper()}" if number == MARKED else "Somebody"
-        row["TEXT"] = f"Zebulonkanarie saw [**Name (NI) Quorvexine**] {mark}.\n{row['TEXT']}\nZEBULONKANARIE-3\n"
+        row["TEXT"] = (
+            f"Zebulonkanarie saw [**Name (NI) Quorvexine**] {mark}.\n{row['TEXT']}\nZEBULONKANARIE-3\n"
+        )
     rows[3]["ISERROR"] = "1"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -48,9 +50,27 @@ def write_notes(path: Path) -> Path:
 
 def build_words(notes: Path, out: Path, *more: object) -> list[str]:
     """Return the words of a command that builds notes in several units."""
-    sets = ("annotate.use=terms", f"annotate.table={CONCEPTS}", "annotate.sample={}", "shard.unit_bytes=3000")
-    words = ["build", "--source", "mimic", "--input", notes, "--out", out, "--tokenizer", VOCAB, *more]
-    return [str(word) for word in words] + [word for assignment in sets for word in ("--set", assignment)]
+    sets = (
+        "annotate.use=terms",
+        f"annotate.table={CONCEPTS}",
+        "annotate.sample={}",
+        "shard.unit_bytes=3000",
+    )
+    words = [
+        "build",
+        "--source",
+        "mimic",
+        "--input",
+        notes,
+        "--out",
+        out,
+        "--tokenizer",
+        VOCAB,
+        *more,
+    ]
+    return [str(word) for word in words] + [
+        word for assignment in sets for word in ("--set", assignment)
+    ]
 
 
 @contextmanager
@@ -62,12 +82,24 @@ def short_folder() -> Iterator[Path]:
 
 def environment(world: Path, fault: str = "") -> dict[str, str]:
     """Return the environment of a process that has all it could write to below one folder."""
-    places = {"HOME": "home", "TMPDIR": "tmp", "MSLM_DATA_CACHE": "cache", "XDG_CACHE_HOME": "xdg", "HF_HOME": "hf"}
+    places = {
+        "HOME": "home",
+        "TMPDIR": "tmp",
+        "MSLM_DATA_CACHE": "cache",
+        "XDG_CACHE_HOME": "xdg",
+        "HF_HOME": "hf",
+    }
     for place in places.values():
         (world / place).mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(map(str, (ROOT / "tests" / "security" / "site", ROOT)))
     own = {name: str(world / place) for name, place in places.items()}
-    return {**os.environ, **own, "PYTHONPATH": paths, "MSLM_TEST_FAULT": fault, "NUMBA_DISABLE_JIT": "1"}
+    return {
+        **os.environ,
+        **own,
+        "PYTHONPATH": paths,
+        "MSLM_TEST_FAULT": fault,
+        "NUMBA_DISABLE_JIT": "1",
+    }
 
 
 def start(words: list[str], world: Path, fault: str = "") -> subprocess.Popen[str]:
@@ -91,7 +123,8 @@ def leaks(world: Path, *, shards_too: bool = True) -> list[str]:
     return [
         str(path.relative_to(world))
         for path in paths
-        if (shards_too or not _SHARD.fullmatch(path.name)) and found_in(path.read_bytes().decode(errors="ignore"))
+        if (shards_too or not _SHARD.fullmatch(path.name))
+        and found_in(path.read_bytes().decode(errors="ignore"))
     ]
 
 

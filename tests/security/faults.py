@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mslm_data.annotate import Annotated
-from mslm_data.build import reading, unit
-from mslm_data.document import Document
+from mslm_data.builds import reading, unit
+from mslm_data.data.document import Document
 from mslm_data.encode.encoder import Encoder
 from mslm_data.errors import AnnotateError
-from mslm_data.source.notes import Notes
+from mslm_data.source.formats.notes import Notes
 
 MARK = "Mistelbrunner"
 """Documents that have this word meet the fault."""
@@ -99,7 +99,9 @@ FAULTS: dict[str, Callable[[Put], None]] = {
     "annotator": _annotator(_raising(ValueError)),
     "annotator chained": _annotator(_chained),
     "annotator of the system": _annotator(_raising(OSError)),
-    "annotator with a path": _annotator(_raising(OSError, errno.ENAMETOOLONG, "File name too long")),
+    "annotator with a path": _annotator(
+        _raising(OSError, errno.ENAMETOOLONG, "File name too long")
+    ),
     "annotator out of memory": _annotator(_raising(MemoryError)),
     "annotator in Rust": _annotator(_raising(Panic)),
     "annotator that exits": _annotator(_raising(SystemExit)),
@@ -113,5 +115,7 @@ FAULTS: dict[str, Callable[[Put], None]] = {
 }
 HERE = [name for name in FAULTS if name not in ("annotator that dies", "annotator that is slow")]
 IN_WORKERS = [name for name in FAULTS if name.startswith("annotator ")]
-IN_WORKERS = [name for name in IN_WORKERS if name not in ("annotator interrupted", "annotator that is slow")]
+IN_WORKERS = [
+    name for name in IN_WORKERS if name not in ("annotator interrupted", "annotator that is slow")
+]
 """Those whose way out of a worker differs; the others raise what one of these does."""

@@ -10,8 +10,18 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _ADDRESSED = ("socket.connect", "socket.sendto", "socket.sendmsg")
-_NAMED = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "MEDCAT_DISABLE_VERSION_CHECK")
+_NAMED = (
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.gethostbyaddr",
+    "socket.getnameinfo",
+)
+_OFFLINE = (
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "HF_DATASETS_OFFLINE",
+    "MEDCAT_DISABLE_VERSION_CHECK",
+)
 
 
 def forbid(log: Path) -> None:

@@ -24,22 +24,42 @@ def imports() -> None:
     for module in pkgutil.walk_packages(mslm_data.__path__, "mslm_data."):
         if not module.name.endswith(("__main__", ".ray")):
             importlib.import_module(module.name)
-    for words in (["--help"], *([name, "--help"] for name in COMMANDS), ["recipes"], ["recipes", "--strategies"]):
+    for words in (
+        ["--help"],
+        *([name, "--help"] for name in COMMANDS),
+        ["recipes"],
+        ["recipes", "--strategies"],
+    ):
         command(*words)
 
 
 def commands(folder: Path) -> None:
     """Build every shipped pipeline, and use what was built."""
-    from mslm_data.resources import path, pipeline_names
+    from mslm_data.io.resources import path, pipeline_names
     from tests.spacy_made import ruler
 
     for name in pipeline_names():
         workers = 2 if name == "mimic" else 1
         small = ("--set", "shard.unit_bytes=20000", "--set", "encode.keep_text=true")
-        command("build", "--source", name, "--sample", "--out", folder / name, "--workers", workers, *small)
+        command(
+            "build",
+            "--source",
+            name,
+            "--sample",
+            "--out",
+            folder / name,
+            "--workers",
+            workers,
+            *small,
+        )
         command("verify", folder / name)
     model = ruler(folder / "model", [{"label": "Disease", "pattern": "pain"}], sentences=True)
-    spacy = ("annotate.use=spacy", f"annotate.model={model}", "segment.use=spacy", f"segment.model={model}")
+    spacy = (
+        "annotate.use=spacy",
+        f"annotate.model={model}",
+        "segment.use=spacy",
+        f"segment.model={model}",
+    )
     sets = [word for assignment in (*spacy, "annotate.sample={}") for word in ("--set", assignment)]
     command("build", "--source", "mimic", "--sample", "--out", folder / "spacy", *sets)
     genes, notes = folder / "blurb" / "bc2gm", folder / "mimic"
@@ -47,7 +67,17 @@ def commands(folder: Path) -> None:
     command("vocab", "pmi", genes, "--min-count", 2)
     command("vocab", "anchors", genes, "--general", folder / "blurb" / "jnlpba", "--min-count", 2)
     command("vocab", "scores", "frequency", genes)
-    command("vocab", "wordpiece", "--source", "mimic", "--sample", "--out", folder / "pieces", "--size", 300)
+    command(
+        "vocab",
+        "wordpiece",
+        "--source",
+        "mimic",
+        "--sample",
+        "--out",
+        folder / "pieces",
+        "--size",
+        300,
+    )
     concepts = path("vocab", "sample/concepts.csv")
     command("vocab", "concepts", "--from", concepts, "--out", folder / "pack")
     command("inspect", genes, "--strategy", "joint", "--strategy", "pmi")
@@ -60,7 +90,11 @@ def loud_loggers() -> list[str]:
     """Return what logs text of notes and is not kept from it: MedCAT but for errors, spaCy but for warnings."""
     least = {"medcat": logging.ERROR, "spacy": logging.WARNING, "": logging.WARNING}
     names = ("", *logging.root.manager.loggerDict)
-    levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names if name.partition(".")[0] in least}
+    levels = {
+        name: logging.getLogger(name).getEffectiveLevel()
+        for name in names
+        if name.partition(".")[0] in least
+    }
     assert {"medcat", "spacy"} <= set(levels)
     assert not logging.root.handlers
     return [name for name, level in levels.items() if level < least[name.partition(".")[0]]]
@@ -70,7 +104,7 @@ def models(folder: Path) -> None:
     """Load what was built, make batches, and train, save, load and score with models."""
     import mslm_data as md
     from mslm_data.torch import MaskedDataset, MaskingCollator, MslmModel
-    from tests.vocab.models import config, sample_vocab, saved, transformers
+    from tests.lexicon.models import config, sample_vocab, saved, transformers
 
     command("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "genes")
     shards = md.load(folder / "genes")
@@ -82,7 +116,9 @@ def models(folder: Path) -> None:
     model.save_pretrained(folder / "saved")
     MslmModel.from_pretrained(folder / "saved")
     encoder = saved(folder / "bert", vocab=sample_vocab())
-    command("vocab", "scores", "attention", folder / "genes", "--encoder", encoder, "--split", "test")
+    command(
+        "vocab", "scores", "attention", folder / "genes", "--encoder", encoder, "--split", "test"
+    )
 
 
 def main_of(part: str, folder: Path) -> None:

@@ -25,7 +25,11 @@ NOTES = {
     "quote never closed": HEADER + GOOD + f'2,1,Nursing,,"{WORD} has pain.\n' + GOOD * 2,
     "quote in the middle": HEADER + f'1,1,Nursing,,"{WORD}" has "pain".\n' + GOOD,
     "too many fields": HEADER + f"1,1,Nursing,,{WORD},{WORD},{WORD}\n" + GOOD,
-    "no UTF-8": HEADER.encode() + f'1,1,Nursing,,"{WORD} caf'.encode() + b"\xe9\xff" + b'"\n' + GOOD.encode(),
+    "no UTF-8": HEADER.encode()
+    + f'1,1,Nursing,,"{WORD} caf'.encode()
+    + b"\xe9\xff"
+    + b'"\n'
+    + GOOD.encode(),
     "a NUL": HEADER + f'1,1,Nursing,,"{WORD}\0 has pain"\n' + GOOD,
     "no text column": HEADER.replace("TEXT", "NOTE") + GOOD,
     "rows twice": HEADER + GOOD * 4,
@@ -71,20 +75,28 @@ def write(path: Path, content: str | bytes) -> Path:
 
 def build(inputs: Path, out: Path, source: str, annotate: dict[str, Any]) -> Any:
     pipeline = out.parent / "mine.toml"
-    tables = [f'[source]\nuse = "{source}"', "[annotate]", *(f"{k} = {json.dumps(v)}" for k, v in annotate.items())]
+    tables = [
+        f'[source]\nuse = "{source}"',
+        "[annotate]",
+        *(f"{k} = {json.dumps(v)}" for k, v in annotate.items()),
+    ]
     segment = "" if source == "conll" else '[segment]\nuse = "clinical"'
     write(pipeline, "\n".join([*tables, segment]))
     return run("build", "--source", pipeline, "--input", inputs, "--tokenizer", VOCAB, "--out", out)
 
 
-def assert_nothing_said(done: Any, world: Path, capfd: pytest.CaptureFixture[str], code: tuple[int, ...]) -> None:
+def assert_nothing_said(
+    done: Any, world: Path, capfd: pytest.CaptureFixture[str], code: tuple[int, ...]
+) -> None:
     assert done.code in code, done.err
     assert not found_in(f"{done} {capfd.readouterr()}")
     assert not leaks(world)
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_build__notes_in_a_broken_table(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build__notes_in_a_broken_table(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     inputs = write(tmp_path / "in" / "NOTEEVENTS.csv", NOTES[name])
 
     done = build(inputs, tmp_path / "world" / "out", "notes", TERMS)
@@ -94,7 +106,9 @@ def test_build__notes_in_a_broken_table(name: str, tmp_path: Path, capfd: pytest
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_build__a_broken_corpus(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build__a_broken_corpus(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     source, file, content, annotate = OTHERS[name]
     inputs = write(tmp_path / "in" / file, content)
 
@@ -107,14 +121,19 @@ def test_build__a_broken_corpus(name: str, tmp_path: Path, capfd: pytest.Capture
 
 def test_build__brat_of_another_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "in" / "1.txt", f"{WORD} has pain")
-    write(tmp_path / "in" / "1.ann", f"T1\tDisease 2 6\t{WORD}\nT2\tDisease {WORD} 9\t{WORD}\n{WORD}\n")
+    write(
+        tmp_path / "in" / "1.ann",
+        f"T1\tDisease 2 6\t{WORD}\nT2\tDisease {WORD} 9\t{WORD}\n{WORD}\n",
+    )
 
     done = build(tmp_path / "in", tmp_path / "world" / "out", "brat", {})
 
     assert_nothing_said(done, tmp_path / "world", capfd, (0, 1))
 
 
-def test_build__a_compressed_table_that_ends_too_early(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build__a_compressed_table_that_ends_too_early(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     import gzip
 
     table = write_notes(tmp_path / "in" / "NOTEEVENTS.csv").read_bytes()

@@ -26,7 +26,9 @@ from tests.security.canary import (
     write_notes,
 )
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/cmdline").exists(), reason="there is no /proc here"
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,12 @@ def test_canary__the_search_finds_words_in_any_case_and_in_pieces(tmp_path: Path
 
 
 @pytest.mark.parametrize("keep_text", [False, True])
-def test_build__that_succeeds(world: Path, notes: Path, keep_text: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    words = build_words(notes, world / "out", "--set", f"encode.keep_text={str(keep_text).lower()}", "--workers", 1)
+def test_build__that_succeeds(
+    world: Path, notes: Path, keep_text: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = build_words(
+        notes, world / "out", "--set", f"encode.keep_text={str(keep_text).lower()}", "--workers", 1
+    )
 
     done = [run(*words), run(*words, "--json"), run(*words, "--dry-run")]
 
@@ -70,7 +76,9 @@ def test_build__that_succeeds(world: Path, notes: Path, keep_text: bool, capfd: 
     assert bool(leaks(world)) is keep_text
 
 
-def test_commands__on_a_folder_of_notes(world: Path, notes: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands__on_a_folder_of_notes(
+    world: Path, notes: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = world / "out"
     assert run(*build_words(notes, out)).code == 0
     gold = ("--gold", SAMPLE.parent.parent / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
@@ -102,7 +110,11 @@ def test_commands__on_a_folder_of_notes(world: Path, notes: Path, capfd: pytest.
 
 @pytest.mark.parametrize("fault", faults.HERE)
 def test_build__that_fails_in_this_process(
-    world: Path, notes: Path, fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    world: Path,
+    notes: Path,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     with monkeypatch.context() as patches:
         faults.inject(fault, patches.setattr)
@@ -153,7 +165,9 @@ def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> 
 def test_build__that_a_signal_ends(
     short: Path, notes: Path, number: int, send: Callable[[int, int], None], code: int
 ) -> None:
-    process = start(build_words(notes, short / "out", "--workers", "2"), short, "annotator that is slow")
+    process = start(
+        build_words(notes, short / "out", "--workers", "2"), short, "annotator that is slow"
+    )
     seen = _wait_for_workers(process.pid, short / "out")
 
     send(process.pid, number)

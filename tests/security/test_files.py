@@ -19,11 +19,14 @@ IN_ATTRIBUTE = COLLECTION.format("").replace("<id>", '<id k="&l9;">')
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 BOMBS = {
     "laughs": f'<!DOCTYPE c [<!ENTITY l0 "{"lol" * 10}">{LAUGHS}]>' + COLLECTION.format("&l9;"),
-    "one long entity": f'<!DOCTYPE c [<!ENTITY a "{"a" * 100_000}">]>' + COLLECTION.format("&a;" * 50_000),
+    "one long entity": f'<!DOCTYPE c [<!ENTITY a "{"a" * 100_000}">]>'
+    + COLLECTION.format("&a;" * 50_000),
     "in an attribute": f'<!DOCTYPE c [<!ENTITY l0 "lol">{LAUGHS}]>' + IN_ATTRIBUTE,
-    "parameter entities": "<!DOCTYPE c [<!ENTITY % a \"<!ENTITY b 'x'>\"> %a;]>" + COLLECTION.format("&b;"),
+    "parameter entities": "<!DOCTYPE c [<!ENTITY % a \"<!ENTITY b 'x'>\"> %a;]>"
+    + COLLECTION.format("&b;"),
     "a file": '<!DOCTYPE c [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + COLLECTION.format("&x;"),
-    "a parameter file": '<!DOCTYPE c [<!ENTITY % x SYSTEM "file:///etc/passwd"> %x;]>' + COLLECTION.format("a"),
+    "a parameter file": '<!DOCTYPE c [<!ENTITY % x SYSTEM "file:///etc/passwd"> %x;]>'
+    + COLLECTION.format("a"),
     "a URL": '<!DOCTYPE c [<!ENTITY x SYSTEM "http://127.0.0.1:9/x">]>' + COLLECTION.format("&x;"),
 }
 
@@ -45,7 +48,7 @@ def test_bioc__a_bomb_takes_no_memory(tmp_path: Path) -> None:
     """In a process of its own, which may have 256 MiB more than it began with."""
     (tmp_path / "train.xml").write_text(f'<?xml version="1.0"?>{BOMBS["laughs"]}')
     script = (
-        "import resource, sys; from mslm_data.source.elements import elements; from pathlib import Path\n"
+        "import resource, sys; from mslm_data.source.reading.elements import elements; from pathlib import Path\n"
         "from mslm_data.errors import SourceError\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28),) * 2)\n"
@@ -73,7 +76,9 @@ def test_defused__what_a_spreadsheet_would_run(text: str, expected: str) -> None
 
 
 @pytest.mark.parametrize(("name", "count"), [("list.tsv", 0), ("list.csv", 0), ("list.txt", 1)])
-def test_pmi__a_list_for_a_spreadsheet_has_no_formula(name: str, count: int, tmp_path: Path) -> None:
+def test_pmi__a_list_for_a_spreadsheet_has_no_formula(
+    name: str, count: int, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_text("=\tO\ncmd\tO\npain\tO\n\n" * 12)
     (tmp_path / "mine.toml").write_text('[source]\nuse = "conll"\n')

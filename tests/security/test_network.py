@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mslm_data import _optional, resources
-from mslm_data.source import download
+from mslm_data import _optional
+from mslm_data.io import resources
+from mslm_data.source.reading import download
 from tests.cli.running import run
 from tests.security.network import ROOT, without_network
 
@@ -20,7 +21,9 @@ VOCAB = resources.path("vocab", "sample/vocab.txt")
 
 
 @pytest.mark.parametrize("part", ["imports", "commands"])
-def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(part: str, tmp_path: Path) -> None:
+def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(
+    part: str, tmp_path: Path
+) -> None:
     for package in ("torch", "transformers", "medcat", "spacy", "datasets"):
         pytest.importorskip(package)
     log = tmp_path / "asked"
@@ -59,12 +62,21 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(download, "PAUSE_S", 0.0)
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
     return asked
 
 
-def test_build__fetching_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+def test_build__fetching_says_that_it_wanted_the_network(
+    no_network: list[object], tmp_path: Path
+) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--out", tmp_path / "out")
 
     assert done.code == 1
@@ -74,7 +86,9 @@ def test_build__fetching_says_that_it_wanted_the_network(no_network: list[object
     assert not (tmp_path / "out").exists()
 
 
-def test_build__a_url_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+def test_build__a_url_says_that_it_wanted_the_network(
+    no_network: list[object], tmp_path: Path
+) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--input", "https://example.org/train.tsv", "--tokenizer", VOCAB,
                "--out", tmp_path / "out")  # fmt: skip
 
@@ -83,12 +97,17 @@ def test_build__a_url_says_that_it_wanted_the_network(no_network: list[object], 
     assert no_network
 
 
-def test_build__a_hub_id_says_that_it_wanted_the_network(no_network: list[object], tmp_path: Path) -> None:
+def test_build__a_hub_id_says_that_it_wanted_the_network(
+    no_network: list[object], tmp_path: Path
+) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--tokenizer", "nobody/nothing-here",
                "--out", tmp_path / "out")  # fmt: skip
 
     assert done.code == 1
-    assert "nobody/nothing-here: no such file or folder here, and the hub could not be asked" in done.err
+    assert (
+        "nobody/nothing-here: no such file or folder here, and the hub could not be asked"
+        in done.err
+    )
 
 
 def test_optional__the_environment_keeps_libraries_quiet_and_is_the_users_where_set(

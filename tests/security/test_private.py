@@ -46,12 +46,30 @@ def test_commands__all_they_write_is_private(
         archive.write(notes, "NOTEEVENTS.csv")
     out = world / "shards" / "notes"
     commands = (
-        build_words(tmp_path / "notes.zip", out, "--set", "about.protected=false", "--set", "encode.keep_text=true"),
+        build_words(
+            tmp_path / "notes.zip",
+            out,
+            "--set",
+            "about.protected=false",
+            "--set",
+            "encode.keep_text=true",
+        ),
         ("mask-stats", out, "--report", world / "pages" / "page.html"),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", out, "--min-count", 2),
         ("vocab", "scores", "frequency", out),
-        ("vocab", "wordpiece", "--source", "mimic", "--input", notes, "--out", world / "pieces", "--size", 300),
+        (
+            "vocab",
+            "wordpiece",
+            "--source",
+            "mimic",
+            "--input",
+            notes,
+            "--out",
+            world / "pieces",
+            "--size",
+            300,
+        ),
         ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "packs" / "mine"),
     )
 
@@ -59,7 +77,15 @@ def test_commands__all_they_write_is_private(
 
     written = [path for path in world.rglob("*") if path.is_file()]
     assert [one.code for one in done] == [0] * len(commands), done
-    assert {path.suffix for path in written} >= {".arrow", ".json", ".html", ".txt", ".csv", ".md", ".jsonl"}
+    assert {path.suffix for path in written} >= {
+        ".arrow",
+        ".json",
+        ".html",
+        ".txt",
+        ".csv",
+        ".md",
+        ".jsonl",
+    }
     assert not open_to_others(world)
     assert os.umask(umask) == umask  # as it was
 
@@ -77,11 +103,17 @@ def test_build__all_that_workers_write_is_private(umask: int, notes: Path) -> No
 
 
 def warnings_of(err: str) -> list[str]:
-    return [line for line in err.splitlines() if line.startswith("warning:") and "others can enter" in line]
+    return [
+        line
+        for line in err.splitlines()
+        if line.startswith("warning:") and "others can enter" in line
+    ]
 
 
 @pytest.mark.parametrize(("mode", "count"), [(0o755, 1), (0o710, 1), (0o701, 1), (0o700, 0)])
-def test_build__warns_where_others_can_enter(notes: Path, tmp_path: Path, mode: int, count: int) -> None:
+def test_build__warns_where_others_can_enter(
+    notes: Path, tmp_path: Path, mode: int, count: int
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     out.chmod(mode)
@@ -95,7 +127,9 @@ def test_build__warns_where_others_can_enter(notes: Path, tmp_path: Path, mode: 
 
 
 @pytest.mark.parametrize(("keep_text", "count"), [("true", 1), ("false", 0)])
-def test_build__of_a_public_corpus_warns_of_text_only(tmp_path: Path, keep_text: str, count: int) -> None:
+def test_build__of_a_public_corpus_warns_of_text_only(
+    tmp_path: Path, keep_text: str, count: int
+) -> None:
     tmp_path.chmod(0o755)
 
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json",
@@ -105,7 +139,9 @@ def test_build__of_a_public_corpus_warns_of_text_only(tmp_path: Path, keep_text:
     assert done.json["written"]
 
 
-def test_build__warns_of_an_open_cache_of_copies(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build__warns_of_an_open_cache_of_copies(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / "unpacked").mkdir(parents=True)
     (tmp_path / "cache" / "unpacked").chmod(0o755)
@@ -116,7 +152,9 @@ def test_build__warns_of_an_open_cache_of_copies(notes: Path, tmp_path: Path, mo
     plain = run(*build_words(notes, tmp_path / "two"))
 
     assert (packed.code, plain.code) == (0, 0)
-    assert [str(tmp_path / "cache" / "unpacked") in line for line in warnings_of(packed.err)] == [True]
+    assert [str(tmp_path / "cache" / "unpacked") in line for line in warnings_of(packed.err)] == [
+        True
+    ]
     assert not warnings_of(plain.err)
 
 

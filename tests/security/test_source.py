@@ -12,7 +12,16 @@ import mslm_data
 
 FILES = sorted(Path(mslm_data.__file__).parent.rglob("*.py"))
 FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "np.load", "numpy.load"}
+FORBIDDEN_CALLS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.system",
+    "os.popen",
+    "np.load",
+    "numpy.load",
+}
 
 
 def problems(code: str) -> Iterator[str]:
@@ -20,11 +29,19 @@ def problems(code: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-            yield from (f"{node.lineno}: {name}" for name in names if name.split(".")[0] in FORBIDDEN_IMPORTS)
+            yield from (
+                f"{node.lineno}: {name}"
+                for name in names
+                if name.split(".")[0] in FORBIDDEN_IMPORTS
+            )
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             options = {option.arg: ast.unparse(option.value) for option in node.keywords}
-            if called in FORBIDDEN_CALLS or options.get("shell") == "True" or options.get("allow_pickle") == "True":
+            if (
+                called in FORBIDDEN_CALLS
+                or options.get("shell") == "True"
+                or options.get("allow_pickle") == "True"
+            ):
                 yield f"{node.lineno}: {called}"
             if called.endswith("torch.load") and options.get("weights_only") != "True":
                 yield f"{node.lineno}: {called} without weights_only=True"
@@ -63,11 +80,18 @@ def test_problems__each_is_seen(code: str) -> None:
 
 
 def test_problems__what_is_safe_is_none() -> None:
-    assert not list(problems("torch.load(path, weights_only=True)\nf(trust_remote_code=False)\nre.compile('x')"))
+    assert not list(
+        problems("torch.load(path, weights_only=True)\nf(trust_remote_code=False)\nre.compile('x')")
+    )
 
 
 def test_source__remote_code_is_named_only_to_be_refused() -> None:
-    said = [line for path in FILES for line in path.read_text(encoding="utf-8").splitlines() if "trust_remote" in line]
+    said = [
+        line
+        for path in FILES
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "trust_remote" in line
+    ]
 
     assert said
     assert all("trust_remote_code=False" in line for line in said)

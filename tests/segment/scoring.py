@@ -22,7 +22,10 @@ class Score(NamedTuple):
 
 
 def snippets(part: str) -> dict[str, Snippet]:
-    return {path.name: read(path.read_text(encoding="utf-8")) for path in sorted((FOLDER / part).glob("*.txt"))}
+    return {
+        path.name: read(path.read_text(encoding="utf-8"))
+        for path in sorted((FOLDER / part).glob("*.txt"))
+    }
 
 
 def read(marked: str) -> Snippet:
@@ -46,4 +49,6 @@ def score(part: str, starts_of: Callable[[str], Iterable[int]], *, heads: str) -
         got = set(starts_of(text)) - {first}
         right, found, wanted = right + len(got & gold), found + len(got), wanted + len(gold)
     precision, recall = right / found, right / wanted
-    return Score(*(round(x, 3) for x in (precision, recall, 2 * precision * recall / (precision + recall))))
+    return Score(
+        *(round(x, 3) for x in (precision, recall, 2 * precision * recall / (precision + recall)))
+    )

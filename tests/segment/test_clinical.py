@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.document import Document, Placeholder, Span
+from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.clinical import Clinical
 from mslm_data.segment.rules import sentence_starts
@@ -37,10 +37,25 @@ FRAGMENTS = (
     "...", "?", "!", "a.m.", "(", ").", '."', "____", "3", "wks.", "CHF", "\x01", "www.a.Bc", "x" * 50, "NEURO- ",
     "e\u0301.", "腫瘍。",
 )  # fmt: skip
-GAPS = (" ", "  ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\n   ", "", "\t", "\f", "\u2028", "\u00a0", "\x85")
+GAPS = (
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r\n\r\n",
+    "\n   ",
+    "",
+    "\t",
+    "\f",
+    "\u2028",
+    "\u00a0",
+    "\x85",
+)
 
 note_texts = st.lists(
-    st.tuples(st.one_of(st.sampled_from(FRAGMENTS), made.some_words), st.sampled_from(GAPS)), max_size=30
+    st.tuples(st.one_of(st.sampled_from(FRAGMENTS), made.some_words), st.sampled_from(GAPS)),
+    max_size=30,
 ).map(lambda pairs: "".join(map("".join, pairs)))
 heads = pytest.mark.parametrize("heads", ["next", "own"])
 
@@ -51,7 +66,9 @@ def notes(draw: st.DrawFn) -> Document:
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
     pairs = [(a, b) for a, b in list(pairwise(cuts))[::2] if text[a:b] == text[a:b].strip()]
     placeholders = tuple(Placeholder(a, b) for a, b in pairs)
-    return Document(id="d", text=text, placeholders=placeholders, spans=draw(made.flat_spans(text, "X")))
+    return Document(
+        id="d", text=text, placeholders=placeholders, spans=draw(made.flat_spans(text, "X"))
+    )
 
 
 @heads
@@ -59,13 +76,17 @@ def notes(draw: st.DrawFn) -> Document:
 def test_clinical__is_as_good_as_it_says(part: str, heads: str) -> None:
     segmenter = Clinical(heads=heads)  # type: ignore[arg-type]
     score = scoring.score(
-        part, lambda text: [s.start for s in segmenter.sentences(Document(id="d", text=text))], heads=heads
+        part,
+        lambda text: [s.start for s in segmenter.sentences(Document(id="d", text=text))],
+        heads=heads,
     )
 
     assert score == CLINICAL[part, heads]
     if heads == "next":
         name = part.replace("_", "-")
-        assert re.search(rf"{name}\s.* {score.f1:.3f} ", str(Clinical.__doc__)), "the docstring states another F1"
+        assert re.search(rf"{name}\s.* {score.f1:.3f} ", str(Clinical.__doc__)), (
+            "the docstring states another F1"
+        )
 
 
 @heads
@@ -81,7 +102,9 @@ def test_sentencizer__is_as_good_as_the_docstring_says(part: str, heads: str) ->
 
     assert score == SENTENCIZER[part, heads]
     if heads == "next":
-        assert re.search(rf"{part.replace('_', '-')}\s.* {score.f1:.3f}$", str(Clinical.__doc__), re.MULTILINE)
+        assert re.search(
+            rf"{part.replace('_', '-')}\s.* {score.f1:.3f}$", str(Clinical.__doc__), re.MULTILINE
+        )
 
 
 def test_gold__is_twelve_snippets_and_more() -> None:
@@ -102,10 +125,15 @@ def test_sentences__lose_nothing_and_cut_nothing(heads: str, document: Document)
     inside = [c for start, end in sentences for c in range(start, end)]
     assert inside == sorted(set(inside))
     assert all(document.text[c].isspace() for c in set(range(len(document.text))) - set(inside))
-    assert all(start < end and document.text[start:end] == document.text[start:end].strip() for start, end in sentences)
+    assert all(
+        start < end and document.text[start:end] == document.text[start:end].strip()
+        for start, end in sentences
+    )
     for start, end, *_ in (*document.spans, *document.placeholders):
         begun = [sentence.start for sentence in sentences if start < sentence.start < end]
-        assert not any(document.text[start:begin].strip() for begin in begun)  # but for white space at its front
+        assert not any(
+            document.text[start:begin].strip() for begin in begun
+        )  # but for white space at its front
 
 
 @heads
@@ -195,7 +223,8 @@ def test_sentences__never_cut_a_mention() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", [". ", ".", "a.Bb", "[**", "\n", "x ", "1. ", "A: ", '."', "! ", "_", "\x01", "\t\n", "a-"]
+    "unit",
+    [". ", ".", "a.Bb", "[**", "\n", "x ", "1. ", "A: ", '."', "! ", "_", "\x01", "\t\n", "a-"],
 )
 def test_sentence_starts__time_grows_with_length_only(unit: str) -> None:
     """A rule that is quadratic in some text would take hours here."""
@@ -211,7 +240,11 @@ def test_word_lists__are_lower_case_and_sorted_out() -> None:
         for word in getattr(words, name):
             assert word == word.lower().strip()
             assert not word.endswith(".")
-    assert not words.never & words.sometimes | words.never & words.rarely | words.sometimes & words.rarely
+    assert (
+        not words.never & words.sometimes
+        | words.never & words.rarely
+        | words.sometimes & words.rarely
+    )
 
 
 def test_clinical__is_registered() -> None:
@@ -236,6 +269,8 @@ def test_real__no_sentence_cuts_a_placeholder(real) -> None:
         sentences = Clinical().sentences(document)
         num_sentences += len(sentences)
         for placeholder in document.placeholders:
-            assert not any(placeholder.start < sentence.start < placeholder.end for sentence in sentences)
+            assert not any(
+                placeholder.start < sentence.start < placeholder.end for sentence in sentences
+            )
 
     assert 6 * len(documents) < num_sentences < 9 * len(documents)

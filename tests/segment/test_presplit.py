@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.document import Document, Sentence, Span
+from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.presplit import Presplit, Whole, cover
 from tests import made
@@ -74,7 +74,11 @@ THREE = (Sentence(0, 8), Sentence(10, 21), Sentence(22, 26))
         (THREE, (Span(4, 15, "X"),), [(0, 21), (22, 26)]),
         (THREE, (Span(4, 15, "X"), Span(16, 24, "X")), [(0, 26)]),
         (THREE, (Span(4, 24, "X"),), [(0, 26)]),
-        (THREE, (Span(0, 8, "X"), Span(10, 21, "X"), Span(22, 26, "X")), [(0, 8), (10, 21), (22, 26)]),
+        (
+            THREE,
+            (Span(0, 8, "X"), Span(10, 21, "X"), Span(22, 26, "X")),
+            [(0, 8), (10, 21), (22, 26)],
+        ),
         (THREE, (Span(7, 10, "X"),), [(0, 8), (10, 21), (22, 26)]),  # ends where the next begins
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from mslm_data.document import Document, Placeholder
+from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.clinical import Clinical
@@ -20,13 +20,21 @@ spacy = pytest.importorskip("spacy")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(ruler(tmp_path_factory.mktemp("spacy") / "model", [{"label": "X", "pattern": "x"}], sentences=True))
+    return str(
+        ruler(
+            tmp_path_factory.mktemp("spacy") / "model",
+            [{"label": "X", "pattern": "x"}],
+            sentences=True,
+        )
+    )
 
 
 @heads
 @given(document=notes())
 def test_rules__are_those_of_clinical(heads: str, document: Document) -> None:
-    assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(document)
+    assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(
+        document
+    )
 
 
 @heads
@@ -35,7 +43,9 @@ def test_rules__are_those_of_clinical_on_the_gold(part: str, heads: str) -> None
     for text, *_ in scoring.snippets(part).values():
         document = Document(id="d", text=text)
 
-        assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(document)
+        assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(
+            document
+        )
 
 
 def test_rules__take_documents_past_spacys_limit() -> None:
@@ -51,14 +61,21 @@ def test_component__in_a_pipeline_of_ones_own() -> None:
     nlp.add_pipe(COMPONENT, config={"heads": "own"})
     doc = nlp("PLAN:\nRest.Fluids. Seen by Dr. Lee.")
 
-    assert [sentence.text.strip() for sentence in doc.sents] == ["PLAN:", "Rest.", "Fluids.", "Seen by Dr. Lee."]
+    assert [sentence.text.strip() for sentence in doc.sents] == [
+        "PLAN:",
+        "Rest.",
+        "Fluids.",
+        "Seen by Dr. Lee.",
+    ]
     assert len(nlp("")) == 0
     with pytest.raises(ValueError, match="expected heads 'next' or 'own', got 'x'"):
         spacy.blank("en").add_pipe(COMPONENT, config={"heads": "x"})
 
 
 def test_model__says_where_sentences_begin(model: str) -> None:
-    document = Document(id="d", text="Seen. [**Dr. A. B**] left. \n\n Then home", placeholders=(Placeholder(6, 20),))
+    document = Document(
+        id="d", text="Seen. [**Dr. A. B**] left. \n\n Then home", placeholders=(Placeholder(6, 20),)
+    )
 
     assert SpacySentences(model=model).sentences(document) == [(0, 5), (6, 26), (30, 39)]
 
@@ -75,12 +92,17 @@ def test_model__long_documents_in_pieces(model: str) -> None:
 def test_model__must_tell_sentences(tmp_path: Path) -> None:
     options = SpacySentences(model=str(ruler(tmp_path, [{"label": "X", "pattern": "x"}])))
 
-    with pytest.raises(PipelineError, match=r"segmenter 'spacy': expected a model that tells sentences .*entity_ruler"):
+    with pytest.raises(
+        PipelineError,
+        match=r"segmenter 'spacy': expected a model that tells sentences .*entity_ruler",
+    ):
         options.sentences(Document(id="d", text="a. b."))
 
 
 def test_model__must_be_there() -> None:
-    with pytest.raises(AnnotateError, match="segmenter 'spacy': expected an installed spaCy pipeline or its folder"):
+    with pytest.raises(
+        AnnotateError, match="segmenter 'spacy': expected an installed spaCy pipeline or its folder"
+    ):
         SpacySentences(model="no_such_pipeline").sentences(Document(id="d", text="a"))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mslm_data.examples import Examples
-from mslm_data.ragged import Ragged
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, write_shard

@@ -32,7 +32,10 @@ def test_write_manifest__gives_what_was_read_in_the_same_bytes(folder: Path) -> 
 def test_read_manifest__puts_the_usual_splits_first(folder: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         splits = manifest["splits"]
-        manifest["splits"] = {"extra": splits["test"], **{name: splits[name] for name in reversed(list(splits))}}
+        manifest["splits"] = {
+            "extra": splits["test"],
+            **{name: splits[name] for name in reversed(list(splits))},
+        }
 
     edit_manifest(folder, change)
 
@@ -40,27 +43,46 @@ def test_read_manifest__puts_the_usual_splits_first(folder: Path) -> None:
 
 
 def test_read_manifest__says_that_nothing_is_there(tmp_path: Path) -> None:
-    with pytest.raises(ShardError, match="expected a built folder, found none; `mslm-data build` makes one"):
+    with pytest.raises(
+        ShardError, match="expected a built folder, found none; `mslm-data build` makes one"
+    ):
         read_manifest(tmp_path / "none")
 
 
 def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 
-    with pytest.raises(ShardError, match=r"expected manifest\.json, found none; .* the same build command goes on"):
+    with pytest.raises(
+        ShardError, match=r"expected manifest\.json, found none; .* the same build command goes on"
+    ):
         load(folder)
 
 
 def test_read_manifest__refuses_a_newer_format_by_its_number(folder: Path) -> None:
-    edit_manifest(folder, lambda manifest: manifest.update(format=2, splits="what a newer one may have"))
+    edit_manifest(
+        folder, lambda manifest: manifest.update(format=2, splits="what a newer one may have")
+    )
 
-    with pytest.raises(ShardError, match="expected format 1 or older, got 2; a newer mslm-data wrote it"):
+    with pytest.raises(
+        ShardError, match="expected format 1 or older, got 2; a newer mslm-data wrote it"
+    ):
         read_manifest(folder)
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", b"null", b"1", b'{"format": 1}', b'{"format": "x"}', b"\xff\xfe", b'{"a": "\xff"}', b"[" * 9999],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"1",
+        b'{"format": 1}',
+        b'{"format": "x"}',
+        b"\xff\xfe",
+        b'{"a": "\xff"}',
+        b"[" * 9999,
+    ],
 )
 def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -> None:
     (folder / "manifest.json").write_bytes(data)
@@ -74,36 +96,89 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
     [
         (lambda m: m.update(tags=["O"]), "expected tags that follow from the labels"),
         (lambda m: m["tokenizer"].pop("ids"), "expected a manifest of mslm-data"),
-        (lambda m: m["tokenizer"]["ids"].update(size=0), "expected a tokenizer with at least one id"),
-        (lambda m: m["tokenizer"]["ids"].update(size=1 << 40), "expected a tokenizer with at least one id"),
-        (lambda m: m["tokenizer"]["ids"].update(mask=1144), "expected special ids of the tokenizer's 1144, got others"),
-        (lambda m: m["tokenizer"]["ids"].update(pad=-2), "expected special ids of the tokenizer's 1144, got others"),
-        (lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]), "expected special ids of the tokenizer's 1144"),
+        (
+            lambda m: m["tokenizer"]["ids"].update(size=0),
+            "expected a tokenizer with at least one id",
+        ),
+        (
+            lambda m: m["tokenizer"]["ids"].update(size=1 << 40),
+            "expected a tokenizer with at least one id",
+        ),
+        (
+            lambda m: m["tokenizer"]["ids"].update(mask=1144),
+            "expected special ids of the tokenizer's 1144, got others",
+        ),
+        (
+            lambda m: m["tokenizer"]["ids"].update(pad=-2),
+            "expected special ids of the tokenizer's 1144, got others",
+        ),
+        (
+            lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]),
+            "expected special ids of the tokenizer's 1144",
+        ),
         (lambda m: m["tokenizer"].pop("sha256"), "expected the tokenizer's sha256, got none"),
-        (lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]), "at most 63 different labels"),
+        (
+            lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]),
+            "at most 63 different labels",
+        ),
         (lambda m: m["pipeline"].pop("encode"), "expected a manifest of mslm-data"),
         (lambda m: m["pipeline"]["annotate"].pop("weak"), "expected a manifest of mslm-data"),
         (lambda m: m["pipeline"].update(annotate=[]), "expected a manifest of mslm-data"),
-        (lambda m: train(m)["shards"][0].update(rows=-1), "expected a manifest of mslm-data: Expected `int` >= 0"),
+        (
+            lambda m: train(m)["shards"][0].update(rows=-1),
+            "expected a manifest of mslm-data: Expected `int` >= 0",
+        ),
         (
             lambda m: train(m).update(read=1 << 60, written=1 << 60),
             "expected a manifest of mslm-data: Expected `int` <",
         ),
-        (lambda m: train(m)["left_out"].update(x=-1), "expected a manifest of mslm-data: Expected `int` >= 0"),
-        (lambda m: train(m)["shards"][1].update(train(m)["shards"][0]), r"expected shards named .*, each once"),
-        (lambda m: train(m)["shards"][0].update(sha256="x"), "train: expected a sha256 of each shard"),
+        (
+            lambda m: train(m)["left_out"].update(x=-1),
+            "expected a manifest of mslm-data: Expected `int` >= 0",
+        ),
+        (
+            lambda m: train(m)["shards"][1].update(train(m)["shards"][0]),
+            r"expected shards named .*, each once",
+        ),
+        (
+            lambda m: train(m)["shards"][0].update(sha256="x"),
+            "train: expected a sha256 of each shard",
+        ),
         (lambda m: m["tokenizer"]["ids"].update(size="many"), "expected a manifest of mslm-data"),
-        (lambda m: train(m).update(read=1), r"train: expected read = written \+ set aside, got 1 = \d+ \+ 0"),
-        (lambda m: train(m).update(tokens=1), "train: expected the shards' counts to add up to the split's"),
-        (lambda m: train(m).update(sequences=1), "train: expected the shards' counts to add up to the split's"),
-        (lambda m: train(m).update(mentions=1), "train: expected the shards' counts to add up to the split's"),
-        (lambda m: train(m)["shards"].pop(), "train: expected the shards' counts to add up to the split's"),
-        (lambda m: train(m).update(cut_pieces=1), r"train: expected \d+ mentions by the account, got \d+"),
-        (lambda m: train(m)["left_out"].update(x=1), r"train: expected \d+ mentions by the account, got \d+"),
+        (
+            lambda m: train(m).update(read=1),
+            r"train: expected read = written \+ set aside, got 1 = \d+ \+ 0",
+        ),
+        (
+            lambda m: train(m).update(tokens=1),
+            "train: expected the shards' counts to add up to the split's",
+        ),
+        (
+            lambda m: train(m).update(sequences=1),
+            "train: expected the shards' counts to add up to the split's",
+        ),
+        (
+            lambda m: train(m).update(mentions=1),
+            "train: expected the shards' counts to add up to the split's",
+        ),
+        (
+            lambda m: train(m)["shards"].pop(),
+            "train: expected the shards' counts to add up to the split's",
+        ),
+        (
+            lambda m: train(m).update(cut_pieces=1),
+            r"train: expected \d+ mentions by the account, got \d+",
+        ),
+        (
+            lambda m: train(m)["left_out"].update(x=1),
+            r"train: expected \d+ mentions by the account, got \d+",
+        ),
         (lambda m: train(m)["shards"][0].pop("rows"), "expected a manifest of mslm-data"),
     ],
 )
-def test_read_manifest__refuses_what_contradicts_itself(folder: Path, change: Change, message: str) -> None:
+def test_read_manifest__refuses_what_contradicts_itself(
+    folder: Path, change: Change, message: str
+) -> None:
     edit_manifest(folder, change)
 
     with pytest.raises(ShardError, match=message):
@@ -112,7 +187,9 @@ def test_read_manifest__refuses_what_contradicts_itself(folder: Path, change: Ch
 
 @pytest.mark.parametrize("name", ["..", "../train", "/etc", "a/b", "", ".hidden", "a\\b", "x\n"])
 def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path, name: str) -> None:
-    edit_manifest(folder, lambda manifest: manifest["splits"].update({name: manifest["splits"]["test"]}))
+    edit_manifest(
+        folder, lambda manifest: manifest["splits"].update({name: manifest["splits"]["test"]})
+    )
 
     with pytest.raises(ShardError, match="expected a split's name of letters, digits"):
         load(folder)
@@ -120,7 +197,14 @@ def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path,
 
 @pytest.mark.parametrize(
     "name",
-    ["../data-00000-of-00001.arrow", "/etc/passwd", "data-1-of-1.arrow", "..", "", "data-\u06600000-of-00001.arrow"],
+    [
+        "../data-00000-of-00001.arrow",
+        "/etc/passwd",
+        "data-1-of-1.arrow",
+        "..",
+        "",
+        "data-\u06600000-of-00001.arrow",
+    ],
 )
 def test_read_manifest__refuses_shards_that_lead_out_of_the_folder(folder: Path, name: str) -> None:
     edit_manifest(folder, lambda manifest: train(manifest)["shards"][0].update(file=name))

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples
 from mslm_data.loading import load
-from mslm_data.ragged import Ragged
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import dual_file
@@ -36,12 +36,18 @@ def batch_of(folder: Path) -> pa.RecordBatch:
     return batch
 
 
-def replaced(batch: pa.RecordBatch, name: str, column: pa.Array, new_name: str | None = None) -> bytes:
+def replaced(
+    batch: pa.RecordBatch, name: str, column: pa.Array, new_name: str | None = None
+) -> bytes:
     place = batch.schema.names.index(name)
     fields = [batch.schema.field(i) for i in range(len(batch.schema))]
     fields[place] = pa.field(new_name or name, column.type)
     columns = [*batch.columns[:place], column, *batch.columns[place + 1 :]]
-    return b"".join(dual_file(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))))
+    return b"".join(
+        dual_file(
+            pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
+        )
+    )
 
 
 def test_examples__says_which_shard_is_missing(folder: Path) -> None:
@@ -49,7 +55,9 @@ def test_examples__says_which_shard_is_missing(folder: Path) -> None:
     path.unlink()
     train = load(folder)["train"]
 
-    with pytest.raises(ShardError, match=rf"{path.name}: expected a shard, found none; build the folder again"):
+    with pytest.raises(
+        ShardError, match=rf"{path.name}: expected a shard, found none; build the folder again"
+    ):
         train.examples()
 
 
@@ -58,11 +66,15 @@ def test_examples__says_that_a_shard_is_cut_off(folder: Path, size: int) -> None
     path = first_shard(folder)
     path.write_bytes(path.read_bytes()[:size])
 
-    with pytest.raises(ShardError, match=r"\.arrow: expected \d+ bytes, got \d+; the file is damaged"):
+    with pytest.raises(
+        ShardError, match=r"\.arrow: expected \d+ bytes, got \d+; the file is damaged"
+    ):
         read(folder)
 
 
-@pytest.mark.parametrize("data", [b"", b"not arrow", b"\xff\xff\xff\xff", b"\0" * 4096, b"ARROW1\0\0" * 9])
+@pytest.mark.parametrize(
+    "data", [b"", b"not arrow", b"\xff\xff\xff\xff", b"\0" * 4096, b"ARROW1\0\0" * 9]
+)
 def test_examples__says_that_a_file_is_no_arrow(folder: Path, data: bytes) -> None:
     claim_bytes(folder, data)
 
@@ -95,7 +107,9 @@ def test_examples__says_which_column_has_another_type(folder: Path, name: str) -
     batch = batch_of(folder)
     column = batch.column(name)
     other = (
-        column.cast(pa.int64() if name == "key" else pa.list_(pa.int64())) if name != "key" else column.view("int64")
+        column.cast(pa.int64() if name == "key" else pa.list_(pa.int64()))
+        if name != "key"
+        else column.view("int64")
     )
     claim_bytes(folder, replaced(batch, name, other))
 
@@ -177,9 +191,12 @@ def test_examples__refuses_offsets_that_lead_elsewhere(
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("span_starts", -1), ("span_starts", 10**6), ("span_ends", 0), ("span_ends", 10**6)]
+    ("column", "value"),
+    [("span_starts", -1), ("span_starts", 10**6), ("span_ends", 0), ("span_ends", 10**6)],
 )
-def test_examples__refuses_mentions_outside_their_rows(folder: Path, column: str, value: int) -> None:
+def test_examples__refuses_mentions_outside_their_rows(
+    folder: Path, column: str, value: int
+) -> None:
     forge(folder, set_value(column, 0, value))
 
     with pytest.raises(ShardError, match="expected mentions within their rows"):
@@ -215,7 +232,9 @@ def test_examples__refuses_bytes_that_have_changed(folder: Path) -> None:
     place = path.read_bytes().index(ids[:40])
     flip(path, place + 4)
 
-    with pytest.raises(ShardError, match=r"expected the manifest's checksum, got another; the file is damaged"):
+    with pytest.raises(
+        ShardError, match=r"expected the manifest's checksum, got another; the file is damaged"
+    ):
         read(folder)
 
 
@@ -232,7 +251,9 @@ def test_examples__refuses_compressed_buffers(folder: Path, codec: str) -> None:
     """They could unpack to anything, and are no zero-copy columns."""
     batch = batch_of(folder)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    with pa.ipc.new_stream(
+        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
+    ) as writer:
         writer.write_batch(batch)
     claim_bytes(folder, sink.getvalue().to_pybytes())
 
@@ -241,13 +262,18 @@ def test_examples__refuses_compressed_buffers(folder: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["shard", "split"])
-def test_examples__refuses_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path: Path, what: str) -> None:
+def test_examples__refuses_a_link_that_leads_out_of_the_folder(
+    folder: Path, tmp_path: Path, what: str
+) -> None:
     inside = first_shard(folder) if what == "shard" else folder / "train"
     outside = tmp_path / inside.name
     inside.rename(outside)
     inside.symlink_to(outside)
 
-    with pytest.raises(ShardError, match=r"expected a file within the built folder, got a link that leads out of it"):
+    with pytest.raises(
+        ShardError,
+        match=r"expected a file within the built folder, got a link that leads out of it",
+    ):
         read(folder)
 
 
@@ -317,7 +343,9 @@ def flip_everything(folder: Path) -> int:
     for place in range(path.stat().st_size):
         flip(path, place, 7 * (place % 2))
         with suppress(ShardError):
-            believing = Shard(path, manifest.splits["train"].shards[0], manifest.token_ids, labels=None)
+            believing = Shard(
+                path, manifest.splits["train"].shards[0], manifest.token_ids, labels=None
+            )
             believing.examples(0, len(believing))
             believing.row(0)
         try:

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslm_data import remote
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
-from mslm_data.lexicon import Lexicon, write_lexicon
+from mslm_data.io import remote
+from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import Shards, load
-from mslm_data.ragged import Ragged
 from mslm_data.shard import remote as shard_remote
 from tests import faulty, made
 from tests.faulty import Fault, Faulty
@@ -99,7 +99,9 @@ def test_load__gives_the_rows_of_the_folder(folder: Path, url: str, cached: Path
     assert stat.S_IMODE(cached.stat().st_mode) == 0o700
 
 
-def test_load__keeps_equal_shards_of_several_folders_once(folder: Path, url: str, tmp_path: Path) -> None:
+def test_load__keeps_equal_shards_of_several_folders_once(
+    folder: Path, url: str, tmp_path: Path
+) -> None:
     rows_of(load(url))
     before = Faulty.opened.copy()
 
@@ -147,7 +149,10 @@ def lexicon_for(shards: Shards, score: float) -> Lexicon:
         tokens=Ragged.of([[9]], np.int32),
         word_starts=Ragged.of([[0]], np.int32),
         scores=np.array([score]),
-        about={"tokenizer": shards.manifest.tokenizer["sha256"], "size": shards.manifest.token_ids.size},
+        about={
+            "tokenizer": shards.manifest.tokenizer["sha256"],
+            "size": shards.manifest.token_ids.size,
+        },
     )
 
 
@@ -157,7 +162,9 @@ def lexicon_of(shards: Shards, name: str) -> str:
     return str(strategy.of[0].score.lexicon)
 
 
-def test_strategy__finds_its_lexicon_in_the_remote_folder(folder: Path, url: str, tmp_path: Path) -> None:
+def test_strategy__finds_its_lexicon_in_the_remote_folder(
+    folder: Path, url: str, tmp_path: Path
+) -> None:
     shards = load(url)
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 1.0))
 
@@ -168,7 +175,10 @@ def test_strategy__finds_its_lexicon_in_the_remote_folder(folder: Path, url: str
     assert here.is_relative_to(tmp_path / "cache")
     assert here.read_bytes() == (folder / "vocab" / "mine.arrow").read_bytes()
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 2.0))
-    assert Path(lexicon_of(shards, "mine.arrow")).read_bytes() == (folder / "vocab" / "mine.arrow").read_bytes()
+    assert (
+        Path(lexicon_of(shards, "mine.arrow")).read_bytes()
+        == (folder / "vocab" / "mine.arrow").read_bytes()
+    )
 
 
 @pytest.mark.parametrize("name", ["none.arrow", "../vocab/mine.arrow", "/mine.arrow"])
@@ -185,7 +195,9 @@ def test_strategy__says_that_a_lexicon_is_out_of_reach_or_of_others(folder: Path
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
     Faulty.faults["mine.arrow"] = [faulty.told] * 3
 
-    with pytest.raises(FetchError, match=r"/vocab/mine\.arrow: expected to copy it, got OSError \(3 tries\)"):
+    with pytest.raises(
+        FetchError, match=r"/vocab/mine\.arrow: expected to copy it, got OSError \(3 tries\)"
+    ):
         lexicon_of(shards, "mine.arrow")
     lexicon.about["tokenizer"] = "another"  # type: ignore[index]
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
@@ -196,7 +208,9 @@ def test_strategy__says_that_a_lexicon_is_out_of_reach_or_of_others(folder: Path
 # What goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset])
+@pytest.mark.parametrize(
+    "fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset]
+)
 def test_load__tries_again_where_the_remote_fails(fault: Fault, folder: Path, url: str) -> None:
     shards = load(url)
     for record in records(shards):
@@ -215,7 +229,9 @@ def test_load__tries_again_where_the_remote_fails(fault: Fault, folder: Path, ur
         (faulty.told, "OSError"),
     ],
 )
-def test_load__serves_and_keeps_nothing_wrong(fault: Fault, got: str, url: str, cached: Path) -> None:
+def test_load__serves_and_keeps_nothing_wrong(
+    fault: Fault, got: str, url: str, cached: Path
+) -> None:
     shards = load(url)
     record = first(shards)
     Faulty.faults[record.file] = [fault] * 3
@@ -235,12 +251,17 @@ def test_load__does_not_wait_for_ever(url: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(remote, "STALL_S", 0.05)
     Faulty.faults[first(shards).file] = [faulty.hanging] * 3
 
-    with pytest.raises(FetchError, match=r"got no answer for 0\.05 seconds \(3 tries\); try again later"):
+    with pytest.raises(
+        FetchError, match=r"got no answer for 0\.05 seconds \(3 tries\); try again later"
+    ):
         shards["train"].examples(0, 1)
 
 
 def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=rf"{MANIFEST}: expected the manifest of a built folder, got no such file; "):
+    with pytest.raises(
+        SourceError,
+        match=rf"{MANIFEST}: expected the manifest of a built folder, got no such file; ",
+    ):
         load(f"faulty://{tmp_path}")
 
 
@@ -249,8 +270,16 @@ def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
     [
         (lambda data: b"<html>", ShardError, f"/{MANIFEST}: expected a manifest of mslm-data"),
         (faulty.cut, ShardError, f"/{MANIFEST}: expected a manifest of mslm-data"),
-        (lambda data: b'{"format": 99}', ShardError, "expected format 1 or older, got 99; a newer mslm-data wrote it"),
-        (faulty.refused, FetchError, r"got NoCredentialsError \(3 tries\); check the URL and your access to it"),
+        (
+            lambda data: b'{"format": 99}',
+            ShardError,
+            "expected format 1 or older, got 99; a newer mslm-data wrote it",
+        ),
+        (
+            faulty.refused,
+            FetchError,
+            r"got NoCredentialsError \(3 tries\); check the URL and your access to it",
+        ),
     ],
 )
 def test_load__refuses_a_manifest_that_cannot_be_believed(
@@ -263,7 +292,9 @@ def test_load__refuses_a_manifest_that_cannot_be_believed(
     assert str(caught.value).startswith(url)
 
 
-def test_load__lets_no_manifest_name_a_place_in_the_cache(folder: Path, url: str, tmp_path: Path) -> None:
+def test_load__lets_no_manifest_name_a_place_in_the_cache(
+    folder: Path, url: str, tmp_path: Path
+) -> None:
     def change(manifest: dict[str, Any]) -> None:
         manifest["splits"]["train"]["shards"][0]["sha256"] = "../../" + "a" * 58
 
@@ -284,7 +315,9 @@ def test_load__says_that_the_folder_has_changed(change: str, folder: Path, url: 
             unit_bytes=2000 if change == "other bytes" else 1 << 20, encode={"max_tokens": 9}
         ))  # fmt: skip
 
-    with pytest.raises(ShardError, match=rf"{url}: expected the folder that was opened, got .*: load it again"):
+    with pytest.raises(
+        ShardError, match=rf"{url}: expected the folder that was opened, got .*: load it again"
+    ):
         rows_of(shards)
 
 
@@ -298,14 +331,19 @@ def test_load__goes_on_with_what_is_kept_though_the_remote_is_gone(folder: Path,
     assert rows_of(again) == expected
 
 
-def test_load__says_that_the_disk_is_full(url: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load__says_that_the_disk_is_full(
+    url: str, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = load(url)
 
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(remote, "private", full)
-    with pytest.raises(FetchError, match=r"No space left on device; is the disk full\? MSLM_DATA_CACHE names another"):
+    with pytest.raises(
+        FetchError,
+        match=r"No space left on device; is the disk full\? MSLM_DATA_CACHE names another",
+    ):
         shards["train"].examples(0, 1)
     assert kept(cached) == []
 
@@ -313,9 +351,15 @@ def test_load__says_that_the_disk_is_full(url: str, cached: Path, monkeypatch: p
 # What the cache may serve --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rot", [lambda path: damage.flip(path, 100), lambda path: path.write_bytes(b""), Path.unlink])
+@pytest.mark.parametrize(
+    "rot", [lambda path: damage.flip(path, 100), lambda path: path.write_bytes(b""), Path.unlink]
+)
 def test_load__fetches_a_rotten_shard_again(
-    rot: Callable[[Path], Any], folder: Path, url: str, cached: Path, new_process: Callable[[], None]
+    rot: Callable[[Path], Any],
+    folder: Path,
+    url: str,
+    cached: Path,
+    new_process: Callable[[], None],
 ) -> None:
     expected = rows_of(load(url))
     for path in cached.glob("*.arrow"):
@@ -324,7 +368,9 @@ def test_load__fetches_a_rotten_shard_again(
     new_process()
 
     assert rows_of(load(url)) == expected
-    assert sum((Faulty.opened - before).values()) == 1 + len({record.sha256 for record in records(load(folder))})
+    assert sum((Faulty.opened - before).values()) == 1 + len(
+        {record.sha256 for record in records(load(folder))}
+    )
 
 
 def test_load__hashes_a_kept_shard_once_a_process(
@@ -372,8 +418,12 @@ with faulty.registered() as system:
 """
 
 
-def test_load__takes_nothing_of_a_process_that_was_killed_for_a_shard(folder: Path, url: str, cached: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", _KILLED, url], stdout=subprocess.PIPE, text=True)
+def test_load__takes_nothing_of_a_process_that_was_killed_for_a_shard(
+    folder: Path, url: str, cached: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KILLED, url], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout
     assert process.stdout.readline() == "half\n"
     process.send_signal(signal.SIGKILL)
@@ -399,7 +449,11 @@ def test_load__fetches_once_for_many_processes(folder: Path, url: str) -> None:
         *found, last = pool.map(_read, [url] * 3)
 
     assert all(one[:-1] == rows_of(load(folder)) for one in (*found, last))
-    opened = {name: sum(one[-1].get(name, 0) for one in (*found, last)) for one in (*found, last) for name in one[-1]}
+    opened = {
+        name: sum(one[-1].get(name, 0) for one in (*found, last))
+        for one in (*found, last)
+        for name in one[-1]
+    }
     shards = load(url)
     assert opened.pop(MANIFEST) == 3
     assert sum(opened.values()) == len({record.sha256 for record in records(shards)})
@@ -438,7 +492,9 @@ def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
 
     def keys(where: str, workers: int) -> list[int]:
         data = MaskedDataset(load(where)["train"], strategy("joint"), static=True)
-        loader = torch.utils.data.DataLoader(data, 16, collate_fn=MaskingCollator(), num_workers=workers)
+        loader = torch.utils.data.DataLoader(
+            data, 16, collate_fn=MaskingCollator(), num_workers=workers
+        )
         return [key for batch in loader for key in batch["keys"].tolist()]
 
     assert keys(url, 2) == keys(str(folder), 0)
@@ -454,5 +510,7 @@ def test_folder__shows_no_secrets(url: str) -> None:
 def test_load__checks_a_manifest_as_one_of_a_folder_here(folder: Path, url: str) -> None:
     damage.edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(read=10**6))
 
-    with pytest.raises(ShardError, match=rf"{url}/{MANIFEST}: train: expected read = written \+ set aside"):
+    with pytest.raises(
+        ShardError, match=rf"{url}/{MANIFEST}: train: expected read = written \+ set aside"
+    ):
         load(url)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
 from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from tests import made
@@ -48,7 +48,9 @@ def test_examples__are_the_rows_over_every_border(train: Split, rows: list[dict[
 
 
 @given(data=st.data())
-def test_take__gives_any_rows_in_any_order(train: Split, rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_take__gives_any_rows_in_any_order(
+    train: Split, rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
     picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=12))
 
     assert equal(train.take(np.array(picked, np.int64)), [rows[p] for p in picked])
@@ -78,7 +80,9 @@ def test_getitem__counts_from_the_end_too(train: Split, rows: list[dict[str, Any
 
 @pytest.mark.parametrize("beyond", [0, 1, 1000])
 def test_getitem__refuses_rows_that_are_not_there(train: Split, beyond: int) -> None:
-    with pytest.raises(IndexError, match=rf"row: expected one of {len(train)}, got {len(train) + beyond}"):
+    with pytest.raises(
+        IndexError, match=rf"row: expected one of {len(train)}, got {len(train) + beyond}"
+    ):
         train[len(train) + beyond]
     with pytest.raises(IndexError, match="row: expected one of"):
         train[-len(train) - 1 - beyond]
@@ -94,7 +98,9 @@ def test_examples__refuses_rows_that_are_not_there(train: Split, start: int, sto
 def test_take__refuses_rows_that_are_not_there(train: Split, row: int) -> None:
     least, most = sorted([0, row])
 
-    with pytest.raises(IndexError, match=rf"^rows: expected some of {len(train)}, got {least} to {most}$"):
+    with pytest.raises(
+        IndexError, match=rf"^rows: expected some of {len(train)}, got {least} to {most}$"
+    ):
         train.take(np.array([0, row], np.int64))
 
 
@@ -144,7 +150,9 @@ def with_text(tmp_path_factory: pytest.TempPathFactory) -> Split:
 def test_take__brings_the_characters_of_tokens(with_text: Split, data: st.DataObject) -> None:
     picked = data.draw(st.lists(st.integers(0, len(with_text) - 1), min_size=1, max_size=12))
 
-    assert characters(with_text.take(np.array(picked, np.int64))) == characters_of_rows(with_text, picked)
+    assert characters(with_text.take(np.array(picked, np.int64))) == characters_of_rows(
+        with_text, picked
+    )
 
 
 def test_examples__bring_the_characters_of_tokens(with_text: Split) -> None:
@@ -152,7 +160,9 @@ def test_examples__bring_the_characters_of_tokens(with_text: Split) -> None:
     assert len(places) >= 3
 
     for start, stop in [(0, 2), (places[1] - 1, places[1] + 1), (0, len(with_text))]:
-        assert characters(with_text.examples(start, stop)) == characters_of_rows(with_text, range(start, stop))
+        assert characters(with_text.examples(start, stop)) == characters_of_rows(
+            with_text, range(start, stop)
+        )
 
 
 def characters(examples: Examples) -> list[list[Any]]:
@@ -168,7 +178,11 @@ def characters_of_rows(split: Split, numbers: Iterable[int]) -> list[list[Any]]:
 
 
 def test_rows__without_text_bring_no_characters(train: Split) -> None:
-    for examples in (train.examples(0, 3), train.take(np.array([2, 0])), train.take(np.empty(0, np.int64))):
+    for examples in (
+        train.examples(0, 3),
+        train.take(np.array([2, 0])),
+        train.take(np.empty(0, np.int64)),
+    ):
         assert examples.token_starts is None
         assert examples.token_ends is None
 

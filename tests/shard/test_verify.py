@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
+from mslm_data.data.examples import Examples
 from mslm_data.errors import ShardError
-from mslm_data.examples import Examples
 from mslm_data.shard.verify import Problem, verify
 from tests import made
-from tests.shard.damage import claim_bytes, edit_manifest, first_mention, first_shard, flip, forge, rows_in, set_value
+from tests.shard.damage import (
+    claim_bytes,
+    edit_manifest,
+    first_mention,
+    first_shard,
+    flip,
+    forge,
+    rows_in,
+    set_value,
+)
 
 
 def problems(folder: Path) -> list[Problem]:
@@ -20,7 +29,9 @@ def problems(folder: Path) -> list[Problem]:
 
 
 @pytest.mark.parametrize("encode", [{}, {"keep_text": True}, {"max_tokens": 9}])
-def test_verify__finds_nothing_wrong_with_what_was_built(tmp_path: Path, encode: dict[str, object]) -> None:
+def test_verify__finds_nothing_wrong_with_what_was_built(
+    tmp_path: Path, encode: dict[str, object]
+) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(unit_bytes=4000, encode=encode))
 
     manifest, found = verify(tmp_path / "out")
@@ -36,7 +47,9 @@ def test_verify__sees_one_flipped_bit_anywhere(folder: Path, part: int, bit: int
     size = path.stat().st_size
     flip(path, (size - 1) * part // 23, bit)
 
-    assert problems(folder) == [Problem(f"train/{path.name}", "expected the manifest's checksum: bytes have changed")]
+    assert problems(folder) == [
+        Problem(f"train/{path.name}", "expected the manifest's checksum: bytes have changed")
+    ]
 
 
 def test_verify__sees_a_missing_shard(folder: Path) -> None:
@@ -59,12 +72,20 @@ def test_verify__sees_a_truncated_shard(folder: Path, size: int) -> None:
     assert problem.place == f"train/{path.name}"
 
 
-BESIDE = ["tokenizer.json", "set_aside.jsonl", "dataset_dict.json", "train/state.json", "train/dataset_info.json"]
+BESIDE = [
+    "tokenizer.json",
+    "set_aside.jsonl",
+    "dataset_dict.json",
+    "train/state.json",
+    "train/dataset_info.json",
+]
 
 
 @pytest.mark.parametrize("name", BESIDE)
 @pytest.mark.parametrize("data", [None, b"[]\n", b'"\xff"\n', b"[" * 9999, b"{}\n"])
-def test_verify__sees_what_is_wrong_beside_the_shards(folder: Path, name: str, data: bytes | None) -> None:
+def test_verify__sees_what_is_wrong_beside_the_shards(
+    folder: Path, name: str, data: bytes | None
+) -> None:
     path = folder / name
     path.unlink()
     if data is not None:
@@ -80,16 +101,28 @@ def test_verify__sees_a_shard_that_nobody_named(folder: Path) -> None:
     strange.write_bytes(first_shard(folder).read_bytes())
 
     assert problems(folder) == [
-        Problem("train/data-00009-of-00001.arrow", "expected no shard that the manifest does not name")
+        Problem(
+            "train/data-00009-of-00001.arrow", "expected no shard that the manifest does not name"
+        )
     ]
 
 
 def aside(split: str) -> bytes:
-    return json.dumps({"split": split, "id": "x", "place": "x:1", "reason": "expected x, got y"}).encode() + b"\n"
+    return (
+        json.dumps(
+            {"split": split, "id": "x", "place": "x:1", "reason": "expected x, got y"}
+        ).encode()
+        + b"\n"
+    )
 
 
 def test_verify__counts_the_documents_set_aside_of_each_split(folder: Path) -> None:
-    edit_manifest(folder, lambda m: m["splits"]["train"].update(set_aside=2, read=m["splits"]["train"]["written"] + 2))
+    edit_manifest(
+        folder,
+        lambda m: m["splits"]["train"].update(
+            set_aside=2, read=m["splits"]["train"]["written"] + 2
+        ),
+    )
     (folder / "set_aside.jsonl").write_bytes(aside("train") + aside("test"))
 
     assert problems(folder) == [
@@ -102,18 +135,26 @@ def test_verify__sees_documents_set_aside_of_no_split(folder: Path) -> None:
     (folder / "set_aside.jsonl").write_bytes(aside("nucleus") + b"nucleus\n")
 
     assert problems(folder) == [
-        Problem("set_aside.jsonl", "expected split, id, place and reason in each line, got 2 others")
+        Problem(
+            "set_aside.jsonl", "expected split, id, place and reason in each line, got 2 others"
+        )
     ]
 
 
 def test_verify__sees_documents_that_are_written_nowhere(folder: Path) -> None:
     written = json.loads((folder / "manifest.json").read_bytes())["splits"]["train"]["written"]
-    edit_manifest(folder, lambda m: m["splits"]["train"].update(written=written + 1, read=written + 1))
+    edit_manifest(
+        folder, lambda m: m["splits"]["train"].update(written=written + 1, read=written + 1)
+    )
 
-    assert problems(folder) == [Problem("train", f"expected rows of {written + 1} documents, got {written}")]
+    assert problems(folder) == [
+        Problem("train", f"expected rows of {written + 1} documents, got {written}")
+    ]
 
 
-@pytest.mark.parametrize("name", [".build", ".manifest.json.7.tmp", "train/.data-00000-of-00004.arrow.7.tmp"])
+@pytest.mark.parametrize(
+    "name", [".build", ".manifest.json.7.tmp", "train/.data-00000-of-00004.arrow.7.tmp"]
+)
 def test_verify__sees_what_a_build_left(folder: Path, name: str) -> None:
     if name == ".build":
         (folder / name).mkdir()
@@ -128,7 +169,12 @@ def test_verify__sees_what_a_build_left(folder: Path, name: str) -> None:
 
 def test_verify__sees_a_pipe_in_the_place_of_a_file(folder: Path) -> None:
     """Opening one would wait for ever."""
-    for name in ("dataset_dict.json", "train/state.json", "train/dataset_info.json", "set_aside.jsonl"):
+    for name in (
+        "dataset_dict.json",
+        "train/state.json",
+        "train/dataset_info.json",
+        "set_aside.jsonl",
+    ):
         (folder / name).unlink()
         os.mkfifo(folder / name)
 
@@ -152,7 +198,9 @@ def test_verify__sees_rows_with_one_key(folder: Path) -> None:
 
     forge(folder, change)
 
-    assert problems(folder) == [Problem("train", "expected a key of its own for each row; 1 stand twice")]
+    assert problems(folder) == [
+        Problem("train", "expected a key of its own for each row; 1 stand twice")
+    ]
 
 
 def test_verify__sees_shards_in_each_others_place(folder: Path) -> None:
@@ -161,7 +209,9 @@ def test_verify__sees_shards_in_each_others_place(folder: Path) -> None:
     paths[0].write_bytes(second)
     paths[1].write_bytes(first)
 
-    assert {problem.place for problem in problems(folder)} == {f"train/{path.name}" for path in paths[:2]}
+    assert {problem.place for problem in problems(folder)} == {
+        f"train/{path.name}" for path in paths[:2]
+    }
 
 
 def test_verify__sees_a_label_no_schema_has(folder: Path) -> None:

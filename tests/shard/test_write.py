@@ -13,15 +13,15 @@ import pyarrow.dataset
 import pytest
 from hypothesis import given, settings
 
-from mslm_data import columns
-from mslm_data.examples import Examples, concatenate
+from mslm_data.data import columns
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.ragged import Ragged
 from mslm_data.loading import load
-from mslm_data.ragged import Ragged
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, dual_file, record_batch, write_shard
 from tests import made
 from tests.generate import IDS, fixed_examples, random_examples, rows_of
-from tests.test_files import no_umask  # noqa: F401 - a fixture
+from tests.io.test_files import no_umask  # noqa: F401 - a fixture
 
 Rows = list[dict[str, Any]]
 LABELS = ("Disease", "Chemical")
@@ -48,7 +48,10 @@ def with_ids(examples: Examples, *, weak: bool = False, text: bool = False) -> E
 
 def read_all_ways(path: Path) -> Iterator[tuple[str, Rows]]:
     yield "pyarrow stream", pa.ipc.open_stream(str(path)).read_all().to_pylist()
-    yield "pyarrow mapped stream", pa.ipc.open_stream(pa.memory_map(str(path))).read_all().to_pylist()
+    yield (
+        "pyarrow mapped stream",
+        pa.ipc.open_stream(pa.memory_map(str(path))).read_all().to_pylist(),
+    )
     yield "pyarrow file", pa.ipc.open_file(str(path)).read_all().to_pylist()
     yield "pyarrow mapped file", pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pylist()
     yield "pyarrow dataset", pyarrow.dataset.dataset(str(path), format="ipc").to_table().to_pylist()
@@ -70,7 +73,13 @@ def test_write_shard__reads_the_same_with_every_reader(
     write_shard(path, full, columns.schema(LABELS, weak=weak, text=text))
 
     expected = [
-        {"key": row.key, "doc_id": f"dök:{i}", "input_ids": row.ids, "word_ids": row.word_ids, "bio": row.bio}
+        {
+            "key": row.key,
+            "doc_id": f"dök:{i}",
+            "input_ids": row.ids,
+            "word_ids": row.word_ids,
+            "bio": row.bio,
+        }
         | {"span_starts": [m[0] for m in row.mentions], "span_ends": [m[1] for m in row.mentions]}
         | {"span_labels": [m[2] for m in row.mentions]}
         for i, row in enumerate(rows_of(examples))
@@ -86,7 +95,10 @@ def test_write_shard__reads_the_same_from_a_built_folder(one_build: Path, tmp_pa
         ours = [of[i] for i in range(len(of))]
         files = [one_build / split / shard.file for shard in of.record.shards]
         arrow = datasets.load_dataset(
-            "arrow", data_files={split: [str(file) for file in files]}, split=split, cache_dir=str(tmp_path)
+            "arrow",
+            data_files={split: [str(file) for file in files]},
+            split=split,
+            cache_dir=str(tmp_path),
         )
         assert datasets.load_from_disk(str(one_build))[split].to_list() == ours
         assert arrow.to_list() == ours
@@ -100,7 +112,10 @@ def test_write_shard__gives_datasets_the_types_of_the_contract(one_build: Path) 
     features = datasets.load_from_disk(str(one_build))["train"].features
 
     assert features["key"].dtype == "uint64"
-    assert {name: features[name].feature.dtype for name in ("input_ids", "word_ids", "bio", "span_labels")} == {
+    assert {
+        name: features[name].feature.dtype
+        for name in ("input_ids", "word_ids", "bio", "span_labels")
+    } == {
         "input_ids": "int32",
         "word_ids": "int32",
         "bio": "int8",
@@ -119,7 +134,9 @@ def test_schema__says_the_types_that_datasets_would_infer(weak: bool) -> None:
 
 
 @given(examples=random_examples())
-def test_write_shard__gives_the_same_bytes_again(tmp_path_factory: pytest.TempPathFactory, examples: Examples) -> None:
+def test_write_shard__gives_the_same_bytes_again(
+    tmp_path_factory: pytest.TempPathFactory, examples: Examples
+) -> None:
     folder, schema = tmp_path_factory.mktemp("shard"), columns.schema(LABELS)
     full = with_ids(examples)
 
@@ -139,7 +156,9 @@ def test_write_shard__does_not_depend_on_what_the_arrays_are_slices_of(tmp_path:
         doc_ids=["1", "2"],
         **{name: getattr(whole, name).slice(1, 3) for name in names},
     )
-    copied = replace(sliced, **{name: Ragged.of(getattr(sliced, name).tolist(), np.int32) for name in names})
+    copied = replace(
+        sliced, **{name: Ragged.of(getattr(sliced, name).tolist(), np.int32) for name in names}
+    )
 
     one = write_shard(tmp_path / "a.arrow", sliced, columns.schema(LABELS))
     other = write_shard(tmp_path / "b.arrow", copied, columns.schema(LABELS))
@@ -194,5 +213,9 @@ def test_write_shard__says_what_it_wrote(tmp_path: Path) -> None:
     record = write_shard(tmp_path / "x.arrow", examples, columns.schema(LABELS))
 
     assert isinstance(record, ShardRecord)
-    assert (record.file, record.rows, record.tokens) == ("x.arrow", 3, len(examples.input_ids.values))
+    assert (record.file, record.rows, record.tokens) == (
+        "x.arrow",
+        3,
+        len(examples.input_ids.values),
+    )
     assert record.mentions == len(examples.span_starts.values) > 0

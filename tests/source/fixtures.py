@@ -57,7 +57,9 @@ def conll(folder: Path) -> Fixture:
         [("alone", "O")],
     ]
     path = folder / "train.tsv"
-    path.write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences))
+    path.write_text(
+        "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
+    )
     (folder / "devel.tsv").write_text("Amber\tB-Disease\n\n\nrash\tO\n")
     (folder / "test.tsv").write_text("Amber\tO\nrash\tB-Disease\n")
 
@@ -94,7 +96,9 @@ def bc2gm(folder: Path) -> Fixture:
         "S1 The  kappa nine gene sleeps.\nS2 Nothing named here.\nS3 Orbital kinase, orbital kinase!\n"
     )
     mentions = folder / "train" / "GENE.eval"
-    mentions.write_text("S3|14 26|orbital kinase\nS1|3 15|kappa nine gene\nS3|0 12|Orbital kinase\nS2|0 5|Nothang\n")
+    mentions.write_text(
+        "S3|14 26|orbital kinase\nS1|3 15|kappa nine gene\nS3|0 12|Orbital kinase\nS2|0 5|Nothang\n"
+    )
     (folder / "train" / "ALTGENE.eval").write_text("S1|3 11|kappa nine\n")
     (folder / "test" / "test.in").write_text("S9 A quiet sentence.\n")
     (folder / "test" / "GENE.eval").write_text("")
@@ -110,7 +114,11 @@ def bc2gm(folder: Path) -> Fixture:
             "train": [
                 ("S1", "The  kappa nine gene sleeps.", ((5, 20, "GENE", ""),)),
                 ("S2", "Nothing named here.", ()),
-                ("S3", "Orbital kinase, orbital kinase!", ((0, 14, "GENE", ""), (16, 30, "GENE", ""))),
+                (
+                    "S3",
+                    "Orbital kinase, orbital kinase!",
+                    ((0, 14, "GENE", ""), (16, 30, "GENE", "")),
+                ),
             ],
             "test": [("S9", "A quiet sentence.", ())],
         },
@@ -128,7 +136,13 @@ def ebm(folder: Path) -> Fixture:
     }
     for (pmid, split), elements in labels.items():
         for element, values in elements.items():
-            path = root / "annotations/aggregated/starting_spans" / element / split / f"{pmid}.AGGREGATED.ann"
+            path = (
+                root
+                / "annotations/aggregated/starting_spans"
+                / element
+                / split
+                / f"{pmid}.AGGREGATED.ann"
+            )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{value}\n" for value in values.split()))
     (root / "documents").mkdir()

@@ -45,7 +45,11 @@ def pubtator(folder: Path) -> Fixture:
             (
                 "101",
                 "Gout and kidney stones.\nNaïve patients had gout twice.",
-                ((0, 4, "Disease", "D006073"), (9, 22, "Disease", "D007669|D002114"), (43, 47, "Disease", "")),
+                (
+                    (0, 4, "Disease", "D006073"),
+                    (9, 22, "Disease", "D007669|D002114"),
+                    (43, 47, "Disease", ""),
+                ),
             ),
             ("102", "Aspirin helps.", ()),
             (
@@ -126,29 +130,58 @@ def brat(folder: Path) -> Fixture:
         path.write_text(text, encoding="utf-8", newline="")
 
     def broken() -> Broken:
-        (folder / "train/n1.ann").write_text("#1\tNote T1\tseen\nT1\tAnimal six 10\tmice\n", encoding="utf-8")
+        (folder / "train/n1.ann").write_text(
+            "#1\tNote T1\tseen\nT1\tAnimal six 10\tmice\n", encoding="utf-8"
+        )
         return Broken("n1", "n1.ann:2")
 
     expected = {
         "train": [
-            ("n1", BRAT["train/n1.txt"], ((6, 10, "Animal", ""), (17, 25, "Finding", ""), (30, 44, "Finding", ""))),
+            (
+                "n1",
+                BRAT["train/n1.txt"],
+                ((6, 10, "Animal", ""), (17, 25, "Finding", ""), (30, 44, "Finding", "")),
+            ),
             ("n2", BRAT["train/n2.txt"], ()),
         ],
         "test": [("n3", BRAT["test/n3.txt"], ((0, 4, "Animal", ""),))],
     }
-    return Fixture([folder], {}, expected, broken, variants=("bom", "unterminated", "gz"), mentions=5)
+    return Fixture(
+        [folder], {}, expected, broken, variants=("bom", "unterminated", "gz"), mentions=5
+    )
 
 
 ROWS: list[Mapping[str, Any]] = [
-    {"id": "w1", "tokens": ["Naïve", "mice", "had", "gout"], "ner_tags": ["O", "B-Animal", "O", "B-Disease"]},
+    {
+        "id": "w1",
+        "tokens": ["Naïve", "mice", "had", "gout"],
+        "ner_tags": ["O", "B-Animal", "O", "B-Disease"],
+    },
     {"tokens": ["Gout"], "ner_tags": [1]},
-    {"pmid": 7, "text": "Gout hurts.", "entities": [{"start": 0, "end": 4, "label": "Disease", "concept": "C1"}]},
-    {"doc_id": "x", "text": "No gout.", "spans": [[3, 7, "Disease"], [3, 99, "Disease"]], "sentences": [[0, 8]]},
+    {
+        "pmid": 7,
+        "text": "Gout hurts.",
+        "entities": [{"start": 0, "end": 4, "label": "Disease", "concept": "C1"}],
+    },
+    {
+        "doc_id": "x",
+        "text": "No gout.",
+        "spans": [[3, 7, "Disease"], [3, 99, "Disease"]],
+        "sentences": [[0, 8]],
+    },
     {
         "document_id": "k",
-        "passages": [{"text": ["Old mice."], "offsets": [[0, 9]]}, {"text": ["Gout."], "offsets": [[10, 15]]}],
+        "passages": [
+            {"text": ["Old mice."], "offsets": [[0, 9]]},
+            {"text": ["Gout."], "offsets": [[10, 15]]},
+        ],
         "entities": [
-            {"type": "Disease", "text": ["Gout"], "offsets": [[10, 14]], "normalized": [{"db_name": "X", "db_id": "9"}]}
+            {
+                "type": "Disease",
+                "text": ["Gout"],
+                "offsets": [[10, 14]],
+                "normalized": [{"db_name": "X", "db_id": "9"}],
+            }
         ],
     },
 ]
@@ -168,7 +201,9 @@ def jsonl(folder: Path) -> Fixture:
     (folder / "test.jsonl").write_text('{"tokens": ["Fin"], "tags": ["O"]}\n', encoding="utf-8")
 
     def broken() -> Broken:
-        train.write_text("\n\n".join([lines[0], lines[1][:-1], *lines[2:]]) + "\n", encoding="utf-8")
+        train.write_text(
+            "\n\n".join([lines[0], lines[1][:-1], *lines[2:]]) + "\n", encoding="utf-8"
+        )
         return Broken("train:1", "train.jsonl:3")
 
     expected = {"train": ROWS_EXPECTED, "test": [("test:0", "Fin", ())]}
@@ -186,7 +221,9 @@ def hub(folder: Path) -> Fixture:
     pq.write_table(table(rows[2:]), folder / "test-00000-of-00001.parquet")
 
     def broken() -> Broken:
-        pq.write_table(table([rows[0], rows[1], {**rows[2], "ner_tags": [0, 0]}]), train, row_group_size=2)
+        pq.write_table(
+            table([rows[0], rows[1], {**rows[2], "ner_tags": [0, 0]}]), train, row_group_size=2
+        )
         return Broken("c", f"{train.name}:3")
 
     expected = {

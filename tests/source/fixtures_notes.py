@@ -25,15 +25,21 @@ TEXTS = (
 def notes(folder: Path) -> Fixture:
     train = folder / "NOTES_train.csv"
     train.write_text(HEADER + "".join(ROWS), encoding="utf-8", newline="")
-    (folder / "NOTES_test.csv").write_text(HEADER + '1,2,,"x",,,,"Fin"\n', encoding="utf-8", newline="")
+    (folder / "NOTES_test.csv").write_text(
+        HEADER + '1,2,,"x",,,,"Fin"\n', encoding="utf-8", newline=""
+    )
 
     def broken() -> Broken:
         flagged = ROWS[2].replace("ECG,,,,", "ECG,,,1,")
-        train.write_text(HEADER + ROWS[0] + ROWS[1] + flagged + ROWS[3], encoding="utf-8", newline="")
+        train.write_text(
+            HEADER + ROWS[0] + ROWS[1] + flagged + ROWS[3], encoding="utf-8", newline=""
+        )
         return Broken("9", f"{train.name}:7")
 
     expected = {
-        "train": [(doc_id, text, ()) for doc_id, text in zip(("7", "8", "9", "10"), TEXTS, strict=True)],
+        "train": [
+            (doc_id, text, ()) for doc_id, text in zip(("7", "8", "9", "10"), TEXTS, strict=True)
+        ],
         "test": [("1", "Fin", ())],
     }
     return Fixture([folder], {}, expected, broken, variants=("bom", "unterminated", "gz"))

@@ -66,7 +66,9 @@ def serving() -> Iterator[Site]:
 
     httpd = Server(("127.0.0.1", 0), Handler)
     site = Site(f"http://127.0.0.1:{httpd.server_address[1]}")
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield site

@@ -15,5 +15,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return rows of words with tags as `datasets` would store them."""
     feature = {"feature": {"names": list(NAMES), "_type": "ClassLabel"}, "_type": "List"}
     metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": feature}}})}
-    fields = [("id", pa.string()), ("tokens", pa.list_(pa.string())), ("ner_tags", pa.list_(pa.int64()))]
+    fields = [
+        ("id", pa.string()),
+        ("tokens", pa.list_(pa.string())),
+        ("ner_tags", pa.list_(pa.int64())),
+    ]
     return pa.Table.from_pylist(list(rows), schema=pa.schema(fields, metadata=metadata))

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mslm_data.document import Document, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.bc2gm import Bc2gm
-from mslm_data.source.standoff import MISMATCH
+from mslm_data.source.formats.bc2gm import Bc2gm
+from mslm_data.source.reading.standoff import MISMATCH
 
 
 def read(folder: Path, sentences: str, mentions: str, **options: Any) -> list[Document | SetAside]:
@@ -31,7 +31,9 @@ def read(folder: Path, sentences: str, mentions: str, **options: Any) -> list[Do
         ("a", 0, 0, "a"),
     ],
 )
-def test_read__counts_characters_without_spaces(tmp_path: Path, text: str, start: int, end: int, words: str) -> None:
+def test_read__counts_characters_without_spaces(
+    tmp_path: Path, text: str, start: int, end: int, words: str
+) -> None:
     (document,) = read(tmp_path, f"S1 {text}\n", f"S1|{start} {end}|{words}\n")
 
     assert isinstance(document, Document)
@@ -44,7 +46,9 @@ def test_read__counts_characters_without_spaces(tmp_path: Path, text: str, start
     assert document.words is None
 
 
-@pytest.mark.parametrize("line", ["S1|1 3|abc", "S1|0 3|abc", "S1|7 9|abc", "S1|90 99|abc", "S1|0 2|abcdef"])
+@pytest.mark.parametrize(
+    "line", ["S1|1 3|abc", "S1|0 3|abc", "S1|7 9|abc", "S1|90 99|abc", "S1|0 2|abcdef"]
+)
 def test_read__counts_a_mention_that_does_not_fit(tmp_path: Path, line: str) -> None:
     (document,) = read(tmp_path, "S1 abc defg.\n", f"{line}\nS1|0 2|abc\n")
 
@@ -54,29 +58,43 @@ def test_read__counts_a_mention_that_does_not_fit(tmp_path: Path, line: str) -> 
 
 
 def test_read__takes_mentions_in_any_order_and_of_other_files(tmp_path: Path) -> None:
-    records = read(tmp_path, "S1 abc\nS2 de\n", "S9|0 1|zz\nS2|0 1|de\n\nS1|0 0|a\nS1|1 2|bc\n", label="Gene")
+    records = read(
+        tmp_path, "S1 abc\nS2 de\n", "S9|0 1|zz\nS2|0 1|de\n\nS1|0 0|a\nS1|1 2|bc\n", label="Gene"
+    )
 
-    spans = [[tuple(span[:3]) for span in record.spans] for record in records if isinstance(record, Document)]
+    spans = [
+        [tuple(span[:3]) for span in record.spans]
+        for record in records
+        if isinstance(record, Document)
+    ]
     assert spans == [[(0, 1, "Gene"), (1, 3, "Gene")], [(0, 2, "Gene")]]
 
 
-@pytest.mark.parametrize("line", ["S2|0|de", "S2|0 1", "S2|0-1|de", "S2|1 0|de", "S2|\u0661 2|de", "S2| |de"])
+@pytest.mark.parametrize(
+    "line", ["S2|0|de", "S2|0 1", "S2|0-1|de", "S2|1 0|de", "S2|\u0661 2|de", "S2| |de"]
+)
 def test_read__sets_the_sentence_of_a_broken_mention_aside(tmp_path: Path, line: str) -> None:
     records = read(tmp_path, "S1 abc\nS2 de\nS3 f\n", f"S1|0 2|abc\n{line}\n")
 
     assert [record.id for record in records] == ["S1", "S2", "S3"]
-    assert records[1] == SetAside("S2", "GENE.eval:2", "expected ID|start end|text, got a line of another form")
+    assert records[1] == SetAside(
+        "S2", "GENE.eval:2", "expected ID|start end|text, got a line of another form"
+    )
 
 
 @pytest.mark.parametrize("line", ["secret", " secret", "secret "])
 def test_read__sets_a_line_without_a_sentence_aside(tmp_path: Path, line: str) -> None:
     records = read(tmp_path, f"S1 abc\n\n{line}\nS3 f\n", "")
 
-    assert records[1] == SetAside("", "train.in:3", "expected an id, a space and a sentence, got 1 field")
+    assert records[1] == SetAside(
+        "", "train.in:3", "expected an id, a space and a sentence, got 1 field"
+    )
 
 
 def test_read__refuses_another_file_of_mentions(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^GENE.eval:2: expected ID\|start end\|text, got 1 field") as caught:
+    with pytest.raises(
+        SourceError, match=r"^GENE.eval:2: expected ID\|start end\|text, got 1 field"
+    ) as caught:
         read(tmp_path, "S1 abc\n", "S1|0 1|ab\nsecret words\n")
 
     assert "secret" not in str(caught.value)
@@ -97,11 +115,17 @@ def test_find__pairs_by_folder_and_name(tmp_path: Path) -> None:
         "test": ["my_test.in"],
     }
     assert Bc2gm().mention_file(tmp_path / "flat" / "my_test.in").name == "my_test.eval"
-    assert Bc2gm(mentions=("../devel-split/train/GENE.eval",)).mention_file(tmp_path / "flat" / "x.in").is_file()
+    assert (
+        Bc2gm(mentions=("../devel-split/train/GENE.eval",))
+        .mention_file(tmp_path / "flat" / "x.in")
+        .is_file()
+    )
 
 
 def test_find__names_the_missing_file_of_mentions(tmp_path: Path) -> None:
     (tmp_path / "train.in").write_text("S1 a\n")
 
-    with pytest.raises(SourceError, match=r"^train.in: expected GENE.eval or train.eval beside it, found none; set"):
+    with pytest.raises(
+        SourceError, match=r"^train.in: expected GENE.eval or train.eval beside it, found none; set"
+    ):
         Bc2gm().find([tmp_path])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.registry import from_options
-from mslm_data.source import inputs
-from mslm_data.source.bioc import BioC
+from mslm_data.source.formats.bioc import BioC
+from mslm_data.source.reading import inputs
 
 GOUT = '<location offset="{}" length="4"/><text>gout</text>'
 
@@ -20,7 +20,9 @@ def read(path: Path, **options: str) -> list[Document | SetAside]:
     return [document for part in source.cut(path, target_bytes=1) for document in source.read(part)]
 
 
-def written(folder: Path, body: str, *, head: str = "", **options: str) -> list[Document | SetAside]:
+def written(
+    folder: Path, body: str, *, head: str = "", **options: str
+) -> list[Document | SetAside]:
     path = folder / "own.xml"
     path.write_text(f"{head}<collection>{body}</collection>", encoding="utf-8")
     return read(path, **options)
@@ -56,7 +58,9 @@ def test_read__counts_annotations_without_label_or_location(tmp_path: Path) -> N
 def test_read__understands_offsets_in_every_unit(tmp_path: Path, unit: str, offset: int) -> None:
     annotation = '<infon key="type">Disease</infon>' + GOUT.format(offset)
 
-    (found,) = written(tmp_path, document(text="\U0001d6fcï is gout.", annotation=annotation), offsets=unit)
+    (found,) = written(
+        tmp_path, document(text="\U0001d6fcï is gout.", annotation=annotation), offsets=unit
+    )
 
     assert isinstance(found, Document)
     assert found.spans == (Span(6, 10, "Disease"),)
@@ -64,7 +68,8 @@ def test_read__understands_offsets_in_every_unit(tmp_path: Path, unit: str, offs
 
 def test_read__lays_passages_out_at_byte_offsets(tmp_path: Path) -> None:
     passages = (
-        "<passage><offset>0</offset><text>Naïve.</text></passage><passage><offset>8</offset><text>B.</text></passage>"
+        "<passage><offset>0</offset><text>Naïve.</text></passage>"
+        "<passage><offset>8</offset><text>B.</text></passage>"
     )
 
     (found,) = written(tmp_path, f"<document><id>d</id>{passages}</document>", offsets="bytes")
@@ -81,7 +86,10 @@ def test_read__treats_several_locations_as_told(
     tmp_path: Path, discontinuous: str, spans: tuple[Span, ...], unplaced: dict[str, int]
 ) -> None:
     locations = '<location offset="0" length="3"/><location offset="9" length="4"/>'
-    body = document(text="Red sore skin", annotation=f'<infon key="type">Sign</infon>{locations}<text>Red skin</text>')
+    body = document(
+        text="Red sore skin",
+        annotation=f'<infon key="type">Sign</infon>{locations}<text>Red skin</text>',
+    )
 
     (found,) = written(tmp_path, body, discontinuous=discontinuous)
 
@@ -94,7 +102,10 @@ def test_read__treats_several_locations_as_told(
     [
         ("<passage><offset>0</offset><text>Gout</text></passage>", "expected an id"),
         ("<id>d</id><passage><offset>0</offset></passage>", "expected passages with text"),
-        ("<id>d</id><passage><offset>-1</offset><text>Gout</text></passage>", "expected a whole number"),
+        (
+            "<id>d</id><passage><offset>-1</offset><text>Gout</text></passage>",
+            "expected a whole number",
+        ),
         ("<id>d</id><passage><text>Gout</text></passage>", "expected a whole number"),
         (
             "<id>d</id><passage><offset>0</offset><text>Gout</text></passage>"
@@ -114,7 +125,9 @@ def test_read__sets_a_broken_document_aside(tmp_path: Path, body: str, reason: s
 
 
 @pytest.mark.parametrize("damage", ["<document><id>e</id>", "</wrong>", "\x00", "&undeclared;"])
-def test_read__gives_what_stands_before_damage_and_then_its_line(tmp_path: Path, damage: str) -> None:
+def test_read__gives_what_stands_before_damage_and_then_its_line(
+    tmp_path: Path, damage: str
+) -> None:
     path = tmp_path / "own.xml"
     path.write_text(f"<collection>{document(text='Fine.')}\n{damage}", encoding="utf-8")
     found = BioC().read(next(BioC().cut(path, target_bytes=1)))
@@ -136,23 +149,31 @@ def test_read__refuses_a_file_that_declares_entities(tmp_path: Path, text: str) 
 @pytest.mark.parametrize("entity", ['SYSTEM "file:///etc/passwd"', 'SYSTEM "http://localhost/x"'])
 def test_read__refuses_external_entities(tmp_path: Path, entity: str) -> None:
     with pytest.raises(SourceError, match="expected no entities"):
-        written(tmp_path, document(text="&x;"), head=f"<!DOCTYPE collection [<!ENTITY x {entity}>]>")
+        written(
+            tmp_path, document(text="&x;"), head=f"<!DOCTYPE collection [<!ENTITY x {entity}>]>"
+        )
 
 
 def test_read__refuses_entities_of_a_document_type_that_is_not_fetched(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="expected no entities"):
-        written(tmp_path, document(text="&alpha;-gout"), head='<!DOCTYPE collection SYSTEM "BioC.dtd">')
+        written(
+            tmp_path, document(text="&alpha;-gout"), head='<!DOCTYPE collection SYSTEM "BioC.dtd">'
+        )
 
 
 def test_read__says_that_a_compressed_file_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "own.xml.gz"
-    path.write_bytes(gzip.compress(f"<collection>{document(text='Fine.')}</collection>".encode())[:-12])
+    path.write_bytes(
+        gzip.compress(f"<collection>{document(text='Fine.')}</collection>".encode())[:-12]
+    )
 
     with pytest.raises(SourceError, match=r"own\.xml\.gz: cannot be read \(EOFError\)"):
         read(path)
 
 
-def test_read__refuses_a_file_that_unpacks_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read__refuses_a_file_that_unpacks_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "own.xml.gz"
     path.write_bytes(gzip.compress(b" " * 1000))
     monkeypatch.setattr(inputs, "MAX_UNPACKED", 999)
@@ -163,7 +184,9 @@ def test_read__refuses_a_file_that_unpacks_without_end(tmp_path: Path, monkeypat
 
 def test_read__does_not_hold_the_file(tmp_path: Path) -> None:
     path = tmp_path / "own.xml"
-    path.write_text(f"<collection>{document(text='Fine. ' * 1000) * 1000}</collection>", encoding="utf-8")
+    path.write_text(
+        f"<collection>{document(text='Fine. ' * 1000) * 1000}</collection>", encoding="utf-8"
+    )
     source = BioC()
     tracemalloc.start()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.document import Document, SetAside, Span
-from mslm_data.source.brat import Brat
+from mslm_data.data.document import Document, SetAside, Span
+from mslm_data.source.formats.brat import Brat
 
 
 def read(folder: Path, source: Brat | None = None) -> list[Document | SetAside]:
@@ -20,7 +20,9 @@ def read(folder: Path, source: Brat | None = None) -> list[Document | SetAside]:
     ]
 
 
-def written(folder: Path, text: bytes, annotations: str, source: Brat | None = None) -> Document | SetAside:
+def written(
+    folder: Path, text: bytes, annotations: str, source: Brat | None = None
+) -> Document | SetAside:
     (folder / "n.txt").write_bytes(text)
     (folder / "n.ann").write_text(annotations, encoding="utf-8")
     (document,) = read(folder, source)
@@ -36,7 +38,9 @@ def test_read__keeps_line_ends_as_offsets_count_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [3, 4])
-def test_read__leaves_the_byte_order_mark_out_whether_it_was_counted_or_not(tmp_path: Path, start: int) -> None:
+def test_read__leaves_the_byte_order_mark_out_whether_it_was_counted_or_not(
+    tmp_path: Path, start: int
+) -> None:
     document = written(tmp_path, b"\xef\xbb\xbfHe gout", f"T1\tDisease {start} {start + 4}\tgout\n")
 
     assert isinstance(document, Document)
@@ -105,7 +109,9 @@ def test_read__sets_half_a_document_aside(tmp_path: Path, name: str) -> None:
 
     (found,) = read(tmp_path)
 
-    assert found == SetAside("n", f"{name}:1", "expected n.txt and n.ann side by side, found only one of them")
+    assert found == SetAside(
+        "n", f"{name}:1", "expected n.txt and n.ann side by side, found only one of them"
+    )
 
 
 def test_read__gives_the_true_numbers_of_jnlpba(real: Path, tmp_path: Path) -> None:

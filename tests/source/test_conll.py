@@ -8,21 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mslm_data.document import Document, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
-from mslm_data.source.conll import Conll
-from mslm_data.source.tags import decode
+from mslm_data.source.formats.conll import Conll
+from mslm_data.source.reading.tags import decode
 from tests.reference import conll as reference
 
 in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def read(folder: Path, data: str | bytes, *, target_bytes: int = 10**9, **options: Any) -> list[Document | SetAside]:
+def read(
+    folder: Path, data: str | bytes, *, target_bytes: int = 10**9, **options: Any
+) -> list[Document | SetAside]:
     path = folder / "f.tsv"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     conll = Conll(**options)
-    return [record for part in conll.cut(path, target_bytes=target_bytes) for record in conll.read(part)]
+    return [
+        record for part in conll.cut(path, target_bytes=target_bytes) for record in conll.read(part)
+    ]
 
 
 def mentions(records: list[Document | SetAside]) -> list[list[tuple[str, str]]]:
@@ -80,12 +84,16 @@ def test_read__names_bare_tags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ['"', "NA", "null", "None", "#", "#1", "[", "'", "\\", "\u00a0", "\u2028", "\x85", "-DOC"]
+    "word",
+    ['"', "NA", "null", "None", "#", "#1", "[", "'", "\\", "\u00a0", "\u2028", "\x85", "-DOC"],
 )
 def test_read__takes_any_word(tmp_path: Path, word: str) -> None:
     records = read(tmp_path, f"a\tO\n{word}\tB-X\n\n{word}\tO\n")
 
-    assert [record.text for record in records if isinstance(record, Document)] == [f"a {word}", word]
+    assert [record.text for record in records if isinstance(record, Document)] == [
+        f"a {word}",
+        word,
+    ]
     assert mentions(records) == [[(word, "X")], []]
 
 
@@ -104,7 +112,9 @@ def test_read__takes_any_word(tmp_path: Path, word: str) -> None:
     ],
 )
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
-def test_read__opens_a_document_at_each_mark(tmp_path: Path, mark: str, name: str, gap: str) -> None:
+def test_read__opens_a_document_at_each_mark(
+    tmp_path: Path, mark: str, name: str, gap: str
+) -> None:
     again = mark.replace("9", "8").replace("PMC", "pmc").replace("1007", "1006")
     data = f"{mark}{gap}a\tB-X\n\nb\tO\n\n\n{again}{gap}c\tO\n"
 
@@ -121,7 +131,9 @@ def test_read__opens_a_document_at_each_mark(tmp_path: Path, mark: str, name: st
 
 def test_read__keeps_what_stands_before_the_first_mark(tmp_path: Path) -> None:
     for target_bytes in (1, 10**9):
-        records = read(tmp_path, "\n\na\tO\n\n-DOCSTART-\n\n-DOCSTART-\nb\tO\n", target_bytes=target_bytes)
+        records = read(
+            tmp_path, "\n\na\tO\n\n-DOCSTART-\n\n-DOCSTART-\nb\tO\n", target_bytes=target_bytes
+        )
 
         texts = [(record.id, record.text) for record in records if isinstance(record, Document)]
         assert texts == [("f:0", "a"), ("f:1", ""), ("f:2", "b")]
@@ -171,11 +183,15 @@ GOOD = "a\tO\nb\tB-X\n\n" * 3
         ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
     ],
 )
-def test_read__sets_a_sentence_with_a_broken_line_aside(tmp_path: Path, line: str, reason: str) -> None:
+def test_read__sets_a_sentence_with_a_broken_line_aside(
+    tmp_path: Path, line: str, reason: str
+) -> None:
     records = read(tmp_path, f"{GOOD}c\tO\n{line}\nd\tO\n\ne\tO\n")
 
     assert [record.id for record in records] == ["f:0", "f:1", "f:2", "f:3", "f:4"]
-    assert [record for record in records if isinstance(record, SetAside)] == [SetAside("f:3", "f.tsv:11", reason)]
+    assert [record for record in records if isinstance(record, SetAside)] == [
+        SetAside("f:3", "f.tsv:11", reason)
+    ]
 
 
 def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
@@ -212,12 +228,17 @@ def test_read__does_not_lose_a_mark_that_is_not_utf8(tmp_path: Path) -> None:
             "A secret sentence .\nAnd one more .\n",
             r"^f.tsv:1: expected a token and a tag, got no column of tags, as in",
         ),
-        ("\n\nsecret\nwords\n", r"^f.tsv:3: expected a token and a tag, got 1 field\(s\), as in most lines; check"),
+        (
+            "\n\nsecret\nwords\n",
+            r"^f.tsv:3: expected a token and a tag, got 1 field\(s\), as in most lines; check",
+        ),
         ("secret\tNN\nwords\tVB\n", r"^f.tsv:1: expected a token and a tag, got no column of tags"),
         ("a\tO\n".encode("utf-16"), r"^f.tsv:1: expected a token and a tag, got"),
     ],
 )
-def test_read__refuses_a_file_of_another_format(tmp_path: Path, data: str | bytes, message: str) -> None:
+def test_read__refuses_a_file_of_another_format(
+    tmp_path: Path, data: str | bytes, message: str
+) -> None:
     with pytest.raises(SourceError, match=message) as caught:
         read(tmp_path, data)
 
@@ -251,9 +272,13 @@ def test_options__are_checked(options: dict[str, Any], message: str) -> None:
 
 
 WORDS = st.text(
-    st.characters(exclude_characters=" \t\n\r\f\v", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6
+    st.characters(exclude_characters=" \t\n\r\f\v", exclude_categories=["Cs", "Cc"]),
+    min_size=1,
+    max_size=6,
 ).filter(lambda word: not word.startswith(("-DOCSTART-", "###MEDLINE:", "\ufeff")))
-SENTENCE = st.lists(st.tuples(WORDS, st.sampled_from(["", "", "X", "Y"]), st.booleans()), min_size=1, max_size=8)
+SENTENCE = st.lists(
+    st.tuples(WORDS, st.sampled_from(["", "", "X", "Y"]), st.booleans()), min_size=1, max_size=8
+)
 
 
 def tags_of(sentence: list[tuple[str, str, bool]], scheme: str) -> list[str]:
@@ -261,7 +286,10 @@ def tags_of(sentence: list[tuple[str, str, bool]], scheme: str) -> list[str]:
     labels = ["", *(label for _, label, _ in sentence), ""]
     opens = [
         False,
-        *(bool(b) and (a != b or new) for (a, b), (_, _, new) in zip(pairwise(labels), sentence, strict=False)),
+        *(
+            bool(b) and (a != b or new)
+            for (a, b), (_, _, new) in zip(pairwise(labels), sentence, strict=False)
+        ),
     ]
     opens.append(False)
     tags = []
@@ -318,7 +346,10 @@ def test_read__gives_back_what_was_written(
         assert isinstance(record, Document)
         assert record.words is not None
         starts, ends = record.words[:, 0].tolist(), record.words[:, 1].tolist()
-        in_words = [(starts.index(span.start), ends.index(span.end) + 1, span.label) for span in record.spans]
+        in_words = [
+            (starts.index(span.start), ends.index(span.end) + 1, span.label)
+            for span in record.spans
+        ]
         assert in_words == reference.mentions(tags_of(sentence, "IOB2"), untyped="Entity")
 
 
@@ -335,7 +366,9 @@ LINES = [
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
     st.booleans(),
-    st.sampled_from(["a\tO\n" * 30, "a O\n" * 30, "\n\na\tO\n" * 30, "-DOCSTART- (12)\n" + "a\tO\n" * 30]),
+    st.sampled_from(
+        ["a\tO\n" * 30, "a O\n" * 30, "\n\na\tO\n" * 30, "-DOCSTART- (12)\n" + "a\tO\n" * 30]
+    ),
 )
 def test_read__agrees_with_the_slow_twin(
     tmp_path: Path, noise: list[str], end: str, is_terminated: bool, has_bom: bool, good: str
@@ -351,8 +384,13 @@ def test_read__agrees_with_the_slow_twin(
             assert isinstance(record, SetAside) == (sentences is None)
             if sentences is not None:
                 assert isinstance(record, Document)
-                assert record.text == "\n".join(" ".join(word for word, _ in sentence) for sentence in sentences)
-                of_tags = [decode([tag for _, tag in sentence], untyped="Entity")[0] for sentence in sentences]
+                assert record.text == "\n".join(
+                    " ".join(word for word, _ in sentence) for sentence in sentences
+                )
+                of_tags = [
+                    decode([tag for _, tag in sentence], untyped="Entity")[0]
+                    for sentence in sentences
+                ]
                 assert len(record.spans) == sum(map(len, of_tags))
 
 
@@ -370,7 +408,9 @@ def test_read__counts_real_corpora(real: Path, corpus: str) -> None:
     counts = []
     for paths in conll.find([real / "blurb" / corpus]).values():
         (path,) = paths
-        records = [record for part in conll.cut(path, target_bytes=1 << 18) for record in conll.read(part)]
+        records = [
+            record for part in conll.cut(path, target_bytes=1 << 18) for record in conll.read(part)
+        ]
         documents = [record for record in records if isinstance(record, Document)]
         assert len(documents) == len(records)
         counts.append((len(documents), sum(len(document.spans) for document in documents)))
@@ -381,12 +421,23 @@ def test_read__counts_real_corpora(real: Path, corpus: str) -> None:
 def test_read__counts_the_documents_of_jnlpba(real: Path) -> None:
     conll = Conll()
     (path,) = conll.find([real / "blurb" / "JNLPBA"])["validation"]
-    documents = [record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)]
+    documents = [
+        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+    ]
 
     assert len(documents) == 200
     assert all(isinstance(document, Document) for document in documents)
-    assert sum(len(document.sentences or ()) for document in documents if isinstance(document, Document)) == 1739
-    assert sum(len(document.spans) for document in documents if isinstance(document, Document)) == 4551
+    assert (
+        sum(
+            len(document.sentences or ())
+            for document in documents
+            if isinstance(document, Document)
+        )
+        == 1739
+    )
+    assert (
+        sum(len(document.spans) for document in documents if isinstance(document, Document)) == 4551
+    )
     assert len({document.id for document in documents}) == 200
 
 
@@ -408,11 +459,18 @@ def test_read__agrees_with_the_slow_twin_on_real_corpora(real: Path, corpus: str
     expected = reference.documents(path.read_bytes(), stem="devel", tag_column=1)
     conll = Conll()
 
-    documents = [record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)]
+    documents = [
+        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+    ]
 
     for (doc_id, sentences), document in zip(expected, documents, strict=True):
         assert isinstance(document, Document)
         assert sentences is not None
-        assert (document.id, document.text) == (doc_id, "\n".join(" ".join(w for w, _ in s) for s in sentences))
+        assert (document.id, document.text) == (
+            doc_id,
+            "\n".join(" ".join(w for w, _ in s) for s in sentences),
+        )
         of_words = [reference.mentions([tag for _, tag in s], untyped="Entity") for s in sentences]
-        assert [span.label for span in document.spans] == [label for spans in of_words for _, _, label in spans]
+        assert [span.label for span in document.spans] == [
+            label for spans in of_words for _, _, label in spans
+        ]

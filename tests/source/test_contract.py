@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.document import Document, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
 from tests.source import fixtures, fixtures_b, fixtures_notes
@@ -56,7 +56,9 @@ class Corpus:
 
 @pytest.fixture(params=NAMES)
 def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Corpus:
-    assert request.param in FIXTURES, f"tests/source/fixtures.py: source '{request.param}' has no fixture"
+    assert request.param in FIXTURES, (
+        f"tests/source/fixtures.py: source '{request.param}' has no fixture"
+    )
     return Corpus(request.param, tmp_path / "corpus")
 
 
@@ -95,7 +97,9 @@ def test_find__says_where_nothing_is(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_read__gives_what_was_written(corpus: Corpus) -> None:
-    got = {split: [simple(record) for record in records] for split, records in corpus.read().items()}
+    got = {
+        split: [simple(record) for record in records] for split, records in corpus.read().items()
+    }
 
     expected = {
         split: [(doc_id, text, tuple(sorted(spans))) for doc_id, text, spans in documents]
@@ -114,16 +118,23 @@ def test_cut__covers_each_file_in_order(corpus: Corpus, target_bytes: int) -> No
             continue
         assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
         num_rows = sum(1 for part in parts for _ in corpus.source.read(part))
-        assert parts[-1].stop in (path.stat().st_size, num_rows), "parts count bytes, or rows in a binary table"
+        assert parts[-1].stop in (path.stat().st_size, num_rows), (
+            "parts count bytes, or rows in a binary table"
+        )
         if parts[-1].stop == path.stat().st_size:
             data = path.read_bytes()
-            assert [part.line for part in parts] == [data[: part.start].count(b"\n") + 1 for part in parts]
+            assert [part.line for part in parts] == [
+                data[: part.start].count(b"\n") + 1 for part in parts
+            ]
 
 
 @pytest.mark.parametrize("target_bytes", [1, 100])
 def test_read__does_not_depend_on_the_cut(corpus: Corpus, target_bytes: int) -> None:
     in_one = {split: list(map(whole, records)) for split, records in corpus.read().items()}
-    in_parts = {split: list(map(whole, records)) for split, records in corpus.read(target_bytes=target_bytes).items()}
+    in_parts = {
+        split: list(map(whole, records))
+        for split, records in corpus.read(target_bytes=target_bytes).items()
+    }
 
     assert in_parts == in_one
 
@@ -160,13 +171,17 @@ def test_mentions__are_spans_or_counted(corpus: Corpus) -> None:
     documents = list(corpus.documents())
 
     counted = sum(len(document.spans) + sum(document.unplaced.values()) for document in documents)
-    expected = sum(len(spans) for of_split in corpus.fixture.expected.values() for _, _, spans in of_split)
+    expected = sum(
+        len(spans) for of_split in corpus.fixture.expected.values() for _, _, spans in of_split
+    )
     assert counted == (expected if corpus.fixture.mentions < 0 else corpus.fixture.mentions)
 
 
 def test_broken_record__is_set_aside_with_its_place(corpus: Corpus) -> None:
     before = corpus.read()
-    assert corpus.fixture.broken is not None, "tests/source/fixtures.py: a fixture says how one record is broken"
+    assert corpus.fixture.broken is not None, (
+        "tests/source/fixtures.py: a fixture says how one record is broken"
+    )
     broken = corpus.fixture.broken()
 
     after = corpus.read()
@@ -176,15 +191,24 @@ def test_broken_record__is_set_aside_with_its_place(corpus: Corpus) -> None:
     assert REASON.match(aside.reason)
     survivors = [simple(record) for record in after["train"] if isinstance(record, Document)]
     assert survivors == [simple(record) for record in before["train"] if record.id != broken.id]
-    words = {word for record in before["train"] if isinstance(record, Document) for word in record.text.split()}
-    assert not {word for word in words if len(word) > 3 and word.isalpha()} & set(re.findall(r"\w+", aside.reason))
+    words = {
+        word
+        for record in before["train"]
+        if isinstance(record, Document)
+        for word in record.text.split()
+    }
+    assert not {word for word in words if len(word) > 3 and word.isalpha()} & set(
+        re.findall(r"\w+", aside.reason)
+    )
 
 
 def test_broken_record__does_not_depend_on_the_cut(corpus: Corpus) -> None:
     assert corpus.fixture.broken is not None
     corpus.fixture.broken()
 
-    assert list(map(whole, corpus.read(target_bytes=1)["train"])) == list(map(whole, corpus.read()["train"]))
+    assert list(map(whole, corpus.read(target_bytes=1)["train"])) == list(
+        map(whole, corpus.read()["train"])
+    )
 
 
 @pytest.mark.parametrize("variant", ["crlf", "bom", "unterminated", "gz"])
@@ -230,7 +254,9 @@ def test_empty_files__hold_nothing_or_are_refused(corpus: Corpus) -> None:
         path.write_bytes(b"")
 
     records = _records_or_none(corpus)
-    assert records is None or not any(isinstance(record, Document) and record.text for record in records["train"])
+    assert records is None or not any(
+        isinstance(record, Document) and record.text for record in records["train"]
+    )
 
 
 def _records_or_none(corpus: Corpus) -> dict[str, list[Document | SetAside]] | None:

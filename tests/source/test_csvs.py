@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mslm_data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source import csvs, window
-from mslm_data.source.notes import Notes
+from mslm_data.source.formats.notes import Notes
+from mslm_data.source.reading import csvs, window
 
 NOTES = Notes(category_column="", error_column="")
 HEADER = b"ROW_ID,SUBJECT_ID,CHARTDATE,TEXT\n"
@@ -23,7 +23,9 @@ TEXT = st.text(st.sampled_from('ab",\n\\é;[* \t'), max_size=30)
 TABLE = st.lists(st.tuples(TEXT.filter(bool), TEXT), min_size=1, max_size=8)
 
 
-def read(path: Path, source: Notes = NOTES, *, target_bytes: int = 1 << 30) -> list[Document | SetAside]:
+def read(
+    path: Path, source: Notes = NOTES, *, target_bytes: int = 1 << 30
+) -> list[Document | SetAside]:
     return [r for part in source.cut(path, target_bytes=target_bytes) for r in source.read(part)]  # type: ignore[misc]
 
 
@@ -57,22 +59,32 @@ def test_read__gives_what_csv_wrote_whatever_the_cut(
         path = Path(folder) / "notes.csv"
         path.write_text(stream.getvalue(), encoding="utf-8", newline="")
         for target_bytes in (1, 50, 1000):
-            got = [(r.id, r.text) for r in read(path, target_bytes=target_bytes) if isinstance(r, Document)]
+            got = [
+                (r.id, r.text)
+                for r in read(path, target_bytes=target_bytes)
+                if isinstance(r, Document)
+            ]
 
             assert got == [(str(i), text) for i, (text, _) in enumerate(table)]
 
 
 @given(st.data(), st.integers(1, 5))
-def test_read__damage_anywhere_reads_alike_whatever_the_cut(data: st.DataObject, target: int) -> None:
+def test_read__damage_anywhere_reads_alike_whatever_the_cut(
+    data: st.DataObject, target: int
+) -> None:
     table = b"".join(record(i, f'line one, two\nsome ""more"" of it {i}\n') for i in range(5))
     where = data.draw(st.integers(0, len(table) - 1))
     harm = data.draw(st.sampled_from([b'"', b"\n", b",", b"\r\n", b'"\n', b"\xff", b""]))
     with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), table[:where], harm, table[where + data.draw(st.integers(0, 1)) :])
+        path = written(
+            Path(folder), table[:where], harm, table[where + data.draw(st.integers(0, 1)) :]
+        )
 
         in_one = read(path)
         assert read(path, target_bytes=target * 30) == in_one
-        assert len({r.id for r in in_one if isinstance(r, Document)} & {"0", "1", "2", "3", "4"}) >= 3
+        assert (
+            len({r.id for r in in_one if isinstance(r, Document)} & {"0", "1", "2", "3", "4"}) >= 3
+        )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,9 @@ def test_damaged_record__costs_itself_alone(tmp_path: Path, broken: str, at: int
     assert [r.id for r in records if isinstance(r, Document)] == ["11", "12", "13"]
     (aside,) = [r for r in records if isinstance(r, SetAside)]
     assert aside.place == f"notes.csv:{2 + 3 * at}"
-    assert aside.reason == ("expected a record with as many columns as the header and each quote closed, got another")
+    assert aside.reason == (
+        "expected a record with as many columns as the header and each quote closed, got another"
+    )
     assert read(path, target_bytes=1) == records
 
 
@@ -112,7 +126,9 @@ def test_read__takes_a_record_that_is_longer_than_what_is_read_at_once(tmp_path:
     assert documents[2].place == "notes.csv:300004"
 
 
-def test_read__gives_up_a_quote_that_is_open_for_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read__gives_up_a_quote_that_is_open_for_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(window, "CHUNK", 64)
     monkeypatch.setattr(window, "LONGEST", 256)
     path = written(tmp_path, record(1, "a"), record(2, "word\n" * 100), record(3, "b"))

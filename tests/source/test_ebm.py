@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mslm_data.document import Document, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.ebm import EbmNlp
+from mslm_data.source.formats.ebm import EbmNlp
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -26,7 +26,12 @@ def write_labels(root: Path, labels: Mapping[str, str], *, phase: str = "startin
 def read(folder: Path, **options: Any) -> dict[str, list[Document | SetAside]]:
     source = EbmNlp(**options)
     return {
-        split: [record for path in paths for part in source.cut(path, target_bytes=1) for record in source.read(part)]
+        split: [
+            record
+            for path in paths
+            for part in source.cut(path, target_bytes=1)
+            for record in source.read(part)
+        ]
         for split, paths in source.find([folder]).items()
     }
 
@@ -92,7 +97,11 @@ def test_read__names_hierarchical_labels(tmp_path: Path) -> None:
 
     (document,) = read(tmp_path, phase="hierarchical_labels")["test"]
 
-    assert mentions(document) == [("a", "Participant-Age"), ("b", "Participant-Sex"), ("c", "Intervention-Control")]
+    assert mentions(document) == [
+        ("a", "Participant-Age"),
+        ("b", "Participant-Sex"),
+        ("c", "Intervention-Control"),
+    ]
 
 
 def test_find__gives_each_document_once_and_test_first(tmp_path: Path) -> None:
@@ -114,23 +123,47 @@ def test_find__gives_each_document_once_and_test_first(tmp_path: Path) -> None:
     def ids(paths: list[Path]) -> list[str]:
         return sorted(path.name[0] for path in paths)
 
-    assert {split: ids(paths) for split, paths in found.items()} == {"train": ["1", "2"], "test": ["3"]}
-    assert {split: ids(paths) for split, paths in chosen.items()} == {"train": ["1"], "validation": ["2"]}
+    assert {split: ids(paths) for split, paths in found.items()} == {
+        "train": ["1", "2"],
+        "test": ["3"],
+    }
+    assert {split: ids(paths) for split, paths in chosen.items()} == {
+        "train": ["1"],
+        "validation": ["2"],
+    }
 
 
 def test_find__says_what_the_folder_lacks(tmp_path: Path) -> None:
     write_labels(tmp_path, {"participants/train/1.AGGREGATED.ann": "0\n"})
 
-    with pytest.raises(SourceError, match=r"expected annotations/aggregated/hierarchical_labels/.*found none; check"):
+    with pytest.raises(
+        SourceError,
+        match=r"expected annotations/aggregated/hierarchical_labels/.*found none; check",
+    ):
         EbmNlp(phase="hierarchical_labels").find([tmp_path])
 
 
 @pytest.mark.parametrize(
     ("tokens", "labels", "place", "reason"),
     [
-        ("a\nb\n", "0\n", "1.AGGREGATED.ann:1", "expected 2 labels in participants, one a token, got 1"),
-        ("a\nb\n", "0\n2\n", "1.AGGREGATED.ann:2", "expected a number from 0 to 1 in participants, got another word"),
-        ("a\nb\n", "0\n-1\n", "1.AGGREGATED.ann:2", "expected a number from 0 to 1 in participants, got another word"),
+        (
+            "a\nb\n",
+            "0\n",
+            "1.AGGREGATED.ann:1",
+            "expected 2 labels in participants, one a token, got 1",
+        ),
+        (
+            "a\nb\n",
+            "0\n2\n",
+            "1.AGGREGATED.ann:2",
+            "expected a number from 0 to 1 in participants, got another word",
+        ),
+        (
+            "a\nb\n",
+            "0\n-1\n",
+            "1.AGGREGATED.ann:2",
+            "expected a number from 0 to 1 in participants, got another word",
+        ),
         (
             "a\nb\n",
             "0\n10001\n",
@@ -142,7 +175,9 @@ def test_find__says_what_the_folder_lacks(tmp_path: Path) -> None:
         (None, "0\n", "1.AGGREGATED.ann:1", "expected documents/1.tokens, found none"),
     ],
 )
-def test_read__sets_a_document_aside(tmp_path: Path, tokens: str | None, labels: str, place: str, reason: str) -> None:
+def test_read__sets_a_document_aside(
+    tmp_path: Path, tokens: str | None, labels: str, place: str, reason: str
+) -> None:
     if tokens is not None:
         write(tmp_path, "documents/1.tokens", tokens)
     write_labels(tmp_path, {"participants/train/1.AGGREGATED.ann": labels})

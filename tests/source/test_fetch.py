@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data import resources
 from mslm_data.errors import FetchError
+from mslm_data.io import resources
 from mslm_data.pipeline import Fetch
-from mslm_data.source import download as downloads
-from mslm_data.source import inputs
-from mslm_data.source.download import download
-from mslm_data.source.fetch import fetch
+from mslm_data.source.reading import download as downloads
+from mslm_data.source.reading import inputs
+from mslm_data.source.reading.download import download
+from mslm_data.source.reading.fetch import fetch
 from tests.source.server import Site, serving
 
 SPLITS = {"train": "train", "validation": "devel", "test": "test"}
@@ -43,13 +43,17 @@ def entries_of(site: Site) -> list[Fetch]:
     entries = []
     for split, name in SPLITS.items():
         data = resources.path("vocab", f"sample/bc2gm/{name}.tsv").read_bytes()
-        entries.append(Fetch(url=site.add(f"/bc2gm/{name}.tsv", data), sha256=sha256(data), split=split))
+        entries.append(
+            Fetch(url=site.add(f"/bc2gm/{name}.tsv", data), sha256=sha256(data), split=split)
+        )
     return entries
 
 
 def files_below(folder: Path) -> list[str]:
     """Return the files below a folder, but for locks beside a corpus."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.match("corpora/.lock-*")]
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and not path.match("corpora/.lock-*")
+    ]
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
@@ -63,7 +67,9 @@ def test_fetch__gives_a_folder_whose_files_are_found_by_split(site: Site, tmp_pa
     assert by_split["test"][0].read_bytes() == site.files["/bc2gm/test.tsv"]
 
 
-def test_fetch__puts_a_file_into_its_split_whatever_its_name_says(site: Site, tmp_path: Path) -> None:
+def test_fetch__puts_a_file_into_its_split_whatever_its_name_says(
+    site: Site, tmp_path: Path
+) -> None:
     url = site.add("/corpus%20a.tsv", b"a\tO\n")
 
     (folder,) = fetch("x", [Fetch(url=url, sha256=sha256(b"a\tO\n"), split="test")], cache=tmp_path)
@@ -114,17 +120,24 @@ def test_fetch__refuses_other_bytes_and_says_both_digests(site: Site, tmp_path: 
     with pytest.raises(FetchError) as caught:
         fetch("blurb/x", [Fetch(url=url, sha256=wanted, split="train")], cache=tmp_path)
     message = str(caught.value)
-    assert all(part in message for part in ("blurb/x", url, wanted, sha256(site.files["/train.tsv"]), "--input"))
+    assert all(
+        part in message
+        for part in ("blurb/x", url, wanted, sha256(site.files["/train.tsv"]), "--input")
+    )
     assert "hotel" not in message
     assert files_below(tmp_path) == []
 
 
-def test_fetch__leaves_no_half_file_where_a_connection_breaks_off(site: Site, tmp_path: Path) -> None:
+def test_fetch__leaves_no_half_file_where_a_connection_breaks_off(
+    site: Site, tmp_path: Path
+) -> None:
     data = b"token\tO\n" * 50_000
     entry = Fetch(url=site.add("/train.tsv", data), sha256=sha256(data), split="train")
     site.broken.add("/train.tsv")
 
-    with pytest.raises(FetchError, match=r"broke off in the middle of the file \(3 tries\).*--input"):
+    with pytest.raises(
+        FetchError, match=r"broke off in the middle of the file \(3 tries\).*--input"
+    ):
         fetch("x", [entry], cache=tmp_path)
     assert files_below(tmp_path) == []
     site.broken.clear()
@@ -145,12 +158,17 @@ def test_fetch__tries_again_where_the_server_is_busy(site: Site, tmp_path: Path)
 def test_fetch__says_once_that_a_file_is_gone(site: Site, tmp_path: Path) -> None:
     entry = Fetch(url=f"{site.url}/gone.tsv", sha256="1" * 64, split="train")
 
-    with pytest.raises(FetchError, match=r"gone\.tsv: expected a file with sha256 1+, got HTTP status 404;.*--input"):
+    with pytest.raises(
+        FetchError,
+        match=r"gone\.tsv: expected a file with sha256 1+, got HTTP status 404;.*--input",
+    ):
         fetch("x", [entry], cache=tmp_path)
     assert site.requests["/gone.tsv"] == 1
 
 
-def test_fetch__says_that_there_is_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch__says_that_there_is_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(downloads, "PAUSE_S", 0.0)
     with socket.socket() as taken:  # bound and not listening: whoever connects is refused
@@ -161,7 +179,9 @@ def test_fetch__says_that_there_is_no_network(tmp_path: Path, monkeypatch: pytes
             fetch("x", [Fetch(url=url, sha256="1" * 64, split="train")], cache=tmp_path)
 
 
-def test_fetch__does_not_wait_for_ever(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch__does_not_wait_for_ever(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(downloads, "TIMEOUT_S", (0.2, 0.2))
     monkeypatch.setattr(downloads, "TRIES", 1)
     site.slow_s = 0.6
@@ -177,7 +197,9 @@ def test_fetch__says_that_a_pipeline_has_no_home() -> None:
 
 
 def test_fetch__refuses_two_files_for_one_name(site: Site, tmp_path: Path) -> None:
-    entries = [Fetch(url=f"{site.url}/{n}/train.tsv", sha256=str(n) * 64, split="train") for n in (1, 2)]
+    entries = [
+        Fetch(url=f"{site.url}/{n}/train.tsv", sha256=str(n) * 64, split="train") for n in (1, 2)
+    ]
 
     with pytest.raises(FetchError, match="no other file of the split"):
         fetch("x", entries, cache=tmp_path)
@@ -201,7 +223,9 @@ def tar_gz(files: dict[str, bytes]) -> bytes:
 
 def test_fetch__unpacks_archives_and_reads_them_only(site: Site, tmp_path: Path) -> None:
     data = tar_gz({"corpus/a.iob2": b"a\tO\n", "corpus/raw/b.raw": b"b"})
-    entry = Fetch(url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True)
+    entry = Fetch(
+        url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True
+    )
     found = fetch("x", [entry], cache=tmp_path)
 
     assert files_below(found[0]) == ["train/Corpus/corpus/a.iob2", "train/Corpus/corpus/raw/b.raw"]
@@ -210,13 +234,19 @@ def test_fetch__unpacks_archives_and_reads_them_only(site: Site, tmp_path: Path)
     assert site.requests["/Corpus.tar.gz"] == 1
 
 
-def test_fetch__makes_one_error_of_an_archive_that_reaches_outside(site: Site, tmp_path: Path) -> None:
+def test_fetch__makes_one_error_of_an_archive_that_reaches_outside(
+    site: Site, tmp_path: Path
+) -> None:
     data = tar_gz({"../evil.tsv": b"a\tO\n"})
     entry = Fetch(url=site.add("/c.tgz", data), sha256=sha256(data), unpack=True)
 
-    with pytest.raises(FetchError, match=r"c\.tgz: member '\.\./evil\.tsv': expected a path inside .*--input"):
+    with pytest.raises(
+        FetchError, match=r"c\.tgz: member '\.\./evil\.tsv': expected a path inside .*--input"
+    ):
         fetch("x", [entry], cache=tmp_path)
-    assert files_below(tmp_path) == [f"corpora/{next((tmp_path / 'corpora').glob('x-*')).name}/archives/c.tgz"]
+    assert files_below(tmp_path) == [
+        f"corpora/{next((tmp_path / 'corpora').glob('x-*')).name}/archives/c.tgz"
+    ]
 
 
 def test_fetch__asks_the_server_once_for_many(site: Site, tmp_path: Path) -> None:
@@ -243,7 +273,9 @@ def test_fetch__clears_what_a_killed_process_left(site: Site, tmp_path: Path) ->
 
 def test_fetch__keeps_private_files_whatever_the_umask(site: Site, tmp_path: Path) -> None:
     data = tar_gz({"corpus/a.iob2": b"a\tO\n"})
-    entry = Fetch(url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True)
+    entry = Fetch(
+        url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True
+    )
     before = os.umask(0)
     try:
         fetch("x", [*entries_of(site), entry], cache=tmp_path / "cache")
@@ -258,15 +290,25 @@ def full(path: Path) -> None:
     raise OSError(28, os.strerror(28))
 
 
-def test_fetch__says_that_the_disk_is_full(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch__says_that_the_disk_is_full(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = tar_gz({"corpus/a.iob2": b"a\tO\n"})
-    entry = Fetch(url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True)
+    entry = Fetch(
+        url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True
+    )
 
-    monkeypatch.setattr("mslm_data.archive.private", full)
-    with pytest.raises(FetchError, match=r"pipeline 'x': expected to write below .*, got No space left on device; is"):
+    monkeypatch.setattr("mslm_data.io.archive.private", full)
+    with pytest.raises(
+        FetchError,
+        match=r"pipeline 'x': expected to write below .*, got No space left on device; is",
+    ):
         fetch("x", [entry], cache=tmp_path)
     monkeypatch.setattr(downloads, "private", full)
-    with pytest.raises(FetchError, match=r"train\.tsv: expected to write it, got No space left on device; is the disk"):
+    with pytest.raises(
+        FetchError,
+        match=r"train\.tsv: expected to write it, got No space left on device; is the disk",
+    ):
         fetch("y", entries_of(site)[:1], cache=tmp_path)
     assert [name for name in files_below(tmp_path) if "archives" not in name] == []
 

@@ -11,17 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from mslm_data import _optional
-from mslm_data.document import Document, SetAside, Span
+from mslm_data.data.document import Document, SetAside, Span
 from mslm_data.errors import MissingExtraError, SourceError
-from mslm_data.source import arrow
-from mslm_data.source.hub import Hub
+from mslm_data.source.formats.hub import Hub
+from mslm_data.source.reading import arrow
 from tests.source.tables import table
 
 ROWS = [{"id": str(i), "tokens": ["Had", "gout"], "ner_tags": [0, 1]} for i in range(10)]
 ROWS_READ = [(str(i), "Had gout", (Span(4, 8, "Disease"),)) for i in range(10)]
 
 
-def read(source: Hub, inputs: list[Path], *, target_bytes: int = 1) -> dict[str, list[Document | SetAside]]:
+def read(
+    source: Hub, inputs: list[Path], *, target_bytes: int = 1
+) -> dict[str, list[Document | SetAside]]:
     return {
         split: [
             document
@@ -43,7 +45,11 @@ def dataset() -> Any:
     datasets = pytest.importorskip("datasets")
     datasets.disable_progress_bars()
     tags = datasets.List(datasets.ClassLabel(names=["O", "B-Disease"]))
-    features = {"id": datasets.Value("string"), "tokens": datasets.List(datasets.Value("string")), "ner_tags": tags}
+    features = {
+        "id": datasets.Value("string"),
+        "tokens": datasets.List(datasets.Value("string")),
+        "ner_tags": tags,
+    }
     columns = {name: [row[name] for row in ROWS] for name in features}
     return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
@@ -51,7 +57,9 @@ def dataset() -> Any:
 def test_read__takes_a_saved_dataset_dict(dataset: Any, tmp_path: Path) -> None:
     from datasets import DatasetDict
 
-    DatasetDict({"train": dataset, "dev": dataset.select(range(3))}).save_to_disk(tmp_path / "saved")
+    DatasetDict({"train": dataset, "dev": dataset.select(range(3))}).save_to_disk(
+        tmp_path / "saved"
+    )
 
     found = read(Hub(), [tmp_path / "saved"])
 
@@ -81,7 +89,9 @@ def test_read__takes_a_sequence_of_objects_as_datasets_stores_it(tmp_path: Path)
         "end": datasets.Value("int32"),
         "label": datasets.ClassLabel(names=["D"]),
     }
-    features = datasets.Features({"text": datasets.Value("string"), "entities": datasets.Sequence(entity)})
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "entities": datasets.Sequence(entity)}
+    )
     rows = {"text": ["Had gout"], "entities": [{"start": [4], "end": [8], "label": [0]}]}
     datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "x.parquet")
 
@@ -96,12 +106,17 @@ def test_read__takes_arrow_files_of_both_kinds(tmp_path: Path) -> None:
         writer.write_table(rows, max_chunksize=4)
 
     for target_bytes in (1, 500, 10**9):
-        assert simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"]) == ROWS_READ + ROWS_READ
+        assert (
+            simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"])
+            == ROWS_READ + ROWS_READ
+        )
 
 
 @pytest.mark.parametrize("rows_in_a_group", [1, 3, 100])
 @pytest.mark.parametrize("target_bytes", [1, 300, 10**9])
-def test_cut__ranges_of_rows_cover_a_file(tmp_path: Path, rows_in_a_group: int, target_bytes: int) -> None:
+def test_cut__ranges_of_rows_cover_a_file(
+    tmp_path: Path, rows_in_a_group: int, target_bytes: int
+) -> None:
     pq.write_table(table(ROWS), tmp_path / "train.parquet", row_group_size=rows_in_a_group)
 
     assert simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"]) == ROWS_READ
@@ -111,12 +126,15 @@ def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Pa
     pq.write_table(table(ROWS).replace_schema_metadata(None), tmp_path / "train.parquet")
 
     assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
-    with pytest.raises(SourceError, match=r"train\.parquet:1: .* pass their names in order as \[source\] tag_names"):
+    with pytest.raises(
+        SourceError, match=r"train\.parquet:1: .* pass their names in order as \[source\] tag_names"
+    ):
         read(Hub(), [tmp_path])
 
 
 @pytest.mark.parametrize(
-    "features", ["{", "[]", '{"info": {"features": [1]}}', '{"info": {"features": {"x": 1, "y": [{}]}}}']
+    "features",
+    ["{", "[]", '{"info": {"features": [1]}}', '{"info": {"features": {"x": 1, "y": [{}]}}}'],
 )
 def test_class_names__are_none_where_the_features_say_nothing(features: str) -> None:
     assert arrow.class_names(pa.schema([], metadata={"huggingface": features})) == {}
@@ -124,7 +142,9 @@ def test_class_names__are_none_where_the_features_say_nothing(features: str) -> 
 
 def test_read__leaves_other_columns_unread_but_for_the_id(tmp_path: Path) -> None:
     rows = table(ROWS).append_column("note", pa.array([f"n{i}" for i in range(10)]))
-    pq.write_table(rows.append_column("image", pa.array([b"\xff"] * 10)), tmp_path / "train.parquet")
+    pq.write_table(
+        rows.append_column("image", pa.array([b"\xff"] * 10)), tmp_path / "train.parquet"
+    )
 
     (row, *_) = arrow.rows(tmp_path / "train.parquet", 0, 1, columns={"tokens"})
     found = read(Hub(id_column="note"), [tmp_path])["train"]
@@ -135,7 +155,9 @@ def test_read__leaves_other_columns_unread_but_for_the_id(tmp_path: Path) -> Non
 
 def test_read__sets_only_the_row_aside_whose_text_is_not_utf8(tmp_path: Path) -> None:
     texts = pa.array([b"Fine.", b"Gou\xff.", b"Fine."], pa.binary()).view(pa.string())
-    with pa.ipc.new_stream(str(tmp_path / "train.arrow"), pa.schema([("text", pa.string())])) as writer:
+    with pa.ipc.new_stream(
+        str(tmp_path / "train.arrow"), pa.schema([("text", pa.string())])
+    ) as writer:
         writer.write_table(pa.table({"text": texts}))
 
     first, broken, last = read(Hub(), [tmp_path])["train"]
@@ -163,7 +185,9 @@ def test_read__refuses_damaged_files(tmp_path: Path, name: str, kept: float) -> 
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * kept)])
 
-    with pytest.raises(SourceError, match=rf"{name}: expected (parquet|Arrow), got what cannot be read"):
+    with pytest.raises(
+        SourceError, match=rf"{name}: expected (parquet|Arrow), got what cannot be read"
+    ):
         read(Hub(), [tmp_path])
 
 
@@ -179,7 +203,9 @@ def test_cut__refuses_a_stream_that_is_cut_off_anywhere(tmp_path: Path) -> None:
             list(Hub().cut(path, target_bytes=1))
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"_indices_data_files": [{"filename": "indices.arrow"}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"_indices_data_files": [{"filename": "indices.arrow"}]}']
+)
 def test_find__refuses_a_damaged_folder(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text, encoding="utf-8")
 
@@ -197,11 +223,15 @@ def hub_of(monkeypatch: pytest.MonkeyPatch, found: object) -> list[tuple[Any, ..
             raise found
         return found
 
-    monkeypatch.setattr(_optional, "load", lambda name, *, wanted_by: SimpleNamespace(load_dataset=load_dataset))
+    monkeypatch.setattr(
+        _optional, "load", lambda name, *, wanted_by: SimpleNamespace(load_dataset=load_dataset)
+    )
     return calls
 
 
-def test_find__fetches_a_set_by_name_without_trusting_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find__fetches_a_set_by_name_without_trusting_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "set-train.arrow"
     with pa.ipc.new_stream(str(path), table(ROWS).schema) as writer:
         writer.write_table(table(ROWS))
@@ -216,7 +246,10 @@ def test_find__fetches_a_set_by_name_without_trusting_its_code(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (RuntimeError("Dataset scripts are no longer supported, but found set.py"), "got a loading script"),
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found set.py"),
+            "got a loading script",
+        ),
         (ConnectionError("no route"), r"cannot be fetched \(ConnectionError\)"),
         (FileNotFoundError("no set"), r"cannot be fetched \(FileNotFoundError\)"),
         (ValueError("no config"), r"cannot be fetched \(ValueError\)"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import SourceError
-from mslm_data.source import inputs
-from mslm_data.source.inputs import assign, by_split, lines, read_bytes, split_of
+from mslm_data.source.reading import inputs
+from mslm_data.source.reading.inputs import assign, by_split, lines, read_bytes, split_of
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,9 @@ def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> 
 
 
 def test_split_of__refuses_a_name_of_two() -> None:
-    with pytest.raises(SourceError, match=r"train_test.tsv: the name speaks of train and test; say .* splits"):
+    with pytest.raises(
+        SourceError, match=r"train_test.tsv: the name speaks of train and test; say .* splits"
+    ):
         split_of("train_test.tsv")
 
 
@@ -45,11 +47,22 @@ def write(folder: Path, *names: str) -> None:
 
 
 def names(found: dict[str, list[Path]], root: Path) -> dict[str, list[str]]:
-    return {split: [path.relative_to(root).as_posix() for path in paths] for split, paths in found.items()}
+    return {
+        split: [path.relative_to(root).as_posix() for path in paths]
+        for split, paths in found.items()
+    }
 
 
 def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> None:
-    write(tmp_path, "test/b.tsv", "train/a.tsv", "train/dev.tsv", "other.tsv", "x.json", "devel/train/c.tsv.gz")
+    write(
+        tmp_path,
+        "test/b.tsv",
+        "train/a.tsv",
+        "train/dev.tsv",
+        "other.tsv",
+        "x.json",
+        "devel/train/c.tsv.gz",
+    )
 
     found = by_split([tmp_path], suffixes=[".tsv"], splits={})
 
@@ -64,13 +77,17 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
 def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> None:
     write(tmp_path, "b.tsv", "a.tsv")
 
-    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {"train": ["a.tsv", "b.tsv"]}
+    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+        "train": ["a.tsv", "b.tsv"]
+    }
 
 
 def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", ".b.tsv", ".git/c.tsv", "__MACOSX/d.tsv")
 
-    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {"train": ["a.tsv"]}
+    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+        "train": ["a.tsv"]
+    }
 
 
 def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:
@@ -92,21 +109,32 @@ def test_by_split__takes_a_named_file_whatever_it_ends_with(tmp_path: Path) -> N
 def test_by_split__obeys_patterns(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "part/one.tsv", "part/two.tsv")
 
-    found = by_split([tmp_path], suffixes=[".tsv"], splits={"held_out": ["train.tsv"], "train": ["part/*"]})
+    found = by_split(
+        [tmp_path], suffixes=[".tsv"], splits={"held_out": ["train.tsv"], "train": ["part/*"]}
+    )
 
-    assert names(found, tmp_path) == {"train": ["part/one.tsv", "part/two.tsv"], "held_out": ["train.tsv"]}
+    assert names(found, tmp_path) == {
+        "train": ["part/one.tsv", "part/two.tsv"],
+        "held_out": ["train.tsv"],
+    }
     assert list(found) == ["train", "held_out"]
 
 
 def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv")
 
-    with pytest.raises(SourceError, match=r"a.tsv: \[source\] splits puts it into x and y; a file has one split"):
+    with pytest.raises(
+        SourceError, match=r"a.tsv: \[source\] splits puts it into x and y; a file has one split"
+    ):
         by_split([tmp_path], suffixes=[".tsv"], splits={"x": ["*"], "y": ["a*"]})
 
 
-@pytest.mark.parametrize(("splits", "wanted"), [({}, "files ending with .tsv"), ({"x": ["b*"]}, "a file that")])
-def test_by_split__says_what_was_looked_for(tmp_path: Path, splits: dict[str, list[str]], wanted: str) -> None:
+@pytest.mark.parametrize(
+    ("splits", "wanted"), [({}, "files ending with .tsv"), ({"x": ["b*"]}, "a file that")]
+)
+def test_by_split__says_what_was_looked_for(
+    tmp_path: Path, splits: dict[str, list[str]], wanted: str
+) -> None:
     folder = tmp_path / "corpus"
     write(folder, "a.txt")
 
@@ -162,6 +190,8 @@ def test_lines__end_with_lf_or_crlf_only() -> None:
         (2, ""),
         (3, "e\rf"),
     ]
-    assert next(lines(data, first=5)) == (5, "\ufeffa\u2028b\x85c\x0bd".encode()), "a mark only at a file's start"
+    assert next(lines(data, first=5)) == (5, "\ufeffa\u2028b\x85c\x0bd".encode()), (
+        "a mark only at a file's start"
+    )
     assert list(lines(b"")) == []
     assert [line.data for line in lines(b"\n\n")] == [b"", b""]

@@ -5,25 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.document import Document, SetAside
+from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.jsonl import JsonLines
+from mslm_data.source.formats.jsonl import JsonLines
 
 
 def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
     source = JsonLines()
-    return [document for part in source.cut(path, target_bytes=target_bytes) for document in source.read(part)]
+    return [
+        document
+        for part in source.cut(path, target_bytes=target_bytes)
+        for document in source.read(part)
+    ]
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         (b'{"text": "Gout', "expected a JSON object, got 'Input data was truncated'"),
-        (b'{"text": "Gout"} Gout', "expected a JSON object, got 'JSON is malformed: trailing characters (byte 17)'"),
+        (
+            b'{"text": "Gout"} Gout',
+            "expected a JSON object, got 'JSON is malformed: trailing characters (byte 17)'",
+        ),
         (b'{"text": "Gou\xff"}', "expected a JSON object, got invalid UTF-8"),
         (b"[" * 100_000, "expected a JSON object, got too many levels"),
         (b'"Gout"', "expected an object of named columns, got another value"),
-        (b'{"text": "\\ud800 Gout"}', "expected a JSON object, got 'JSON is malformed: unexpected end of escaped"),
+        (
+            b'{"text": "\\ud800 Gout"}',
+            "expected a JSON object, got 'JSON is malformed: unexpected end of escaped",
+        ),
     ],
 )
 def test_read__sets_a_wrong_line_aside(tmp_path: Path, line: bytes, reason: str) -> None:
@@ -58,7 +68,9 @@ def test_read__refuses_a_damaged_array(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text('[{"text": "Gout"}, {"te', encoding="utf-8")
 
-    with pytest.raises(SourceError, match=r"own\.json:1: expected one JSON array, got 'Input data was truncated'"):
+    with pytest.raises(
+        SourceError, match=r"own\.json:1: expected one JSON array, got 'Input data was truncated'"
+    ):
         read(path)
 
 

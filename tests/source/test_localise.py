@@ -13,10 +13,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from mslm_data import remote
 from mslm_data.errors import MissingExtraError, SourceError
-from mslm_data.source import download as downloads
-from mslm_data.source.localise import localise
+from mslm_data.io import remote
+from mslm_data.source.reading import download as downloads
+from mslm_data.source.reading.localise import localise
 from tests import faulty
 from tests.faulty import Faulty
 from tests.source.server import Site, serving
@@ -68,7 +68,9 @@ def test_localise__takes_file_urls_in_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{}/none.tsv", "file://{}/none.tsv", "memory://none"])
 def test_localise__says_that_nothing_is_there(text: str, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"expected a file or a folder, found none; check --input"):
+    with pytest.raises(
+        SourceError, match=r"expected a file or a folder, found none; check --input"
+    ):
         localise([text.format(tmp_path)], cache=tmp_path / "cache")
 
 
@@ -87,7 +89,9 @@ def test_localise__copies_a_folder(memory: fsspec.AbstractFileSystem, tmp_path: 
     assert contents(path) == {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n"}
 
 
-def test_localise__copies_again_only_what_has_changed(memory: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+def test_localise__copies_again_only_what_has_changed(
+    memory: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
     first = localise(["memory://corpus"], cache=tmp_path)
     again = localise(["memory://corpus"], cache=tmp_path)
     memory.pipe("/corpus/train.tsv", b"changed\tO\n")
@@ -102,14 +106,18 @@ def test_localise__leaves_no_half_copy(
 ) -> None:
     real = type(memory).open
 
-    def breaking(self: fsspec.AbstractFileSystem, path: str, *args: object, **options: object) -> object:
+    def breaking(
+        self: fsspec.AbstractFileSystem, path: str, *args: object, **options: object
+    ) -> object:
         if path.endswith("train.tsv"):
             raise OSError(5, "Input/output error")
         return real(self, path, *args, **options)
 
     monkeypatch.setattr(type(memory), "open", breaking)
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
-    with pytest.raises(SourceError, match="memory://corpus: expected to copy it, got Input/output error"):
+    with pytest.raises(
+        SourceError, match="memory://corpus: expected to copy it, got Input/output error"
+    ):
         localise(["memory://corpus"], cache=tmp_path)
     assert contents(tmp_path) == {}
 
@@ -138,7 +146,9 @@ def test_localise__makes_one_error_of_what_a_file_system_raises(
 ) -> None:
     Faulty.faults["train.tsv"] = [fault] * 3
 
-    with pytest.raises(SourceError, match=rf"there: expected to copy it, got {got} \(3 tries\); check") as caught:
+    with pytest.raises(
+        SourceError, match=rf"there: expected to copy it, got {got} \(3 tries\); check"
+    ) as caught:
         localise([f"faulty://{there}"], cache=tmp_path / "cache")
     assert faulty.SECRET not in str(caught.value)
     assert contents(tmp_path / "cache") == {}
@@ -154,13 +164,19 @@ def test_localise__tries_again(there: Path, tmp_path: Path) -> None:
 
 def test_localise__copies_once_for_many(there: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        paths = set(pool.map(lambda _: localise([f"faulty://{there}"], cache=tmp_path / "cache")[0], range(8)))
+        paths = set(
+            pool.map(
+                lambda _: localise([f"faulty://{there}"], cache=tmp_path / "cache")[0], range(8)
+            )
+        )
 
     assert len(paths) == 1
     assert Faulty.opened == {"train.tsv": 1}
 
 
-def test_localise__makes_private_copies_whatever_the_umask(there: Path, site: Site, tmp_path: Path) -> None:
+def test_localise__makes_private_copies_whatever_the_umask(
+    there: Path, site: Site, tmp_path: Path
+) -> None:
     before = os.umask(0)
     try:
         inputs = [f"faulty://{there}", make_zip(tmp_path / "corpus.zip"), site.add("/a.tsv", b"a")]
@@ -172,12 +188,14 @@ def test_localise__makes_private_copies_whatever_the_umask(there: Path, site: Si
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
-def test_localise__says_that_the_disk_is_full(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_localise__says_that_the_disk_is_full(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(remote, "private", full)
-    monkeypatch.setattr("mslm_data.archive.private", full)
+    monkeypatch.setattr("mslm_data.io.archive.private", full)
     for text in (f"faulty://{there}", str(make_zip(tmp_path / "corpus.zip"))):
         with pytest.raises(SourceError, match="No space left on device; is the disk full"):
             localise([text], cache=tmp_path / "cache")
@@ -190,8 +208,11 @@ def test_localise__says_that_it_cannot_keep_a_download(
     def readonly(place: Path) -> None:
         raise OSError(30, os.strerror(30))
 
-    monkeypatch.setattr("mslm_data.cache.alone", readonly)
-    with pytest.raises(SourceError, match=r"a\.tsv: expected to write it, got Read-only file system; is the disk full"):
+    monkeypatch.setattr("mslm_data.io.cache.alone", readonly)
+    with pytest.raises(
+        SourceError,
+        match=r"a\.tsv: expected to write it, got Read-only file system; is the disk full",
+    ):
         localise([site.add("/a.tsv", b"a")], cache=tmp_path)
 
 
@@ -227,12 +248,16 @@ def test_localise__downloads_and_trusts_validators_only(site: Site, tmp_path: Pa
 def test_localise__shows_no_secrets(site: Site, tmp_path: Path) -> None:
     url = f"{site.url}/none.tsv?token=secret".replace("http://", "http://me:secret@")
 
-    with pytest.raises(SourceError, match=r"/none\.tsv: expected a file, got HTTP status 404") as caught:
+    with pytest.raises(
+        SourceError, match=r"/none\.tsv: expected a file, got HTTP status 404"
+    ) as caught:
         localise([url], cache=tmp_path)
     assert "secret" not in str(caught.value)
 
 
-def test_localise__says_that_a_server_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_localise__says_that_a_server_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(downloads, "PAUSE_S", 0.0)
     with serving() as gone:
@@ -245,17 +270,23 @@ def test_localise__says_that_a_server_is_out_of_reach(tmp_path: Path, monkeypatc
 def test_localise__refuses_names_that_lead_outside(
     memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(memory), "find", lambda *args, **options: {"/corpus/../../evil.tsv": {"size": 1}})
+    monkeypatch.setattr(
+        type(memory), "find", lambda *args, **options: {"/corpus/../../evil.tsv": {"size": 1}}
+    )
 
     with pytest.raises(SourceError, match="memory://corpus: expected to copy it"):
         localise(["memory://corpus"], cache=tmp_path)
     assert contents(tmp_path) == {}
 
 
-def test_localise__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_localise__names_the_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
 
-    with pytest.raises(MissingExtraError, match=r"s3://bucket/train\.tsv: fsspec needs one more package .*s3fs"):
+    with pytest.raises(
+        MissingExtraError, match=r"s3://bucket/train\.tsv: fsspec needs one more package .*s3fs"
+    ):
         localise(["s3://bucket/train.tsv"], cache=tmp_path)
 
 

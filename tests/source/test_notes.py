@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from benchmarks import notes as generator
-from mslm_data import resources
-from mslm_data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import PipelineError, SourceError
-from mslm_data.source import SOURCES, choice
-from mslm_data.source.notes import Notes
+from mslm_data.io import resources
+from mslm_data.source import SOURCES
+from mslm_data.source.formats.notes import Notes
+from mslm_data.source.reading import choice
 
 GOLDEN = ["train", "validation", "train", "test", "train", "train"]
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
@@ -24,7 +25,12 @@ Records = list[Document | SetAside | NotChosen]
 
 
 def read(source: Notes, paths: Sequence[Path], *, target_bytes: int = 1 << 30) -> Records:
-    return [r for path in paths for part in source.cut(path, target_bytes=target_bytes) for r in source.read(part)]
+    return [
+        r
+        for path in paths
+        for part in source.cut(path, target_bytes=target_bytes)
+        for r in source.read(part)
+    ]
 
 
 def texts(records: Records) -> dict[str, str]:
@@ -48,7 +54,9 @@ def noteevents(real: Path) -> Path:
 
 
 @pytest.mark.parametrize("unpacked", [False, True])
-def test_read__real_table_has_its_published_numbers(real: Path, tmp_path: Path, unpacked: bool) -> None:
+def test_read__real_table_has_its_published_numbers(
+    real: Path, tmp_path: Path, unpacked: bool
+) -> None:
     path = noteevents(real)
     if unpacked:
         path = tmp_path / "NOTEEVENTS.csv"
@@ -59,7 +67,9 @@ def test_read__real_table_has_its_published_numbers(real: Path, tmp_path: Path, 
     asides = [record for record in records if isinstance(record, SetAside)]
     assert len(records) == 1345
     assert len(asides) == 21
-    assert {record.reason for record in asides} == {"expected a note that stands, got one that is marked as an error"}
+    assert {record.reason for record in asides} == {
+        "expected a note that stands, got one that is marked as an error"
+    }
     frame = pd.read_csv(noteevents(real), dtype=str, keep_default_na=False)
     standing = frame[frame.ISERROR != "1"]
     assert texts(records) == dict(zip(standing.ROW_ID, standing.TEXT, strict=True))
@@ -67,7 +77,9 @@ def test_read__real_table_has_its_published_numbers(real: Path, tmp_path: Path, 
 
 
 def test_read__real_placeholders_are_all_found(real: Path) -> None:
-    documents = [r for r in read(Notes(placeholders="token"), [noteevents(real)]) if isinstance(r, Document)]
+    documents = [
+        r for r in read(Notes(placeholders="token"), [noteevents(real)]) if isinstance(r, Document)
+    ]
 
     words = Counter(p.word for document in documents for p in document.placeholders)
     broken = [d for d in documents if any("\n" in d.text[p.start : p.end] for p in d.placeholders)]
@@ -92,7 +104,9 @@ def test_read__generated_table_equals_pandas(table: Path, frame: pd.DataFrame) -
 
 def test_read__parquet_equals_csv(table: Path, tmp_path: Path) -> None:
     path = tmp_path / "NOTEEVENTS.parquet"
-    pd.read_csv(table)[["TEXT", "ISERROR", "SUBJECT_ID", "CATEGORY", "ROW_ID"]].to_parquet(path, row_group_size=50)
+    pd.read_csv(table)[["TEXT", "ISERROR", "SUBJECT_ID", "CATEGORY", "ROW_ID"]].to_parquet(
+        path, row_group_size=50
+    )
 
     for target_bytes in (1000, 1 << 30):
         records = read(Notes(placeholders="drop"), [path], target_bytes=target_bytes)
@@ -124,7 +138,9 @@ def test_read__mimic_iv_by_its_columns(tmp_path: Path) -> None:
     records = read(Notes(**columns, category_column="", error_column=""), [path])
 
     assert texts(records) == {"10-DS-21": "\nName:  ___\n"}
-    assert records[1] == SetAside("10-DS-22", "discharge.csv:5", "expected a note with text, got none")
+    assert records[1] == SetAside(
+        "10-DS-22", "discharge.csv:5", "expected a note with text, got none"
+    )
     with pytest.raises(SourceError, match="found no single CATEGORY, ISERROR"):
         read(Notes(**columns), [path])
 
@@ -169,7 +185,9 @@ def test_id__that_could_be_text_is_not_named(tmp_path: Path, doc_id: str) -> Non
 
     (aside,) = read(Notes(), [path])
 
-    assert aside == SetAside("", "n.csv:2", "expected an id of at most 128 characters in one line, got another")
+    assert aside == SetAside(
+        "", "n.csv:2", "expected an id of at most 128 characters in one line, got another"
+    )
 
 
 def test_id__is_the_number_where_there_is_none(tmp_path: Path) -> None:
@@ -177,7 +195,11 @@ def test_id__is_the_number_where_there_is_none(tmp_path: Path) -> None:
     path.write_text("SUBJECT_ID,TEXT\n5,one\n6,two\n")
 
     for target_bytes in (1, 1000):
-        records = read(Notes(id_column="", category_column="", error_column=""), [path], target_bytes=target_bytes)
+        records = read(
+            Notes(id_column="", category_column="", error_column=""),
+            [path],
+            target_bytes=target_bytes,
+        )
         assert texts(records) == {"n:0": "one", "n:1": "two"}
 
 
@@ -185,8 +207,12 @@ def test_find__takes_the_notes_of_a_folder_of_tables(tmp_path: Path) -> None:
     for name in ("ADMISSIONS.csv", "NOTEEVENTS.csv.gz", "mine.csv"):
         (tmp_path / name).touch()
 
-    assert Notes(pattern="NOTEEVENTS*").find([tmp_path]) == {"train": [tmp_path / "NOTEEVENTS.csv.gz"]}
-    assert Notes(pattern="NOTEEVENTS*").find([tmp_path / "mine.csv"]) == {"train": [tmp_path / "mine.csv"]}
+    assert Notes(pattern="NOTEEVENTS*").find([tmp_path]) == {
+        "train": [tmp_path / "NOTEEVENTS.csv.gz"]
+    }
+    assert Notes(pattern="NOTEEVENTS*").find([tmp_path / "mine.csv"]) == {
+        "train": [tmp_path / "mine.csv"]
+    }
     with pytest.raises(SourceError, match=r"expected files that fit 'X\*', found none"):
         Notes(pattern="X*").find([tmp_path])
 
@@ -195,15 +221,21 @@ def settled(source: Notes, *paths: Path) -> Notes:
     return SOURCES.make("notes", {**vars(source), **choice.settled(source, paths)})
 
 
-def test_categories__are_compared_without_white_space_and_case(table: Path, frame: pd.DataFrame) -> None:
+def test_categories__are_compared_without_white_space_and_case(
+    table: Path, frame: pd.DataFrame
+) -> None:
     records = read(Notes(categories=("physician", "Nursing/Other ")), [table])
 
     wanted = frame[frame.CATEGORY.isin(["Physician ", "Nursing/other"])]
     assert texts(records).keys() == set(wanted[wanted.ISERROR != "1"].ROW_ID)
-    assert Counter(r for r in records if isinstance(r, NotChosen)) == {choice.OTHER_CATEGORY: 600 - len(wanted)}
+    assert Counter(r for r in records if isinstance(r, NotChosen)) == {
+        choice.OTHER_CATEGORY: 600 - len(wanted)
+    }
 
 
-def test_sample__is_of_patients_and_knows_no_order(table: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_sample__is_of_patients_and_knows_no_order(
+    table: Path, frame: pd.DataFrame, tmp_path: Path
+) -> None:
     source = settled(Notes(patients=30), table)
     chosen = texts(read(source, [table]))
 
@@ -224,7 +256,9 @@ def test_sample__is_of_patients_and_knows_no_order(table: Path, frame: pd.DataFr
     assert texts(read(settled(Notes(patients=30, seed=1), table), [table])).keys() != chosen.keys()
 
 
-def test_sample__is_full_of_patients_with_a_note_of_the_categories(table: Path, frame: pd.DataFrame) -> None:
+def test_sample__is_full_of_patients_with_a_note_of_the_categories(
+    table: Path, frame: pd.DataFrame
+) -> None:
     source = settled(Notes(patients=10, categories=("ECG",)), table)
 
     of = frame[frame.ROW_ID.isin(texts(read(source, [table])).keys())]
@@ -233,7 +267,9 @@ def test_sample__is_full_of_patients_with_a_note_of_the_categories(table: Path, 
 
 
 def test_sample__takes_all_where_there_are_not_more(table: Path) -> None:
-    assert texts(read(settled(Notes(patients=120), table), [table])) == texts(read(Notes(), [table]))
+    assert texts(read(settled(Notes(patients=120), table), [table])) == texts(
+        read(Notes(), [table])
+    )
     assert Notes(patients=5000).settle([table]) == {"patients_last": choice.ALL}
 
 
@@ -250,11 +286,16 @@ def test_shares__divide_patients_and_lose_none(table: Path, frame: pd.DataFrame)
     records = {split: read(choice.of_split(source, split), paths) for split, paths in found.items()}  # type: ignore[arg-type]
 
     assert list(found) == list(SHARES)
-    patients = [{by_id[record.id] for record in of if not isinstance(record, NotChosen)} for of in records.values()]
+    patients = [
+        {by_id[record.id] for record in of if not isinstance(record, NotChosen)}
+        for of in records.values()
+    ]
     assert sum(map(len, patients)) == len(set.union(*patients)) == 120
     assert 80 < len(patients[0]) < 110
     assert sum(map(len, records.values())) == 600
-    both = [record.id for of in records.values() for record in of if not isinstance(record, NotChosen)]
+    both = [
+        record.id for of in records.values() for record in of if not isinstance(record, NotChosen)
+    ]
     assert sorted(both) == sorted(frame.ROW_ID)
 
 
@@ -282,7 +323,9 @@ def test_shares__a_damaged_record_is_set_aside_once(tmp_path: Path) -> None:
 def test_cut__makes_parts_of_a_small_share_larger(table: Path) -> None:
     source = Notes(shares=SHARES)
 
-    few, many = (len(list(source.of_split(s).cut(table, target_bytes=20_000))) for s in ("test", "train"))
+    few, many = (
+        len(list(source.of_split(s).cut(table, target_bytes=20_000))) for s in ("test", "train")
+    )
     assert few < many / 4
 
 
@@ -300,8 +343,14 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
     [
         ({"shares": {"train": 0.8}}, "expected shares above 0 that add up to 1, got 0.8"),
         ({"shares": {"train": 1.5, "test": -0.5}}, "expected shares above 0"),
-        ({"shares": SHARES, "splits": {"train": ["x"]}}, "expected shares of the patients or splits of the files"),
-        ({"shares": SHARES, "split": "dev"}, "expected split to be one of train, validation, test, got 'dev'"),
+        (
+            {"shares": SHARES, "splits": {"train": ["x"]}},
+            "expected shares of the patients or splits of the files",
+        ),
+        (
+            {"shares": SHARES, "split": "dev"},
+            "expected split to be one of train, validation, test, got 'dev'",
+        ),
         ({"patients": -1}, "expected patients as a number, 0 for all, got -1"),
         ({"text_column": ""}, "expected text_column to name a column"),
         ({"separator": ";;"}, "expected separator to be one character of ASCII"),
@@ -353,5 +402,7 @@ def test_read__names_a_truncated_file(tmp_path: Path, table: Path) -> None:
     path = tmp_path / "n.csv.gz"
     path.write_bytes(gzip.compress(table.read_bytes())[:-2000])
 
-    with pytest.raises(SourceError, match=r"n.csv.gz: cannot be read \(EOFError\); is the file whole"):
+    with pytest.raises(
+        SourceError, match=r"n.csv.gz: cannot be read \(EOFError\); is the file whole"
+    ):
         list(Notes().read(Part(str(path))))

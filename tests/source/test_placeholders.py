@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.source.placeholders import kind, placeholders
+from mslm_data.source.reading.placeholders import kind, placeholders
 
-MARKED = st.lists(st.sampled_from(["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "["]), max_size=20).map("".join)
+MARKED = st.lists(
+    st.sampled_from(["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "["]), max_size=20
+).map("".join)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,11 @@ def test_placeholders__are_ranges_of_the_unaltered_text() -> None:
 
     words = {handling: placeholders(text, handling) for handling in ("keep", "token", "drop")}  # type: ignore[arg-type]
 
-    assert [text[p.start : p.end] for p in words["keep"]] == ["[**Last Name (un)\n 45**]", "[**2151-7-16**]", "[** **]"]
+    assert [text[p.start : p.end] for p in words["keep"]] == [
+        "[**Last Name (un)\n 45**]",
+        "[**2151-7-16**]",
+        "[** **]",
+    ]
     assert [p.word for p in words["keep"]] == [None, None, None]
     assert [p.word for p in words["token"]] == ["name", "date", "unknown"]
     assert [p.word for p in words["drop"]] == ["", "", ""]
@@ -64,10 +70,15 @@ def test_placeholders__are_ranges_of_the_unaltered_text() -> None:
 def test_placeholders__one_in_another_is_part_of_it() -> None:
     text = "a [**Age over [**MD Number(1) 12**] 90 **] b [**2101**]"
 
-    assert [(p.start, p.end, p.word) for p in placeholders(text, "token")] == [(2, 42, "age"), (45, 55, "date")]
+    assert [(p.start, p.end, p.word) for p in placeholders(text, "token")] == [
+        (2, 42, "age"),
+        (45, 55, "date"),
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "none", "[** open", "closed **]", "**] [**", "[**" + "x" * 300 + "**]"])
+@pytest.mark.parametrize(
+    "text", ["", "none", "[** open", "closed **]", "**] [**", "[**" + "x" * 300 + "**]"]
+)
 def test_placeholders__a_mark_without_its_other_is_text(text: str) -> None:
     assert placeholders(text, "keep") == ()
 

@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source.pubtator import PubTator
+from mslm_data.source.formats.pubtator import PubTator
 from tests.reference import pubtator as reference
 
 
 def read(path: Path, *, target_bytes: int = 1 << 30) -> list[Document | SetAside]:
     source = PubTator()
-    return [document for part in source.cut(path, target_bytes=target_bytes) for document in source.read(part)]
+    return [
+        document
+        for part in source.cut(path, target_bytes=target_bytes)
+        for document in source.read(part)
+    ]
 
 
 def written(folder: Path, text: str) -> list[Document | SetAside]:
@@ -66,7 +70,9 @@ def test_read__begins_a_record_at_a_title_without_a_blank_line(tmp_path: Path) -
         ("1|t|Gout.\n1|a|\n1\t0\t4\tGout", 3, "got 4 column"),
     ],
 )
-def test_read__sets_a_broken_record_aside(tmp_path: Path, record: str, line: int, reason: str) -> None:
+def test_read__sets_a_broken_record_aside(
+    tmp_path: Path, record: str, line: int, reason: str
+) -> None:
     first, broken, last = written(tmp_path, f"8|t|A.\n\n{record}\n\n9|t|B.\n")
 
     assert isinstance(broken, SetAside)
@@ -87,9 +93,13 @@ def test_read__sets_other_bytes_than_utf8_aside(tmp_path: Path) -> None:
 
 
 def test_cut__refuses_a_file_of_which_no_mention_is_at_its_offsets(tmp_path: Path) -> None:
-    rows = "".join(f"{i}|t|Pain and gout.\n{i}|a|\n{i}\t10\t14\tgout\tDisease\tD1\n\n" for i in range(12))
+    rows = "".join(
+        f"{i}|t|Pain and gout.\n{i}|a|\n{i}\t10\t14\tgout\tDisease\tD1\n\n" for i in range(12)
+    )
 
-    with pytest.raises(SourceError, match=r"own\.txt: expected offsets .* got 12 mentions of which none") as error:
+    with pytest.raises(
+        SourceError, match=r"own\.txt: expected offsets .* got 12 mentions of which none"
+    ) as error:
         written(tmp_path, rows)
     assert "Pain" not in str(error.value)
 
@@ -114,10 +124,14 @@ REAL = [
 
 
 @pytest.mark.parametrize(("name", "rows", "ids", "mentions"), REAL)
-def test_read__gives_the_true_numbers(real: Path, name: str, rows: int, ids: int, mentions: dict[str, int]) -> None:
+def test_read__gives_the_true_numbers(
+    real: Path, name: str, rows: int, ids: int, mentions: dict[str, int]
+) -> None:
     path = real / "pubtator" / name
 
-    found = [document for document in read(path, target_bytes=50_000) if isinstance(document, Document)]
+    found = [
+        document for document in read(path, target_bytes=50_000) if isinstance(document, Document)
+    ]
 
     labels = collections.Counter(span.label for document in found for span in document.spans)
     assert (len(found), len({document.id for document in found})) == (rows, ids)
@@ -140,7 +154,11 @@ def test_read__agrees_with_its_twin(real: Path, name: str) -> None:
 def test_read__gives_the_record_that_stands_twice_in_ncbi_twice(real: Path) -> None:
     found = read(real / "pubtator/ncbi/NCBItrainset_corpus.txt")
 
-    twice = [document for document in found if isinstance(document, Document) and document.id == "8528200"]
+    twice = [
+        document
+        for document in found
+        if isinstance(document, Document) and document.id == "8528200"
+    ]
     assert len(twice) == 2
     assert (twice[0].text, twice[0].spans) == (twice[1].text, twice[1].spans)
     assert len(twice[0].spans) == 11

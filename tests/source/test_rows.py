@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mslm_data.source.rows import Columns, Problem, clean, scan
-from mslm_data.source.tags import is_tag
+from mslm_data.source.reading.rows import Columns, Problem, clean, scan
+from mslm_data.source.reading.tags import is_tag
 
 COLUMNS = Columns(0, 1, is_tag)
 
@@ -12,9 +12,17 @@ def test_scan__gives_words_and_tags_in_arrays() -> None:
     found = scan("\nna\u00efve\tO\n\U0001f9ec\tB-X\n\n\nx\tO".encode(), first=7, columns=COLUMNS)
 
     assert found.text.rstrip(" ") == "na\u00efve \U0001f9ec\nx"
-    assert [found.text[start:end] for start, end in found.bounds] == ["na\u00efve", "\U0001f9ec", "x"]
+    assert [found.text[start:end] for start, end in found.bounds] == [
+        "na\u00efve",
+        "\U0001f9ec",
+        "x",
+    ]
     assert [found.names[tag] for tag in found.tags] == ["O", "B-X", "O"]
-    assert (found.offsets.tolist(), found.lines.tolist(), found.problems) == ([0, 2, 3], [8, 12], {})
+    assert (found.offsets.tolist(), found.lines.tolist(), found.problems) == (
+        [0, 2, 3],
+        [8, 12],
+        {},
+    )
 
 
 def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mslm_data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source.shapes import RowReader
+from mslm_data.source.reading.shapes import RowReader
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
@@ -39,12 +39,16 @@ def test_document__prefers_the_names_of_the_column_itself() -> None:
 
 
 def test_document__says_what_to_pass_for_integers_without_names() -> None:
-    with pytest.raises(SourceError, match=r"rows\.jsonl:1: .* column 'ner_tags', got integers .* tag_names = \["):
+    with pytest.raises(
+        SourceError, match=r"rows\.jsonl:1: .* column 'ner_tags', got integers .* tag_names = \["
+    ):
         read({"tokens": ["Gout"], "ner_tags": [0]})
 
 
 def test_document__gives_tags_without_type_the_label_named() -> None:
-    assert document({"tokens": ["Gout"], "tags": ["B"]}, untyped="Disease").spans == (Span(0, 4, "Disease"),)
+    assert document({"tokens": ["Gout"], "tags": ["B"]}, untyped="Disease").spans == (
+        Span(0, 4, "Disease"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,9 @@ def test_document__reads_text_alone() -> None:
     assert document({"text": " Had gout.\n"}).text == " Had gout.\n"
 
 
-@pytest.mark.parametrize("sentences", [[[0, 4], [5, 9]], [{"start": 0, "end": 4}, {"start": 5, "end": 9}]])
+@pytest.mark.parametrize(
+    "sentences", [[[0, 4], [5, 9]], [{"start": 0, "end": 4}, {"start": 5, "end": 9}]]
+)
 def test_document__reads_sentences(sentences: Any) -> None:
     found = document({"text": "Gout hurts", "sentences": sentences})
 
@@ -79,9 +85,16 @@ def test_document__reads_sentences(sentences: Any) -> None:
 
 
 def test_document__reads_passages_as_lists_and_as_objects_of_lists() -> None:
-    passages = [{"text": ["Pain."], "offsets": [[0, 5]]}, {"text": ["Had gout."], "offsets": [[6, 15]]}]
-    entities = [{"type": "Disease", "text": ["gout"], "offsets": [[10, 14]], "normalized": [{"db_id": "A"}]}]
-    turned = [{name: [row[name] for row in rows] for name in rows[0]} for rows in (passages, entities)]
+    passages = [
+        {"text": ["Pain."], "offsets": [[0, 5]]},
+        {"text": ["Had gout."], "offsets": [[6, 15]]},
+    ]
+    entities = [
+        {"type": "Disease", "text": ["gout"], "offsets": [[10, 14]], "normalized": [{"db_id": "A"}]}
+    ]
+    turned = [
+        {name: [row[name] for row in rows] for name in rows[0]} for rows in (passages, entities)
+    ]
 
     for of_passages, of_entities in ((passages, entities), turned):
         found = document({"document_id": 5, "passages": of_passages, "entities": of_entities})
@@ -92,7 +105,11 @@ def test_document__reads_passages_as_lists_and_as_objects_of_lists() -> None:
 
 
 def test_document__counts_mentions_that_do_not_fit() -> None:
-    entities = [[4, 99, "Disease"], {"start": 0, "end": 3, "label": "Disease", "text": "gout"}, {"start": 0, "end": 3}]
+    entities = [
+        [4, 99, "Disease"],
+        {"start": 0, "end": 3, "label": "Disease", "text": "gout"},
+        {"start": 0, "end": 3},
+    ]
 
     found = document({"text": "Had gout.", "entities": entities})
 
@@ -125,7 +142,9 @@ def test_document__treats_discontinuous_mentions_as_told(
         ({"id": ""}, "auto", "rows:0"),
     ],
 )
-def test_document__has_the_id_of_the_named_column(row: dict[str, Any], id_column: str, expected: str) -> None:
+def test_document__has_the_id_of_the_named_column(
+    row: dict[str, Any], id_column: str, expected: str
+) -> None:
     assert document({**row, "text": "Gout."}, id_column=id_column).id == expected
 
 
@@ -138,7 +157,10 @@ def test_document__has_the_id_of_the_named_column(row: dict[str, Any], id_column
         ({"tokens": ["Gout", ""], "tags": ["O", "O"]}, "got one that is empty"),
         ({"tokens": ["Gout", None], "tags": ["O", "O"]}, "got one that is empty"),
         ({"tokens": ["Gout"], "tags": ["Gout"]}, "position 0: expected a tag"),
-        ({"tokens": ["Gout"], "tags": [3]}, "expected integers from 0 to 2 in column 'tags', got 3"),
+        (
+            {"tokens": ["Gout"], "tags": [3]},
+            "expected integers from 0 to 2 in column 'tags', got 3",
+        ),
         ({"tokens": ["Gout"], "tags": [-100]}, "got -100"),
         ({"tokens": ["Gout"], "tags": [True]}, "expected names or integers"),
         ({"tokens": "Gout", "tags": ["O"]}, "expected a list in column 'tokens'"),

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.document import Sentence, Span
-from mslm_data.source import standoff
-from mslm_data.source.records import RecordError
-from mslm_data.source.standoff import Mention
+from mslm_data.data.document import Sentence, Span
+from mslm_data.source.reading import standoff
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.standoff import Mention
 
 TEXT = "red, sore\nskin"
 
@@ -59,7 +59,11 @@ def test_place__counts_discontinuous_mentions_either_way(
 ) -> None:
     mention = Mention([(10, 14), (0, 3)], "Sign", "red skin")
 
-    assert standoff.place(TEXT, [mention], discontinuous=discontinuous) == (spans, unplaced, adjusted)
+    assert standoff.place(TEXT, [mention], discontinuous=discontinuous) == (
+        spans,
+        unplaced,
+        adjusted,
+    )
 
 
 def test_place__joins_fragments_with_white_space_between() -> None:
@@ -84,8 +88,12 @@ def test_lay_out__refuses_overlaps_and_far_offsets(offset: int) -> None:
         standoff.lay_out([(0, "sore"), (offset, "skin")])
 
 
-@given(st.lists(st.text(min_size=1), min_size=1), st.sampled_from(["characters", "bytes", "utf-16"]))
-def test_in_characters__finds_laid_out_pieces_in_every_unit(words: list[str], unit: standoff.OffsetUnit) -> None:
+@given(
+    st.lists(st.text(min_size=1), min_size=1), st.sampled_from(["characters", "bytes", "utf-16"])
+)
+def test_in_characters__finds_laid_out_pieces_in_every_unit(
+    words: list[str], unit: standoff.OffsetUnit
+) -> None:
     words = [word.encode("utf-8", "replace").decode() for word in words]
     pieces, offset = [], 0
     for word in words:
@@ -96,7 +104,9 @@ def test_in_characters__finds_laid_out_pieces_in_every_unit(words: list[str], un
     at = standoff.in_characters(text, unit=unit)
 
     assert [text[bound.start : bound.end] for bound in bounds] == words
-    assert [(at(start), at(start + standoff.width(word, unit=unit))) for start, word in pieces] == list(bounds)
+    assert [
+        (at(start), at(start + standoff.width(word, unit=unit))) for start, word in pieces
+    ] == list(bounds)
 
 
 def test_in_characters__is_nowhere_inside_a_character() -> None:

@@ -5,18 +5,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.source.tags import WordSpan, decode, find, is_tag, meanings, meanings_of_labels, runs
+from mslm_data.source.reading.tags import (
+    WordSpan,
+    decode,
+    find,
+    is_tag,
+    meanings,
+    meanings_of_labels,
+    runs,
+)
 from tests.reference import conll as reference
 
-TAGS = ["O", "B-X", "I-X", "E-X", "S-X", "L-X", "U-X", "M-X", "W-X", "B-Y", "I-Y", "E-Y", "B", "I", "B_Z", "I_Z"]
+TAGS = [
+    "O",
+    "B-X",
+    "I-X",
+    "E-X",
+    "S-X",
+    "L-X",
+    "U-X",
+    "M-X",
+    "W-X",
+    "B-Y",
+    "I-Y",
+    "E-Y",
+    "B",
+    "I",
+    "B_Z",
+    "I_Z",
+]
 
 
-@pytest.mark.parametrize("tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--"])
+@pytest.mark.parametrize(
+    "tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--"]
+)
 def test_is_tag__takes_all_schemes(tag: str) -> None:
     assert is_tag(tag)
 
 
-@pytest.mark.parametrize("tag", ["", "o", "OO", "O-X", "B-", "BX", "b-X", "NN", "X-B", " B-X", "B-X\n", "['D003000']"])
+@pytest.mark.parametrize(
+    "tag", ["", "o", "OO", "O-X", "B-", "BX", "b-X", "NN", "X-B", " B-X", "B-X\n", "['D003000']"]
+)
 def test_is_tag__refuses_others(tag: str) -> None:
     assert not is_tag(tag)
 
@@ -66,7 +95,11 @@ def test_decode__covers_each_tagged_word_once(tags: list[str]) -> None:
 
 
 def test_runs__makes_equal_neighbours_one_mention() -> None:
-    assert runs(["N", "P", "P", "I", "N", "O", "O"], outside="N") == [(1, 3, "P"), (3, 4, "I"), (5, 7, "O")]
+    assert runs(["N", "P", "P", "I", "N", "O", "O"], outside="N") == [
+        (1, 3, "P"),
+        (3, 4, "I"),
+        (5, 7, "O"),
+    ]
     assert runs([], outside="N") == []
     assert runs(["P"], outside="N") == [(0, 1, "P")]
 
@@ -74,14 +107,18 @@ def test_runs__makes_equal_neighbours_one_mention() -> None:
 @given(st.lists(st.lists(st.sampled_from(["N", "P", "I"]), max_size=5), max_size=4))
 def test_find__makes_runs_of_labels_as_runs_does(sentences: list[list[str]]) -> None:
     names = ["N", "P", "I"]
-    numbers = np.array([names.index(label) for sentence in sentences for label in sentence], np.int64)
+    numbers = np.array(
+        [names.index(label) for sentence in sentences for label in sentence], np.int64
+    )
     offsets = np.cumsum([0, *map(len, sentences)])
 
     found = find(numbers, offsets, meanings_of_labels(names, outside="N"))
 
     for number, sentence in enumerate(sentences):
         base = offsets[number]
-        expected = [(base + start, base + end, label) for start, end, label in runs(sentence, outside="N")]
+        expected = [
+            (base + start, base + end, label) for start, end, label in runs(sentence, outside="N")
+        ]
         assert found.of(number) == expected
     assert not found.late.any()
 

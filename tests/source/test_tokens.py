@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.source.tags import WordSpan
-from mslm_data.source.tokens import document_of_words, place_words
+from mslm_data.source.reading.tags import WordSpan
+from mslm_data.source.reading.tokens import document_of_words, place_words
 
 
 def test_place_words__leaves_one_character_between() -> None:
@@ -14,11 +14,20 @@ def test_place_words__leaves_one_character_between() -> None:
 
 def test_document_of_words__counts_characters() -> None:
     sentences = [["na\u00efve", "\U0001f9ec"], ["x"]]
-    document = document_of_words("d", sentences, [[WordSpan(0, 2, "A")], [WordSpan(0, 1, "B")]], place="f:1")
+    document = document_of_words(
+        "d", sentences, [[WordSpan(0, 2, "A")], [WordSpan(0, 1, "B")]], place="f:1"
+    )
 
     assert document.text == "na\u00efve \U0001f9ec\nx"
-    assert [document.text[start:end] for start, end in document.words.tolist()] == ["na\u00efve", "\U0001f9ec", "x"]
-    assert [(span.start, span.end, span.label) for span in document.spans] == [(0, 7, "A"), (8, 9, "B")]
+    assert [document.text[start:end] for start, end in document.words.tolist()] == [
+        "na\u00efve",
+        "\U0001f9ec",
+        "x",
+    ]
+    assert [(span.start, span.end, span.label) for span in document.spans] == [
+        (0, 7, "A"),
+        (8, 9, "B"),
+    ]
     assert document.sentences == ((0, 7), (8, 9))
 
 

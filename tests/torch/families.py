@@ -18,7 +18,10 @@ OF_FAMILY: dict[str, tuple[str, dict[str, Any]]] = {
     "roberta": ("roberta", {}),
     "electra": ("electra", {"embedding_size": 8}),
     "modernbert": ("modernbert", {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}),
-    "deberta-v2": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8}),
+    "deberta-v2": (
+        "deberta-v2",
+        {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+    ),
     "deberta-v2-new": ("deberta-v2", {"legacy": False}),
     "deberta": ("deberta", {}),
     "deberta-new": ("deberta", {"legacy": False}),
@@ -38,7 +41,9 @@ def masked_lm(family: str = "bert", **options: Any) -> Any:
 
     kind, more = OF_FAMILY[family]
     torch.manual_seed(0)
-    return AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **(SIZES | more | options))).eval()
+    return AutoModelForMaskedLM.from_config(
+        AutoConfig.for_model(kind, **(SIZES | more | options))
+    ).eval()
 
 
 def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> dict[str, Any]:
@@ -57,7 +62,9 @@ def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> d
             label = int(torch.randint(0, types, (1,), generator=draw))
             starts[row, s], ends[row, s], labels[row, s] = start, end, label
             bio[row, start], bio[row, start + 1 : end] = 1 + 2 * label, 2 + 2 * label
-    kinds = torch.where(bio > 0, 2, torch.rand((rows, width), generator=draw) < 0.3).masked_fill(~inner, 0)
+    kinds = torch.where(bio > 0, 2, torch.rand((rows, width), generator=draw) < 0.3).masked_fill(
+        ~inner, 0
+    )
     return {
         "input_ids": torch.where(there, original, 0).masked_fill(kinds > 0, 4),
         "attention_mask": there.long(),

@@ -33,7 +33,9 @@ def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any
 
     Without, go on where that run was.
     """
-    loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3, epoch=1).loader(batch_size=4, **options)
+    loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3, epoch=1).loader(
+        batch_size=4, **options
+    )
     state = Path(f"{out}.json")
     if die_after is None:
         loader.load_state_dict(json.loads(state.read_text()))

@@ -18,8 +18,8 @@ transformers = pytest.importorskip("transformers")
 from torch.utils.data import DataLoader  # noqa: E402
 
 import mslm_data as md  # noqa: E402
+from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
 from mslm_data.encode.tokenizer import load as load_tokenizer  # noqa: E402
-from mslm_data.examples import Examples, TokenIds  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, ShardSampler  # noqa: E402
 from mslm_data.torch.mentions import spans_of  # noqa: E402
 from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
@@ -54,7 +54,9 @@ def tokenizer(folder: Path) -> Any:
 def as_rows(examples: Examples) -> Rows:
     """Return rows as shards have them."""
     names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
-    columns = {name: getattr(examples, name).tolist() for name in names} | {"key": examples.keys.tolist()}
+    columns = {name: getattr(examples, name).tolist() for name in names} | {
+        "key": examples.keys.tolist()
+    }
     return [{name: column[i] for name, column in columns.items()} for i in range(len(examples))]
 
 
@@ -81,7 +83,9 @@ def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
 
     of_rows = all_lists(DataLoader(rows, batch_sampler=sampler, collate_fn=collator))  # type: ignore[arg-type]
 
-    assert of_rows == all_lists(DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator()))
+    assert of_rows == all_lists(
+        DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
+    )
     assert of_rows == of_numpy(md.Batches(train, strategy, batch_size=16, seed=3, epoch=2))
 
 
@@ -93,7 +97,9 @@ def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_pa
     batch = MaskingCollator(chunks, split)([split[row] for row in range(8)])
 
     (expected,) = of_numpy(md.Batches(split, chunks, batch_size=len(split), shuffle=False))
-    assert lists(batch)["labels"] == [row[: batch["labels"].shape[1]] for row in expected["labels"][:8]]
+    assert lists(batch)["labels"] == [
+        row[: batch["labels"].shape[1]] for row in expected["labels"][:8]
+    ]
 
 
 @given(random_examples())
@@ -103,7 +109,9 @@ def test_examples_of__rows_is_what_they_were_made_of(examples: Examples) -> None
         return
 
     assert equal(examples_of(rows, IDS), examples)
-    assert equal(examples_of(without(rows, "span_starts", "span_ends", "span_labels"), IDS), examples)
+    assert equal(
+        examples_of(without(rows, "span_starts", "span_ends", "span_labels"), IDS), examples
+    )
 
 
 @given(random_examples(), st.integers(0, 3), st.booleans())
@@ -122,9 +130,15 @@ def test_examples_of__leaves_out_padding(examples: Examples, more: int, left: bo
 
         padded.append(
             row
-            | {"input_ids": around(row["input_ids"], IDS.pad), "word_ids": around(row["word_ids"], -1)}
+            | {
+                "input_ids": around(row["input_ids"], IDS.pad),
+                "word_ids": around(row["word_ids"], -1),
+            }
             | {"bio": around(row["bio"], 0), "attention_mask": around([1] * size, 0)}
-            | {name: [place + shift for place in row[name]] for name in ("span_starts", "span_ends")}
+            | {
+                name: [place + shift for place in row[name]]
+                for name in ("span_starts", "span_ends")
+            }
         )
 
     assert equal(examples_of(padded, IDS), examples)
@@ -155,7 +169,10 @@ def test_collator__takes_the_place_of_another_over_plain_text(tokenizer: Any) ->
     for i, row in enumerate(rows):
         size = len(row["input_ids"])
         masked = batch["labels"][i] != -100
-        assert torch.where(masked, batch["labels"][i], batch["input_ids"][i])[:size].tolist() == row["input_ids"]
+        assert (
+            torch.where(masked, batch["labels"][i], batch["input_ids"][i])[:size].tolist()
+            == row["input_ids"]
+        )
         assert not masked[0]
         assert not masked[size - 1 :].any()
         assert masked.sum() == max(1, round(0.15 * size))
@@ -177,7 +194,9 @@ def test_collator__takes_words_from_a_batch_encoding(tokenizer: Any) -> None:
     encoding = tokenizer(made.sample_lines()[3])
     row = {**encoding, "word_ids": encoding.word_ids()}
 
-    assert lists(MaskingCollator(WORDS, tokenizer)([encoding])) == lists(MaskingCollator(WORDS, tokenizer)([row]))
+    assert lists(MaskingCollator(WORDS, tokenizer)([encoding])) == lists(
+        MaskingCollator(WORDS, tokenizer)([row])
+    )
 
 
 def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
@@ -204,9 +223,14 @@ def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
     ],
 )
 def test_examples_of__takes_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
-    rows: Rows = [{"input_ids": [2, 9, 3], "word_ids": [-1, 0, -1]}, {"input_ids": [7, 3], "word_ids": [0, -1]}]
+    rows: Rows = [
+        {"input_ids": [2, 9, 3], "word_ids": [-1, 0, -1]},
+        {"input_ids": [7, 3], "word_ids": [0, -1]},
+    ]
 
-    examples = examples_of([{name: form(items) for name, items in row.items()} for row in rows], IDS)
+    examples = examples_of(
+        [{name: form(items) for name, items in row.items()} for row in rows], IDS
+    )
 
     assert examples.input_ids.tolist() == [[2, 9, 3], [7, 3]]
     assert examples.word_ids.tolist() == [[-1, 0, -1], [0, -1]]
@@ -267,7 +291,9 @@ def made_ragged(rows: list[list[int]]) -> Any:
 # What masking must know of a tokenizer --------------------------------------------------------------------------------
 
 
-def test_token_ids__of_any_form_are_those_of_the_shards(folder: Path, train: Any, tokenizer: Any) -> None:
+def test_token_ids__of_any_form_are_those_of_the_shards(
+    folder: Path, train: Any, tokenizer: Any
+) -> None:
     forms = [train, train.token_ids, tokenizer, load_tokenizer(str(folder / "tokenizer.json"))]
 
     assert [token_ids(form) for form in forms] == [train.token_ids] * 4
@@ -288,24 +314,38 @@ def test_token_ids__of_a_slow_tokenizer() -> None:
 
 
 def test_token_ids__refuses_what_is_no_tokenizer() -> None:
-    with pytest.raises(TypeError, match="tokenizer: expected one of Hugging Face, or a split, got str"):
+    with pytest.raises(
+        TypeError, match="tokenizer: expected one of Hugging Face, or a split, got str"
+    ):
         MaskingCollator(BERT, "bert-base-cased")
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------
 
-ROW = {"input_ids": [2, 9, 8, 3], "word_ids": [-1, 0, 1, -1], "span_starts": [1], "span_ends": [2], "span_labels": [0]}
+ROW = {
+    "input_ids": [2, 9, 8, 3],
+    "word_ids": [-1, 0, 1, -1],
+    "span_starts": [1],
+    "span_ends": [2],
+    "span_labels": [0],
+}
 
 
 @pytest.mark.parametrize(
     ("strategy", "row", "missing"),
     [
-        (JOINT, {"input_ids": [2, 3], "labels": [1, 1]}, "span_starts, span_ends and span_labels, which"),
+        (
+            JOINT,
+            {"input_ids": [2, 3], "labels": [1, 1]},
+            "span_starts, span_ends and span_labels, which",
+        ),
         (WORDS, {"input_ids": [2, 3], "labels": [1, 1]}, "word_ids, which"),
         (md.strategy("salient"), {"input_ids": [2, 3], "labels": [1, 1]}, "span_starts"),
     ],
 )
-def test_collator__says_how_to_keep_columns_that_the_trainer_drops(strategy: Any, row: Any, missing: str) -> None:
+def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
+    strategy: Any, row: Any, missing: str
+) -> None:
     message = rf"expected .*{missing}.* got input_ids, labels only; .* remove_unused_columns=False .* plain=True"
 
     with pytest.raises(ValueError, match=message):
@@ -317,19 +357,40 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(strategy: Any
     ("rows", "message"),
     [
         ([], "rows: expected one or more, got none"),
-        ([{"text": "a", "id": 1}], "rows: expected input_ids, got id, text; tokenise the rows first"),
+        (
+            [{"text": "a", "id": 1}],
+            "rows: expected input_ids, got id, text; tokenise the rows first",
+        ),
         ([{}], "rows: expected input_ids, got no column"),
-        ([ROW, {"input_ids": [2]}], "rows: expected word_ids in each row of a batch, got none in row 1"),
-        ([ROW, ROW | {"word_ids": [0]}], "rows: word_ids: expected 4 items, one a token, got 1 in row 1"),
-        ([ROW | {"span_ends": []}], "rows: expected as many span_ends and span_labels as span_starts"),
-        ([ROW, ROW | {"span_ends": [5]}], "rows: expected mentions within their row, rising and apart, .* in row 1"),
+        (
+            [ROW, {"input_ids": [2]}],
+            "rows: expected word_ids in each row of a batch, got none in row 1",
+        ),
+        (
+            [ROW, ROW | {"word_ids": [0]}],
+            "rows: word_ids: expected 4 items, one a token, got 1 in row 1",
+        ),
+        (
+            [ROW | {"span_ends": []}],
+            "rows: expected as many span_ends and span_labels as span_starts",
+        ),
+        (
+            [ROW, ROW | {"span_ends": [5]}],
+            "rows: expected mentions within their row, rising and apart, .* in row 1",
+        ),
         ([ROW | {"span_starts": [2]}], "rows: expected mentions within their row"),
         (
             [ROW | {"span_starts": [1, 1], "span_ends": [2, 3], "span_labels": [0, 0]}],
             "rows: expected mentions within their row, rising and apart",
         ),
-        ([{"input_ids": [9], "bio": [-7]}], "rows: expected tags of 0 or more, or -100, got -7 to -7"),
-        ([ROW | {"mask_kinds": [0]}], "rows: expected rows without masks, got some of a MaskedDataset"),
+        (
+            [{"input_ids": [9], "bio": [-7]}],
+            "rows: expected tags of 0 or more, or -100, got -7 to -7",
+        ),
+        (
+            [ROW | {"mask_kinds": [0]}],
+            "rows: expected rows without masks, got some of a MaskedDataset",
+        ),
     ],
 )
 def test_collator__refuses_rows_that_cannot_be_masked(rows: Rows, message: str) -> None:
@@ -340,7 +401,10 @@ def test_collator__refuses_rows_that_cannot_be_masked(rows: Rows, message: str) 
 def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
     masked = MaskedDataset(train, BERT)[0]
 
-    with pytest.raises(ValueError, match="rows: expected rows without masks, got some of a MaskedDataset among them"):
+    with pytest.raises(
+        ValueError,
+        match="rows: expected rows without masks, got some of a MaskedDataset among them",
+    ):
         MaskingCollator(BERT, train)([masked, train[1]])
 
 
@@ -349,11 +413,17 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
     [
         (lambda: MaskingCollator(BERT), "strategy, tokenizer: expected both, or neither"),
         (lambda: MaskingCollator(multiple_of=0), "multiple_of: expected at least 1, got 0"),
-        (lambda: MaskingCollator(columns=["label"]), "columns: unknown column 'label'; did you mean 'labels'"),
+        (
+            lambda: MaskingCollator(columns=["label"]),
+            "columns: unknown column 'label'; did you mean 'labels'",
+        ),
         (lambda: MaskingCollator(dtypes={"keyz": torch.int8}), "columns: unknown column 'keyz'"),
         (lambda: MaskingCollator(BERT, IDS, seed=-1), "seed: expected an integer"),
         (lambda: MaskingCollator(BERT, IDS, epoch=-1), "epoch: expected an integer"),
-        (lambda: MaskingCollator(JOINT, IDS, tags=["X"])([{"input_ids": [9], "labels": [0]}]), "tags: expected O"),
+        (
+            lambda: MaskingCollator(JOINT, IDS, tags=["X"])([{"input_ids": [9], "labels": [0]}]),
+            "tags: expected O",
+        ),
         (
             lambda: MaskingCollator(JOINT, IDS, tags=["O"])([{"input_ids": [9], "labels": [1]}]),
             "rows: expected tags of below 1, the number of names, or -100, got 1 to 1",
@@ -364,7 +434,11 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
         ),
         (
             lambda: MaskingCollator(
-                md.strategy("blm", blm={"shape": "linear", "start": 1.0, "stop": 0.0, "over": 9, "per": "step"}), IDS
+                md.strategy(
+                    "blm",
+                    blm={"shape": "linear", "start": 1.0, "stop": 0.0, "over": 9, "per": "step"},
+                ),
+                IDS,
             ),
             "strategy: expected rates that do not follow the step",
         ),
@@ -379,16 +453,26 @@ def test_collator__refuses_wrong_options(make: Callable[[], Any], message: str) 
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_collator__set_epoch_reaches_workers_that_run_already(folder: Path, train: Any, workers: int) -> None:
+def test_collator__set_epoch_reaches_workers_that_run_already(
+    folder: Path, train: Any, workers: int
+) -> None:
     collator = MaskingCollator(JOINT, train)
     rows: Any = datasets.load_from_disk(str(folder))["train"]
-    loader = DataLoader(rows, batch_size=1000, num_workers=workers, persistent_workers=workers > 0, collate_fn=collator)
+    loader = DataLoader(
+        rows,
+        batch_size=1000,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        collate_fn=collator,
+    )
     seen = []
     for epoch in (0, 1):
         collator.set_epoch(epoch)
         seen += all_lists(loader)
 
-    expected = [of_numpy(md.Batches(train, JOINT, epoch=e, batch_size=1000, shuffle=False)) for e in (0, 1)]
+    expected = [
+        of_numpy(md.Batches(train, JOINT, epoch=e, batch_size=1000, shuffle=False)) for e in (0, 1)
+    ]
     assert [[batch] for batch in seen] == expected
 
 
@@ -403,7 +487,9 @@ def test_collator__warns_once_where_the_epoch_never_changes(train: Any) -> None:
     for rows in batches:
         collator(rows)
 
-    with pytest.warns(UserWarning, match="got 0 again, so each row has the mask that it had; pass MaskEp") as said:
+    with pytest.warns(
+        UserWarning, match="got 0 again, so each row has the mask that it had; pass MaskEp"
+    ) as said:
         list(map(collator, batches * 2))
 
     assert len(said) == 1
@@ -415,8 +501,14 @@ class Wrapped:
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(None, 0), (0.5, 0), (1.0, 1), (1.9999999, 2)])
-def test_callback__tells_dataset_and_collator_wherever_they_are(train: Any, epoch: Any, expected: int) -> None:
-    dataset, collator, other = MaskedDataset(train, JOINT), MaskingCollator(JOINT, train), MaskedDataset(train, JOINT)
+def test_callback__tells_dataset_and_collator_wherever_they_are(
+    train: Any, epoch: Any, expected: int
+) -> None:
+    dataset, collator, other = (
+        MaskedDataset(train, JOINT),
+        MaskingCollator(JOINT, train),
+        MaskedDataset(train, JOINT),
+    )
     loader = DataLoader(dataset, collate_fn=Wrapped(collator))  # type: ignore[arg-type]
     state = transformers.TrainerState(epoch=epoch)
 

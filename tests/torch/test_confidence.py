@@ -13,10 +13,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mslm_data as md  # noqa: E402
+from mslm_data.data.examples import TokenIds  # noqa: E402
+from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
-from mslm_data.examples import TokenIds  # noqa: E402
 from mslm_data.loading import Shards  # noqa: E402
-from mslm_data.ragged import Ragged  # noqa: E402
 from mslm_data.torch import MentionConfidence, confidence_heatmap, mention_confidence  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import built, pipeline_of  # noqa: E402
@@ -31,8 +31,12 @@ class Reader(torch.nn.Module):
         self.table, self.out = torch.nn.Embedding(IDS.size, 8), torch.nn.Linear(16, IDS.size)
         self.seen: list[list[int]] = []
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        self.seen += [ids[there.bool()].tolist() for ids, there in zip(input_ids, attention_mask, strict=True)]
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        self.seen += [
+            ids[there.bool()].tolist() for ids, there in zip(input_ids, attention_mask, strict=True)
+        ]
         tokens = self.table(input_ids) * attention_mask[..., None]
         mean = tokens.sum(1, keepdim=True) / attention_mask.sum(1)[:, None, None]
         return {"logits": self.out(torch.cat([tokens, mean.expand_as(tokens)], -1))}
@@ -44,8 +48,12 @@ def slow(model: Reader, row: Row) -> list[list[float]]:
     for start, end, _ in row.mentions:
         ids = [*row.ids[:start], *[IDS.mask] * (end - start), *row.ids[end:]]
         with torch.no_grad():
-            logits = model(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.int64))["logits"][0].double()
-        found.append([float(torch.log_softmax(logits[t], -1)[row.ids[t]]) for t in range(start, end)])
+            logits = model(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.int64))[
+                "logits"
+            ][0].double()
+        found.append(
+            [float(torch.log_softmax(logits[t], -1)[row.ids[t]]) for t in range(start, end)]
+        )
     return found
 
 
@@ -79,7 +87,12 @@ def test_mention_confidence__worked_example() -> None:
     assert confidence.least == pytest.approx([0.125, 0.2])
     result = confidence.result(("X", "Y"))
     assert (result["mentions"], result["geometric_mean"]) == (2, pytest.approx(0.225))
-    assert result["types"]["Y"] == {"mentions": 0, "geometric_mean": None, "mean": None, "least": None}
+    assert result["types"]["Y"] == {
+        "mentions": 0,
+        "geometric_mean": None,
+        "mean": None,
+        "least": None,
+    }
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
@@ -103,7 +116,9 @@ def test_mention_confidence__is_sure_of_what_the_model_says_alone() -> None:
 def test_mention_confidence__needs_a_mask_token() -> None:
     examples = examples_of([row_of([1], [(0, 1)])], TokenIds(size=40))
 
-    with pytest.raises(ValueError, match="examples: expected a tokenizer with a mask token, got one without"):
+    with pytest.raises(
+        ValueError, match="examples: expected a tokenizer with a mask token, got one without"
+    ):
         mention_confidence(Reader(), examples)
 
 
@@ -115,9 +130,13 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 
 
 def made_up(shards: Shards, rows: int = 4) -> MentionConfidence:
-    examples = shards["train"].take(np.flatnonzero(shards["train"].examples().span_starts.lengths)[:rows])
+    examples = shards["train"].take(
+        np.flatnonzero(shards["train"].examples().span_starts.lengths)[:rows]
+    )
     sizes = (examples.span_ends.values - examples.span_starts.values).tolist()
-    return MentionConfidence(examples, Ragged.of([[math.log(0.25)] * size for size in sizes], np.float64))
+    return MentionConfidence(
+        examples, Ragged.of([[math.log(0.25)] * size for size in sizes], np.float64)
+    )
 
 
 class Elements(HTMLParser):
@@ -144,7 +163,9 @@ def test_confidence_heatmap__shades_the_tokens_of_mentions(shards: Shards, tmp_p
     assert "0.2500" in path.read_text(encoding="utf-8")  # the average in the table
 
 
-def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(shards: Shards, tmp_path: Path) -> None:
+def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
+    shards: Shards, tmp_path: Path
+) -> None:
     examples = examples_of([row_of([2, 1], [(0, 2)], fill=10)])
     logs = Ragged.of([[math.log(0.5), math.log(0.125), math.log(0.8)]], np.float64)
 
@@ -155,7 +176,9 @@ def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(shards:
     assert "word 0.250, token 0.125, mention 0.368" in page
 
 
-def test_confidence_heatmap__equal_input_is_equal_bytes_and_asks_for_nothing(shards: Shards, tmp_path: Path) -> None:
+def test_confidence_heatmap__equal_input_is_equal_bytes_and_asks_for_nothing(
+    shards: Shards, tmp_path: Path
+) -> None:
     confidence_heatmap(tmp_path / "a.html", shards, made_up(shards))
     confidence_heatmap(str(tmp_path / "b.html"), shards, made_up(shards))
 
@@ -169,7 +192,9 @@ def test_confidence_heatmap__escapes_everything(
     shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = "<script>alert('&\")</script>"
-    monkeypatch.setattr("mslm_data.stats.report.sentences.Sentences._people", lambda self, token: hostile)
+    monkeypatch.setattr(
+        "mslm_data.stats.report.sentences.Sentences._people", lambda self, token: hostile
+    )
     monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
     monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))
 

@@ -42,7 +42,9 @@ def train(folder: Path) -> Any:
 
 @pytest.mark.parametrize("options", ORDERS)
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_loader__gives_the_batches_of_md_batches(train: Any, options: dict[str, Any], batch_size: int) -> None:
+def test_loader__gives_the_batches_of_md_batches(
+    train: Any, options: dict[str, Any], batch_size: int
+) -> None:
     options = options | {"batch_size": batch_size, "multiple_of": 4}
 
     loader = MaskedDataset(train, JOINT, seed=5, epoch=2).loader(**options)
@@ -70,7 +72,10 @@ def test_loader__of_a_strategy_that_a_decoder_writes_for(train: Any, name: str) 
 
     assert batches == of_numpy(md.Batches(train, strategy, seed=1, batch_size=8))
     sampler = ShardSampler(dataset, batch_size=8)
-    assert all_lists(DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())) == batches
+    assert (
+        all_lists(DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator()))
+        == batches
+    )
 
 
 def test_loader__tells_a_rate_the_step(train: Any) -> None:
@@ -82,14 +87,18 @@ def test_loader__tells_a_rate_the_step(train: Any) -> None:
 
     assert all_lists(dataset.loader(batch_size=8)) == expected
     assert all_lists(dataset.loader(batch_size=8, workers=2)) == expected
-    with pytest.raises(ValueError, match=r"step: expected one, .* take the batches from dataset.loader"):
+    with pytest.raises(
+        ValueError, match=r"step: expected one, .* take the batches from dataset.loader"
+    ):
         dataset.__getitems__([0, 1])
 
 
 def test_dataset__rows_fit_any_data_loader(train: Any) -> None:
     dataset = MaskedDataset(train, JOINT, seed=1, epoch=3)
     rows = [5, 0, len(train) - 1, 17]
-    (expected,) = all_lists(DataLoader(Subset(dataset, rows), batch_size=4, collate_fn=MaskingCollator()))
+    (expected,) = all_lists(
+        DataLoader(Subset(dataset, rows), batch_size=4, collate_fn=MaskingCollator())
+    )
 
     one_by_one = lists(MaskingCollator()([dataset[row] for row in rows]))
     chunks = lists(MaskingCollator()([*dataset.__getitems__(rows[:3]), dataset[-len(train) + 17]]))
@@ -118,7 +127,9 @@ def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
 
 
 def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
-    with pytest.raises(TypeError, match=r"split: expected one, as md.load\(folder\)\['train'\] is, got Shards"):
+    with pytest.raises(
+        TypeError, match=r"split: expected one, as md.load\(folder\)\['train'\] is, got Shards"
+    ):
         MaskedDataset(md.load(folder), JOINT)
 
 
@@ -140,12 +151,16 @@ MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
 kernels = gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked
 print([kernel.__name__ for kernel in kernels if not kernel.signatures])
 """
-    ended = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
 
     assert ended.stdout == "[]\n"
 
 
-def test_load__copies_shards_from_a_url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load__copies_shards_from_a_url(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path))
     remote = fsspec.filesystem("memory")
     remote.put(str(folder), "/shards/ncbi", recursive=True)
@@ -183,7 +198,10 @@ def test_set_epoch__reaches_workers_that_run_already(train: Any, workers: int) -
         dataset.set_epoch(epoch)
         seen += all_lists(loader)
 
-    expected = [of_numpy(md.Batches(train, JOINT, epoch=e, batch_size=len(train), shuffle=False)) for e in range(3)]
+    expected = [
+        of_numpy(md.Batches(train, JOINT, epoch=e, batch_size=len(train), shuffle=False))
+        for e in range(3)
+    ]
     assert [[batch] for batch in seen] == expected
 
 
@@ -208,7 +226,11 @@ def test_dataset__warns_once_where_the_epoch_never_changes(
 
     monkeypatch.setattr("mslm_data.torch.epoch.warnings.warn", say)
     loader = DataLoader(
-        MaskedDataset(train, JOINT), batch_size=16, shuffle=True, num_workers=workers, collate_fn=MaskingCollator()
+        MaskedDataset(train, JOINT),
+        batch_size=16,
+        shuffle=True,
+        num_workers=workers,
+        collate_fn=MaskingCollator(),
     )
 
     for _ in range(4):
@@ -235,7 +257,9 @@ def test_loader__warns_where_the_epoch_is_not_set(train: Any) -> None:
     loader = MaskedDataset(train, JOINT).loader(batch_size=64)
     list(loader)
 
-    with pytest.warns(UserWarning, match="got 0 again, so batches and masks are those that were; call set_epoch"):
+    with pytest.warns(
+        UserWarning, match="got 0 again, so batches and masks are those that were; call set_epoch"
+    ):
         list(loader)
 
 
@@ -275,7 +299,9 @@ def test_loader__pins_memory(train: Any, workers: int) -> None:
 
 @pytest.mark.parametrize(("workers", "then"), [(0, 2), (2, 0)])
 @pytest.mark.parametrize("after", [0, 1, 5])
-def test_state_dict__counts_what_was_handed_out(train: Any, workers: int, then: int, after: int) -> None:
+def test_state_dict__counts_what_was_handed_out(
+    train: Any, workers: int, then: int, after: int
+) -> None:
     dataset = MaskedDataset(train, JOINT, seed=1, epoch=2)
     whole = all_lists(dataset.loader(batch_size=16))
     loader = dataset.loader(batch_size=16, workers=workers)
@@ -294,7 +320,9 @@ def test_state_dict__counts_what_was_handed_out(train: Any, workers: int, then: 
 def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
     loader = MaskedDataset(train, JOINT).loader()
 
-    with pytest.raises(ValueError, match=r"state: expected tokens = \d+, got 1; load the same shards first"):
+    with pytest.raises(
+        ValueError, match=r"state: expected tokens = \d+, got 1; load the same shards first"
+    ):
         loader.load_state_dict(loader.state_dict() | {"tokens": 1})
 
 
@@ -307,7 +335,11 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
     for die_after, number in ((5, workers), (None, then)):
         started = [
             processes.start(
-                consume, str(folder), str(tmp_path / "run"), die_after, {"rank": r, "world": world, "workers": number}
+                consume,
+                str(folder),
+                str(tmp_path / "run"),
+                die_after,
+                {"rank": r, "world": world, "workers": number},
             )
             for r in range(world)
         ]
@@ -316,7 +348,9 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
             assert process.exitcode == (-9 if die_after else 0)
 
     for rank in range(world):
-        whole = MaskedDataset(train, JOINT, seed=3, epoch=1).loader(batch_size=4, rank=rank, world=world)
+        whole = MaskedDataset(train, JOINT, seed=3, epoch=1).loader(
+            batch_size=4, rank=rank, world=world
+        )
         log = (tmp_path / f"run-{rank}.log").read_text().splitlines()
         assert [json.loads(line) for line in log] == all_lists(whole)
         assert len(log) > 5

@@ -71,7 +71,9 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
     steps = 2 * -(-rows // 8)
 
     (first,) = ran("hf_trainer.py", tmp_path / "first", str(notes), str(tmp_path / "out"))
-    last = max((tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    last = max(
+        (tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])
+    )
     for path in sorted(last.rglob("*"), reverse=True):
         path.unlink()
     last.rmdir()
@@ -80,7 +82,11 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
     assert first["steps"] == again["steps"] == steps
     assert len(first["eval_loss"]) == 2
     assert again["eval_loss"][-1] == pytest.approx(first["eval_loss"][-1], abs=1e-5)
-    assert not [line for line in (tmp_path / "first.err").read_text().splitlines() if "epoch: expected" in line]
+    assert not [
+        line
+        for line in (tmp_path / "first.err").read_text().splitlines()
+        if "epoch: expected" in line
+    ]
 
 
 def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path) -> None:
@@ -106,9 +112,13 @@ def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_p
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_plain_torch__killed_goes_on_as_if_it_had_not_been(ncbi: Path, tmp_path: Path, workers: int) -> None:
+def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
+    ncbi: Path, tmp_path: Path, workers: int
+) -> None:
     whole = ran("plain_resume.py", tmp_path / "whole", str(ncbi), str(tmp_path / "one"))
-    process = processes.example("plain_resume.py", tmp_path / "run", str(ncbi), str(tmp_path / "two"), str(workers))
+    process = processes.example(
+        "plain_resume.py", tmp_path / "run", str(ncbi), str(tmp_path / "two"), str(workers)
+    )
     while len(said(tmp_path / "run")) < 8:
         assert process.is_alive()
         time.sleep(0.005)
@@ -129,7 +139,9 @@ def test_examples__run_as_scripts(ncbi: Path, tmp_path: Path) -> None:
     arguments = [str(processes.EXAMPLES / "plain_resume.py"), str(ncbi), str(tmp_path / "state")]
     alone = os.environ | {"OMP_NUM_THREADS": "1"}
 
-    ended = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=alone)
+    ended = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=True, env=alone
+    )
 
     steps = [json.loads(line) for line in islice(ended.stdout.splitlines(), 3)]
     assert [step["step"] for step in steps] == [1, 2, 3]

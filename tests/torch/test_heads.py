@@ -63,7 +63,11 @@ def test_pool_spans__is_the_mean_of_each_mention_and_0_where_there_is_none() -> 
     assert pooled.shape == (3, 2, H)
     for b, row in enumerate(rows):
         for s in range(2):
-            mean = hidden[b, row[s][0] : row[s][1]].mean(0) if s < len(row) else torch.zeros(H).double()
+            mean = (
+                hidden[b, row[s][0] : row[s][1]].mean(0)
+                if s < len(row)
+                else torch.zeros(H).double()
+            )
             torch.testing.assert_close(pooled[b, s], mean)
 
 
@@ -96,17 +100,25 @@ def test_classification_head__is_f_of_each_mean_joined_with_the_one_vector() -> 
 def test_head_losses__are_their_slow_twins(reduction: str) -> None:
     torch.manual_seed(0)
     tag_logits, span_logits = torch.randn((2, 4, 5)).double(), torch.randn((2, 2, 3)).double()
-    bio, labels = torch.tensor([[-100, 1, 2, -100], [-100, 0, 4, 3]]), torch.tensor([[1, -1], [2, 0]])
+    bio, labels = (
+        torch.tensor([[-100, 1, 2, -100], [-100, 0, 4, 3]]),
+        torch.tensor([[1, -1], [2, 0]]),
+    )
 
     detection = EntityDetectionHead.loss(tag_logits, bio, reduction=reduction)
     classification = EntityClassificationHead.loss(span_logits, labels, reduction=reduction)
 
-    slow = [twin.cross_entropy(x.numpy(), y.numpy(), reduction) for x, y in ((tag_logits, bio), (span_logits, labels))]
+    slow = [
+        twin.cross_entropy(x.numpy(), y.numpy(), reduction)
+        for x, y in ((tag_logits, bio), (span_logits, labels))
+    ]
     assert [detection.item(), classification.item()] == pytest.approx(slow, rel=1e-12)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_classification_loss__without_a_mention_is_0_with_a_path_for_gradients(reduction: str) -> None:
+def test_classification_loss__without_a_mention_is_0_with_a_path_for_gradients(
+    reduction: str,
+) -> None:
     head, hidden = EntityClassificationHead(H, 3), torch.randn((2, 5, H), requires_grad=True)
     starts, ends, labels = spans([[], []])
 

@@ -58,7 +58,9 @@ def test_mask_specific_loss__is_its_slow_twin(
 @pytest.mark.parametrize(("reduction", "expected"), [("sum", 1.663553), ("mean", 1.663553 / 2)])
 def test_mask_specific_loss__gives_the_worked_number(reduction: str, expected: float) -> None:
     # P = .25 for an entity's token, .125 for another: .6 ln 4 + .4 ln 8 (mslm.md, 1.5)
-    p = torch.tensor([[[0.25, 0.75, 0, 0], [0.125, 0.375, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]]).double()
+    p = torch.tensor(
+        [[[0.25, 0.75, 0, 0], [0.125, 0.375, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]]
+    ).double()
     labels, kinds = torch.tensor([[0, 0, -100]]), torch.tensor([[2, 1, 0]], dtype=torch.uint8)
 
     loss = MaskSpecificLoss(w_elm=0.6, w_blm=0.4, reduction=reduction)(p.log(), labels, kinds)
@@ -76,7 +78,11 @@ def test_from_hidden__is_the_road_from_logits_in_value_and_gradient(reduction: s
     for road in ("hidden", "logits"):
         h = hidden.clone().requires_grad_()
         head.zero_grad()
-        value = loss.from_hidden(h, head, labels, kinds) if road == "hidden" else loss(head(h), labels, kinds)
+        value = (
+            loss.from_hidden(h, head, labels, kinds)
+            if road == "hidden"
+            else loss(head(h), labels, kinds)
+        )
         value.backward()
         roads.append((value.detach(), h.grad, head.weight.grad.clone(), head.bias.grad.clone()))
 
@@ -89,7 +95,9 @@ def test_mask_specific_loss__with_weights_of_1_is_cross_entropy() -> None:
 
     loss = MaskSpecificLoss(1, 1, reduction="mean")(logits, labels, kinds)
 
-    torch.testing.assert_close(loss, F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100))
+    torch.testing.assert_close(
+        loss, F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    )
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
@@ -104,12 +112,17 @@ def test_mask_specific_loss__does_not_normalise_weights_away(reduction: str) -> 
 
 
 @pytest.mark.parametrize(("reduction", "items"), [("sum", 4), ("mean", None)])
-def test_num_items__makes_the_parts_of_a_step_add_up_to_it(reduction: str, items: int | None) -> None:
+def test_num_items__makes_the_parts_of_a_step_add_up_to_it(
+    reduction: str, items: int | None
+) -> None:
     logits, labels, kinds = made(4, 9, 0.5)
     loss = MaskSpecificLoss(0.6, 0.4, reduction=reduction)
     num_items = items or int((labels != -100).sum())
 
-    parts = [loss(logits[i:j], labels[i:j], kinds[i:j], num_items=torch.tensor(num_items)) for i, j in ((0, 1), (1, 4))]
+    parts = [
+        loss(logits[i:j], labels[i:j], kinds[i:j], num_items=torch.tensor(num_items))
+        for i, j in ((0, 1), (1, 4))
+    ]
 
     torch.testing.assert_close(sum(parts), loss(logits, labels, kinds))
 
@@ -136,11 +149,15 @@ def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
         loss = MaskSpecificLoss(0.6, 0.4).from_hidden(hidden, watched, labels, kinds)
 
     at = labels.flatten() != -100
-    exact = torch.nn.functional.cross_entropy(kept[0].double(), labels.flatten()[at], reduction="none")
+    exact = torch.nn.functional.cross_entropy(
+        kept[0].double(), labels.flatten()[at], reduction="none"
+    )
     weights = torch.tensor([0, 0.4, 0.6]).double()[kinds.flatten()[at].long()]
     assert kept[0].dtype == torch.bfloat16
     assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx((exact * weights).sum().item() / 32, rel=1e-6)  # bfloat16 sums are off by 1e-2
+    assert loss.item() == pytest.approx(
+        (exact * weights).sum().item() / 32, rel=1e-6
+    )  # bfloat16 sums are off by 1e-2
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -151,17 +168,25 @@ def test_mask_specific_loss__of_half_logits_adds_up_in_float32(dtype: Any) -> No
     loss = MaskSpecificLoss(0.6, 0.4)(half, labels, kinds)
 
     assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds).item(), rel=1e-6)
+    assert loss.item() == pytest.approx(
+        MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds).item(), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("road", ["hidden", "logits"])
-def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(reduction: str, road: str) -> None:
+def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(
+    reduction: str, road: str
+) -> None:
     head, loss = decoder(), MaskSpecificLoss(0.6, 0.4, reduction=reduction)
     hidden = torch.randn((2, 3, H), dtype=torch.float64, requires_grad=True)
     labels, kinds = torch.full((2, 3), -100), torch.zeros((2, 3), dtype=torch.uint8)
 
-    value = loss.from_hidden(hidden, head, labels, kinds) if road == "hidden" else loss(head(hidden), labels, kinds)
+    value = (
+        loss.from_hidden(hidden, head, labels, kinds)
+        if road == "hidden"
+        else loss(head(hidden), labels, kinds)
+    )
     value.backward()
 
     assert value.item() == 0
@@ -178,7 +203,9 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
         return lookup_backend("aot_eager")(module, inputs)
 
     head, loss = decoder(), MaskSpecificLoss(0.6, 0.4, reduction="mean")
-    compiled = torch.compile(lambda h, y, k: loss.from_hidden(h, head, y, k), fullgraph=True, backend=backend)
+    compiled = torch.compile(
+        lambda h, y, k: loss.from_hidden(h, head, y, k), fullgraph=True, backend=backend
+    )
     for rate in (0.5, 0.9, 0.0):
         _, labels, kinds = made(3, 8, rate)
         hidden = torch.randn((3, 8, H), dtype=torch.float64, requires_grad=True)
@@ -229,11 +256,15 @@ def test_from_hidden__never_makes_logits_of_all_positions() -> None:
     reduction=st.sampled_from(["none", "sum", "mean"]),
     seed=st.integers(0, 99),
 )
-def test_released_loss__is_its_slow_twin(weights: tuple[float, float], reduction: str, seed: int) -> None:
+def test_released_loss__is_its_slow_twin(
+    weights: tuple[float, float], reduction: str, seed: int
+) -> None:
     logits, labels, kinds = made(3, 6, 0.4, seed)
     original = torch.where(labels == -100, 3, labels)
 
-    loss = ReleasedLoss(*weights, reduction=reduction)(logits, torch.full_like(labels, 3), labels, kinds)
+    loss = ReleasedLoss(*weights, reduction=reduction)(
+        logits, torch.full_like(labels, 3), labels, kinds
+    )
 
     slow = twin.released(logits.numpy(), original.numpy(), kinds.numpy(), *weights, reduction)
     assert loss.item() == pytest.approx(slow, rel=1e-12)
@@ -248,7 +279,10 @@ def test_released_loss__counts_masked_tokens_twice_where_weights_are_equal(
 ) -> None:
     # four positions of loss ln 2, one masked of each kind: rows 10 and 11 of mslm.md, section 2, by hand
     logits, ids = torch.zeros((1, 4, 2)).double(), torch.zeros((1, 4), dtype=torch.int64)
-    labels, kinds = torch.tensor([[0, 0, -100, -100]]), torch.tensor([[2, 1, 0, 0]], dtype=torch.uint8)
+    labels, kinds = (
+        torch.tensor([[0, 0, -100, -100]]),
+        torch.tensor([[2, 1, 0, 0]], dtype=torch.uint8),
+    )
 
     loss = ReleasedLoss(*weights, reduction="mean")(logits, ids, labels, kinds)
 
@@ -259,16 +293,22 @@ def test_released_loss__of_its_default_reduction_has_no_weights() -> None:
     logits, labels, kinds = made(3, 6, 0.4)
     ids = torch.full_like(labels, 3)
 
-    one, other = (ReleasedLoss(*weights)(logits, ids, labels, kinds) for weights in ((0.6, 0.4), (2.0, 0.0)))
+    one, other = (
+        ReleasedLoss(*weights)(logits, ids, labels, kinds) for weights in ((0.6, 0.4), (2.0, 0.0))
+    )
 
     assert one.item() == other.item()
 
 
 @pytest.mark.parametrize("kind", [MaskSpecificLoss, ReleasedLoss])
 def test_losses__refuse_weights_below_0_and_unknown_reductions(kind: Any) -> None:
-    with pytest.raises(ValueError, match=rf"{kind.__name__}: expected a w_blm of at least 0, got -0.1"):
+    with pytest.raises(
+        ValueError, match=rf"{kind.__name__}: expected a w_blm of at least 0, got -0.1"
+    ):
         kind(0.6, -0.1)
-    with pytest.raises(ValueError, match=rf"{kind.__name__}: expected a w_elm of at least 0, got nan"):
+    with pytest.raises(
+        ValueError, match=rf"{kind.__name__}: expected a w_elm of at least 0, got nan"
+    ):
         kind(np.nan, 0.1)
     with pytest.raises(ValueError, match=r"expected reduction .*got 'men'; did you mean 'mean'\?"):
         kind(0.6, 0.4, reduction="men")

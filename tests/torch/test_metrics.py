@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import mslm_data as md  # noqa: E402
-from mslm_data.batch import collate  # noqa: E402
-from mslm_data.build import build  # noqa: E402
+from mslm_data.batches.collate import collate  # noqa: E402
+from mslm_data.builds import build  # noqa: E402
+from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
-from mslm_data.examples import Examples  # noqa: E402
 from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import pipeline_of  # noqa: E402
@@ -49,11 +49,15 @@ class Oracle:
         return self.wrap(logits) if self.wrap else logits
 
 
-def runs_of_masks(input_ids: torch.Tensor, attention_mask: torch.Tensor, mask: int = IDS.mask) -> torch.Tensor:
+def runs_of_masks(
+    input_ids: torch.Tensor, attention_mask: torch.Tensor, mask: int = IDS.mask
+) -> torch.Tensor:
     """Take each run of [MASK] for a mention: a rule that reads no word."""
     hidden = input_ids == mask
     goes_on = torch.nn.functional.pad(hidden, (1, 0))[:, :-1]
-    return torch.nn.functional.one_hot(torch.where(hidden, torch.where(goes_on, 2, 1), 0), 3).float()
+    return torch.nn.functional.one_hot(
+        torch.where(hidden, torch.where(goes_on, 2, 1), 0), 3
+    ).float()
 
 
 def _rule_of_row(ids: np.ndarray, mask: int) -> list[int]:
@@ -72,7 +76,12 @@ def test_evaluate__a_model_that_knows_the_tags_is_right(examples: Examples, size
     result = evaluate(oracle, examples, labels=LABELS, batch_size=size)
 
     mentions = sum(len(row.mentions) for row in rows_of(examples))
-    assert (result["exact_match"], result["precision"], result["micro_f1"], result["macro_f1"]) == (1, 1, 1, 1)
+    assert (result["exact_match"], result["precision"], result["micro_f1"], result["macro_f1"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
     assert (result["hits"], result["gold"], result["rows"]) == (mentions, mentions, len(examples))
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
@@ -90,7 +99,9 @@ def test_evaluate__shows_the_text_as_it_is_once_and_nothing_else(examples: Examp
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda logits: SimpleNamespace(tag_logits=logits, logits=torch.zeros(*logits.shape[:2], 40)),
+        lambda logits: SimpleNamespace(
+            tag_logits=logits, logits=torch.zeros(*logits.shape[:2], 40)
+        ),
         lambda logits: SimpleNamespace(tag_logits=None, logits=logits),
         lambda logits: {"logits": logits.bfloat16()},
     ],
@@ -104,7 +115,9 @@ def test_evaluate__takes_the_types_of_found_mentions() -> None:
 
     def predict(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SimpleNamespace:
         spans = torch.tensor([[[1, 4, -1]], [[4, 6, -1]], [[0, 1, -1]]])
-        return SimpleNamespace(span_starts=spans[0], span_ends=spans[1], span_labels=spans[2], mentions=None)
+        return SimpleNamespace(
+            span_starts=spans[0], span_ends=spans[1], span_labels=spans[2], mentions=None
+        )
 
     result = evaluate(predict, examples, labels=LABELS)
 
@@ -115,7 +128,9 @@ def test_evaluate__scores_first_sub_words() -> None:
     examples = examples_of([row_of([3, 1], [(0, 1)])])
 
     def only_first(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.one_hot(torch.tensor([[1, 1, 0, 1, 0, 1]]), 3).float()  # specials are tagged too
+        return torch.nn.functional.one_hot(
+            torch.tensor([[1, 1, 0, 1, 0, 1]]), 3
+        ).float()  # specials are tagged too
 
     result = evaluate(only_first, examples, labels=("X",))
 
@@ -127,7 +142,10 @@ def test_evaluate__of_no_row_and_of_empty_rows_is_0() -> None:
 
     results = [evaluate(Oracle(rows), rows, labels=LABELS) for rows in (none, empty)]
 
-    assert [(result["exact_match"], result["macro_f1"], result["rows"]) for result in results] == [(0, 0, 0), (0, 0, 1)]
+    assert [(result["exact_match"], result["macro_f1"], result["rows"]) for result in results] == [
+        (0, 0, 0),
+        (0, 0, 1),
+    ]
 
 
 def test_evaluate__leaves_each_part_in_its_mode(examples: Examples) -> None:
@@ -150,9 +168,13 @@ def test_evaluate__leaves_each_part_in_its_mode(examples: Examples) -> None:
 
 
 def test_evaluate__refuses_what_are_no_tag_logits(examples: Examples) -> None:
-    with pytest.raises(ValueError, match=r"model: expected tag logits of shape \(8, \d+, 3\), got \(8, \d+, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"model: expected tag logits of shape \(8, \d+, 3\), got \(8, \d+, 5\)"
+    ):
         evaluate(Oracle(examples), examples, labels=("X",), batch_size=8)
-    with pytest.raises(ValueError, match=r"expected logits \[B, L, .\] as a tensor or as tag_logits or logits"):
+    with pytest.raises(
+        ValueError, match=r"expected logits \[B, L, .\] as a tensor or as tag_logits or logits"
+    ):
         evaluate(lambda **_: None, examples, labels=LABELS)
     with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
         evaluate(Oracle(examples), examples, labels=LABELS, batch_size=0)
@@ -202,7 +224,10 @@ def test_evaluate__masked_test_sets_are_solved_without_a_model(
     assert (fair["exact_match"], fair["predicted"]) == (0.0, 0)
     if corpus == "BC2GM-IOB":
         assert (fair["gold"], fair["shorter"]["rows"], fair["longer"]["rows"]) == (6325, 2411, 2627)
-        assert (leaked["shorter"]["rows"], leaked["longer"]["rows"]) == (2859, 2179)  # at the true average
+        assert (leaked["shorter"]["rows"], leaked["longer"]["rows"]) == (
+            2859,
+            2179,
+        )  # at the true average
 
 
 def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
@@ -210,7 +235,12 @@ def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
     from mslm_data.torch import MslmModel
 
     torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     bert = transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=IDS.size, **shape))
     model = MslmModel.wrap(bert, labels=LABELS)
     examples = examples_of(row_of([1] * 6, [(0, 2), (3, 4)], key=k, fill=10 + k) for k in range(20))
@@ -219,7 +249,9 @@ def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
 
     by_tags, by_both = (evaluate(way, examples, labels=LABELS) for way in (model, model.predict))
 
-    assert by_tags["predicted"] == by_both["predicted"] > 0  # untrained, but the heads agree where mentions are
+    assert (
+        by_tags["predicted"] == by_both["predicted"] > 0
+    )  # untrained, but the heads agree where mentions are
     assert perplexity(model, [batch]) == perplexity(model.masked_lm, [batch])
     assert model.training
 
@@ -227,20 +259,29 @@ def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
 def test_perplexity__worked_example() -> None:
     measured = Perplexity()
 
-    measured.add(torch.tensor([[[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]]).log(), torch.tensor([[0, -100, 0]]))
+    measured.add(
+        torch.tensor([[[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]]).log(),
+        torch.tensor([[0, -100, 0]]),
+    )
 
     assert measured.value == pytest.approx(math.exp((math.log(4) + math.log(8)) / 2))
     assert measured.result()["tokens"] == 2
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 4),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+)
 def test_perplexity__equals_numpy(seed: int, batches: int, dtype: torch.dtype) -> None:
     generator = np.random.default_rng(seed)
     measured, losses = Perplexity(), []
     for _ in range(batches):
         rows, tokens = generator.integers(1, 5, 2)
         logits = torch.from_numpy(generator.normal(0, 5, (rows, tokens, 7))).to(dtype)
-        labels = np.where(generator.random((rows, tokens)) < 0.5, generator.integers(0, 7, (rows, tokens)), -100)
+        labels = np.where(
+            generator.random((rows, tokens)) < 0.5, generator.integers(0, 7, (rows, tokens)), -100
+        )
         measured.add(logits, torch.from_numpy(labels))
         wide = logits.double().numpy()
         top = wide.max(-1)
@@ -279,7 +320,9 @@ def test_perplexity__of_a_uniform_model_is_its_vocabulary(examples: Examples) ->
     hidden = joint.corrupt(examples, plan, seed=0, epoch=0)
     batches = [collate(examples, plan.kinds, hidden, np.arange(k, k + 8)) for k in range(0, 32, 8)]
 
-    result = perplexity(lambda input_ids, attention_mask: torch.zeros(*input_ids.shape, IDS.size), batches)
+    result = perplexity(
+        lambda input_ids, attention_mask: torch.zeros(*input_ids.shape, IDS.size), batches
+    )
 
     assert result["perplexity"] == pytest.approx(IDS.size, rel=1e-6)
     assert result["tokens"] == sum(plan.counts())

@@ -48,7 +48,10 @@ def test_decoder_of__gives_the_logits_of_the_model_itself(family: str) -> None:
 @pytest.mark.parametrize("family", KNOWN)
 def test_wrap__keeps_the_model_as_it_was(family: str) -> None:
     model = masked_lm(family)
-    before, attention = {name: x.clone() for name, x in model.state_dict().items()}, model.config._attn_implementation
+    before, attention = (
+        {name: x.clone() for name, x in model.state_dict().items()},
+        model.config._attn_implementation,
+    )
 
     around = MslmModel.wrap(model, **OPTIONS)
 
@@ -59,7 +62,9 @@ def test_wrap__keeps_the_model_as_it_was(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_save_pretrained__gives_back_the_model_and_the_plain_encoder(family: str, tmp_path: Path) -> None:
+def test_save_pretrained__gives_back_the_model_and_the_plain_encoder(
+    family: str, tmp_path: Path
+) -> None:
     model, given = wrapped(family, special_ids=[0, 3]), batch(2)
 
     model.save_pretrained(tmp_path / "all")
@@ -68,7 +73,10 @@ def test_save_pretrained__gives_back_the_model_and_the_plain_encoder(family: str
     encoder = AutoModel.from_pretrained(tmp_path / "encoder")
 
     assert (tmp_path / "all" / "model.safetensors").is_file()
-    assert (again.config.labels, again.config.tags) == (["Drug", "Gene"], ["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"])
+    assert (again.config.labels, again.config.tags) == (
+        ["Drug", "Gene"],
+        ["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"],
+    )
     assert (again.config.w_elm, again.config.w_blm, again.config.special_ids) == (0.6, 0.4, [0, 3])
     states = model.state_dict()
     assert states.keys() == again.state_dict().keys()
@@ -79,7 +87,9 @@ def test_save_pretrained__gives_back_the_model_and_the_plain_encoder(family: str
     assert type(encoder) is type(model.encoder())
 
 
-def test_from_pretrained__keeps_the_embeddings_tied_and_reads_through_auto_model(tmp_path: Path) -> None:
+def test_from_pretrained__keeps_the_embeddings_tied_and_reads_through_auto_model(
+    tmp_path: Path,
+) -> None:
     wrapped().save_pretrained(tmp_path)
 
     model = AutoModel.from_pretrained(tmp_path)
@@ -116,7 +126,11 @@ def test_resize_token_embeddings__is_saved_with_the_model(tmp_path: Path) -> Non
     model.save_pretrained(tmp_path)
 
     again = MslmModel.from_pretrained(tmp_path)
-    assert again.config.masked_lm.vocab_size == again.masked_lm.get_output_embeddings().out_features == 110
+    assert (
+        again.config.masked_lm.vocab_size
+        == again.masked_lm.get_output_embeddings().out_features
+        == 110
+    )
     assert torch.equal(again.get_input_embeddings().weight, model.get_input_embeddings().weight)
 
 
@@ -141,8 +155,12 @@ def test_forward__is_equation_12(reduction: str) -> None:
         hidden = model.encoder()(**of(given))[0]
 
     arrays = {name: x.numpy() for name, x in given.items()}
-    mslm = twin.mask_specific(logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4, reduction)
-    detection = twin.cross_entropy(model.detection(hidden).detach().numpy(), arrays["bio"], reduction)
+    mslm = twin.mask_specific(
+        logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4, reduction
+    )
+    detection = twin.cross_entropy(
+        model.detection(hidden).detach().numpy(), arrays["bio"], reduction
+    )
     types = model.classification(hidden, given["span_starts"], given["span_ends"]).detach().numpy()
     classification = twin.cross_entropy(types, arrays["span_labels"], reduction)
     assert out.mslm_loss.item() == pytest.approx(mslm, rel=1e-9)
@@ -154,7 +172,9 @@ def test_forward__is_equation_12(reduction: str) -> None:
 def test_forward__computes_the_losses_that_it_has_labels_for() -> None:
     model, given = wrapped(), batch(2)
 
-    only_masks, only_tags, nothing = (model(**of(given, *names)) for names in (("labels", "mask_kinds"), ("bio",), ()))
+    only_masks, only_tags, nothing = (
+        model(**of(given, *names)) for names in (("labels", "mask_kinds"), ("bio",), ())
+    )
 
     assert only_masks.loss == only_masks.mslm_loss
     assert only_masks.detection_loss is None
@@ -176,19 +196,25 @@ def test_forward__reaches_every_parameter_in_a_batch_without_masks_and_mentions(
 
 
 def test_forward__refuses_labels_without_mask_kinds() -> None:
-    with pytest.raises(ValueError, match="MslmModel: expected mask_kinds beside labels, got labels alone"):
+    with pytest.raises(
+        ValueError, match="MslmModel: expected mask_kinds beside labels, got labels alone"
+    ):
         wrapped()(**of(batch(2), "labels"))
 
 
 def test_forward__of_a_family_that_is_not_known_warns_and_projects_all() -> None:
-    with pytest.warns(UserWarning, match="the head of model type 'mpnet' is not known here, so all positions"):
+    with pytest.warns(
+        UserWarning, match="the head of model type 'mpnet' is not known here, so all positions"
+    ):
         model = wrapped("mpnet", w_elm=1.0, w_blm=1.0)
     given = batch(2)
 
     out = model(**given)
 
     logits = model.masked_lm(**of(given)).logits
-    torch.testing.assert_close(out.mslm_loss, F.cross_entropy(logits.flatten(0, 1), given["labels"].flatten()))
+    torch.testing.assert_close(
+        out.mslm_loss, F.cross_entropy(logits.flatten(0, 1), given["labels"].flatten())
+    )
     torch.testing.assert_close(out.tag_logits, model.detection(model.encoder()(**of(given))[0]))
 
 
@@ -215,12 +241,16 @@ def test_model__without_labels_has_no_heads() -> None:
 
     assert model.detection is None
     assert out.loss == out.mslm_loss
-    with pytest.raises(ValueError, match=r"MslmModel.predict: expected a model with labels, got one with none"):
+    with pytest.raises(
+        ValueError, match=r"MslmModel.predict: expected a model with labels, got one with none"
+    ):
         model.predict(**of(batch(2)))
 
 
 def test_config__refuses_to_be_without_a_masked_lm() -> None:
-    with pytest.raises(ValueError, match=r"MslmConfig: expected the configuration of a masked .*MslmModel.wrap"):
+    with pytest.raises(
+        ValueError, match=r"MslmConfig: expected the configuration of a masked .*MslmModel.wrap"
+    ):
         MslmConfig(labels=["Gene"])
 
 
@@ -250,7 +280,9 @@ def tagged() -> Iterator[tuple[Any, dict[str, Any], Any]]:
     handle.remove()
 
 
-def test_predict__finds_mentions_in_spans_of_its_own(tagged: tuple[Any, dict[str, Any], Any]) -> None:
+def test_predict__finds_mentions_in_spans_of_its_own(
+    tagged: tuple[Any, dict[str, Any], Any],
+) -> None:
     model, given, tags = tagged
     special = given["bio"] == -100
     expected = tags.masked_fill(special, -100)
@@ -273,7 +305,9 @@ def test_predict__finds_mentions_in_spans_of_its_own(tagged: tuple[Any, dict[str
     assert {mention.label for row in found.mentions() for mention in row} <= {"Drug", "Gene"}
 
 
-def test_predict__leaves_out_special_ids_and_padding(tagged: tuple[Any, dict[str, Any], Any]) -> None:
+def test_predict__leaves_out_special_ids_and_padding(
+    tagged: tuple[Any, dict[str, Any], Any],
+) -> None:
     model, given, _ = tagged
     given["input_ids"][:, 0] = 2
     model.config.special_ids = [2]
@@ -318,7 +352,9 @@ def test_push_to_hub__refuses_a_model_of_patients_text(uploads: list[str], tmp_p
     again = MslmModel.from_pretrained(tmp_path)
 
     for one in (model, again):
-        with pytest.raises(PushError, match=r"got one that learns from patients' text.*share_protected=True"):
+        with pytest.raises(
+            PushError, match=r"got one that learns from patients' text.*share_protected=True"
+        ):
             one.push_to_hub("me/model")
         with pytest.raises(PushError, match="patients' text"):
             one.save_pretrained(tmp_path / "more", push_to_hub=True)

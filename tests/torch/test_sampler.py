@@ -57,7 +57,9 @@ def rows(of: list[tuple[list[int], ...]]) -> list[int]:
 
 @given(sizes, worlds, options)
 @settings(max_examples=60)
-def test_sampler__gives_each_row_once_over_all_ranks(size: int, world: int, chosen: dict[str, Any]) -> None:
+def test_sampler__gives_each_row_once_over_all_ranks(
+    size: int, world: int, chosen: dict[str, Any]
+) -> None:
     every = steps(ranks(size, world, **chosen))
 
     counts = Counter(rows(every))
@@ -106,7 +108,11 @@ def test_state_dict__without_buckets_goes_on_with_another_batch_size(
 ) -> None:
     chosen = chosen | {"bucketed": False, "drop_last": False}
     (before,) = ranks(size, 1, **chosen)
-    seen = set(rows([(batch,) for batch in itertools.islice(before, data.draw(st.integers(0, len(before))))]))
+    seen = set(
+        rows(
+            [(batch,) for batch in itertools.islice(before, data.draw(st.integers(0, len(before))))]
+        )
+    )
     again = ranks(size, world, **(chosen | {"batch_size": data.draw(st.integers(1, 5))}))
 
     for sampler in again:
@@ -184,7 +190,9 @@ def test_sampler__refuses_wrong_options(wrong: dict[str, Any], message: str) -> 
 
 
 def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
-    with pytest.raises(ValueError, match="bucketed: expected a dataset with lengths, got one without"):
+    with pytest.raises(
+        ValueError, match="bucketed: expected a dataset with lengths, got one without"
+    ):
         ShardSampler([1, 2, 3], bucketed=True)
 
 
@@ -203,7 +211,9 @@ def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
         ("steps", None, "state: steps: expected an integer"),
     ],
 )
-def test_load_state_dict__refuses_a_state_of_other_rows_or_options(name: str, value: Any, message: str) -> None:
+def test_load_state_dict__refuses_a_state_of_other_rows_or_options(
+    name: str, value: Any, message: str
+) -> None:
     sampler = ShardSampler(Sized(10), batch_size=2, bucketed=True)
 
     with pytest.raises(ValueError, match=message):

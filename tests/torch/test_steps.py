@@ -30,7 +30,9 @@ def step(
     kind: Any, folder: Path, batches: int, names: tuple[str, ...], reduction: str = "mean"
 ) -> tuple[float, dict[str, Any]]:
     """Train one step of eight rows in so many batches; return its loss and the weights after it."""
-    model = MslmModel.wrap(masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4, reduction=reduction, dropout=0.0)
+    model = MslmModel.wrap(
+        masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4, reduction=reduction, dropout=0.0
+    )
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -42,10 +44,14 @@ def step(
     )  # fmt: skip
     trainer = kind(model=model, args=arguments, train_dataset=rows)
     trainer.train()
-    return trainer.state.log_history[0]["loss"], {k: x.clone() for k, x in model.state_dict().items()}
+    return trainer.state.log_history[0]["loss"], {
+        k: x.clone() for k, x in model.state_dict().items()
+    }
 
 
-def assert_same_step(one: tuple[float, dict[str, Any]], other: tuple[float, dict[str, Any]]) -> None:
+def assert_same_step(
+    one: tuple[float, dict[str, Any]], other: tuple[float, dict[str, Any]]
+) -> None:
     assert one[0] == pytest.approx(other[0], rel=1e-5)
     for name, x in one[1].items():
         torch.testing.assert_close(x, other[1][name], rtol=1e-4, atol=1e-6)
@@ -57,8 +63,12 @@ def test_trainer__takes_the_same_step_for_any_accumulation(tmp_path: Path) -> No
     parts = [step(Trainer, tmp_path, batches, ONLY_MASKS) for batches in (4, 8)]
 
     with torch.no_grad():
-        logits = masked_lm()(GIVEN["input_ids"], attention_mask=GIVEN["attention_mask"]).logits.numpy()
-    by_hand = twin.mask_specific(logits, GIVEN["labels"].numpy(), GIVEN["mask_kinds"].numpy(), 0.6, 0.4, "mean")
+        logits = masked_lm()(
+            GIVEN["input_ids"], attention_mask=GIVEN["attention_mask"]
+        ).logits.numpy()
+    by_hand = twin.mask_specific(
+        logits, GIVEN["labels"].numpy(), GIVEN["mask_kinds"].numpy(), 0.6, 0.4, "mean"
+    )
     assert whole[0] == pytest.approx(by_hand, rel=1e-4)
     for part in parts:
         assert_same_step(part, whole)
@@ -94,7 +104,11 @@ def test_trainer__evaluates_and_gives_tag_logits_alone(tmp_path: Path) -> None:
     model = MslmModel.wrap(masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4)
     rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(8)]
     arguments = TrainingArguments(
-        output_dir=str(tmp_path), per_device_eval_batch_size=8, report_to="none", use_cpu=True, disable_tqdm=True
+        output_dir=str(tmp_path),
+        per_device_eval_batch_size=8,
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
     )
 
     found = Trainer(model=model, args=arguments).predict(rows)

@@ -14,24 +14,51 @@ if TYPE_CHECKING:
 
     import tokenizers
 
-    from mslm_data.examples import Examples
+    from mslm_data.data.examples import Examples
+    from mslm_data.lexicon.frequencies import Frequencies
+    from mslm_data.lexicon.words import Words
     from mslm_data.loading import Shards
-    from mslm_data.vocab.frequencies import Frequencies
-    from mslm_data.vocab.words import Words
 
 
 @click.command("anchors", short_help="Find words that set a folder apart.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
-    "--general", required=True, metavar="DIR|FILE|wordfreq", help="Built shards, a table word<TAB>count, or wordfreq."
+    "--general",
+    required=True,
+    metavar="DIR|FILE|wordfreq",
+    help="Built shards, a table word<TAB>count, or wordfreq.",
 )
-@click.option("--split", default="train", show_default=True, help="Of DIR; of other shards all splits are general.")
-@click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="How many anchors.")
-@click.option("--min-count", type=click.IntRange(1), default=20, show_default=True, help="Occurrences at least.")
-@click.option("--smoothing", type=float, default=1.0, show_default=True, help="Added to each general count.")
+@click.option(
+    "--split",
+    default="train",
+    show_default=True,
+    help="Of DIR; of other shards all splits are general.",
+)
+@click.option(
+    "--count", type=click.IntRange(1), default=20, show_default=True, help="How many anchors."
+)
+@click.option(
+    "--min-count",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Occurrences at least.",
+)
+@click.option(
+    "--smoothing", type=float, default=1.0, show_default=True, help="Added to each general count."
+)
 @click.option("--stop-words", metavar="FILE|english|none", default="none", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="[default: DIR/vocab/anchors.arrow]")
-@click.option("--show-text", is_flag=True, help="Show words of patients' text, which are not shown without this.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="[default: DIR/vocab/anchors.arrow]",
+)
+@click.option(
+    "--show-text",
+    is_flag=True,
+    help="Show words of patients' text, which are not shown without this.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     folder: Path,
@@ -54,10 +81,10 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon import write_lexicon
+    from mslm_data.lexicon.anchors import Options, find_anchors
+    from mslm_data.lexicon.pmi import stop_words_in
+    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
-    from mslm_data.vocab.anchors import Options, find_anchors
-    from mslm_data.vocab.pmi import stop_words_in
 
     shards = load(folder)
     listed = frozenset() if stop_words == "none" else stop_words_in(stop_words)
@@ -104,25 +131,29 @@ def command(
 def _frequencies(general: str) -> Frequencies:
     """Find the general text that `--general` names."""
     from mslm_data.errors import VocabularyError
+    from mslm_data.lexicon import frequencies
     from mslm_data.loading import load
     from mslm_data.shard.manifest import NAME
-    from mslm_data.vocab import frequencies
 
     path = Path(general)
     if path.is_dir():
         shards = load(path)
-        return frequencies.of_words(_words(shards, shards.splits), _core(path), manifest=path / NAME)
+        return frequencies.of_words(
+            _words(shards, shards.splits), _core(path), manifest=path / NAME
+        )
     if path.is_file():
         return frequencies.of_file(path)
     if general == "wordfreq":
         return frequencies.of_wordfreq()
-    raise VocabularyError(f"--general {general}: expected a built folder, a table of words and counts, or 'wordfreq'")
+    raise VocabularyError(
+        f"--general {general}: expected a built folder, a table of words and counts, or 'wordfreq'"
+    )
 
 
 def _words(shards: Shards, splits: Sequence[str]) -> Words:
     """Count the words of splits."""
     from mslm_data.cli.progress import counting
-    from mslm_data.vocab.words import count_words
+    from mslm_data.lexicon.words import count_words
 
     chosen = [shards[name] for name in splits]
     total = sum(map(len, chosen))

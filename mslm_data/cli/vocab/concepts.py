@@ -10,12 +10,37 @@ from mslm_data.cli.output import print_json, table
 
 
 @click.command("concepts", short_help="Make a MedCAT model pack.")
-@click.option("--from", "inputs", multiple=True, required=True, metavar="FILE[=TUI,…]", help="Concepts; may repeat.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The pack, a new folder.")
+@click.option(
+    "--from",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="FILE[=TUI,…]",
+    help="Concepts; may repeat.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The pack, a new folder.",
+)
 @click.option("--types", default="", metavar="TUI,…", help="Keep concepts of these semantic types.")
-@click.option("--language", default="ENG", show_default=True, help="Language of UMLS rows to keep; '' for all.")
-@click.option("--source", "sources", default="", metavar="SAB,…", help="Keep names of these vocabularies.")
-@click.option("--xref", default="", metavar="PREFIX", help="OBO: cross reference that becomes the concept's id.")
+@click.option(
+    "--language",
+    default="ENG",
+    show_default=True,
+    help="Language of UMLS rows to keep; '' for all.",
+)
+@click.option(
+    "--source", "sources", default="", metavar="SAB,…", help="Keep names of these vocabularies."
+)
+@click.option(
+    "--xref",
+    default="",
+    metavar="PREFIX",
+    help="OBO: cross reference that becomes the concept's id.",
+)
 @click.option("--name", default="", help="Name in the pack's model card.  [default: the folder's]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -40,8 +65,8 @@ def command(
     """  # noqa: D301 - click wants the character
     from dataclasses import asdict
 
-    from mslm_data.vocab.concepts import make_pack, parse_input
-    from mslm_data.vocab.names import Choice
+    from mslm_data.lexicon.concepts import make_pack, parse_input
+    from mslm_data.lexicon.names import Choice
 
     choice = Choice(
         types=frozenset(filter(None, types.upper().split(","))),
@@ -54,7 +79,12 @@ def command(
         print_json({"out": str(out), **asdict(report)})
         return
     left_out = [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
-    counts = [("names read", report.read), *left_out, ("names kept", report.kept), ("concepts", report.concepts)]
+    counts = [
+        ("names read", report.read),
+        *left_out,
+        ("names kept", report.kept),
+        ("concepts", report.concepts),
+    ]
     counts += [("names of several concepts, settled", report.settled)]
     counts += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
     click.echo(table(("", ""), counts).removeprefix("\n"))

@@ -11,25 +11,50 @@ import click
 from mslm_data.cli.output import defused, print_json, table
 
 if TYPE_CHECKING:
-    from mslm_data.vocab.pmi import Choice
+    from mslm_data.lexicon.pmi import Choice
 
 
 @click.command("pmi", short_help="Rank n-grams by PMI.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--recipe", default="paper", show_default=True, help="paper, levine or released: defaults of the others.")
-@click.option("--split", "splits", multiple=True, help="Where to count; may repeat.  [default: train]")
+@click.option(
+    "--recipe",
+    default="paper",
+    show_default=True,
+    help="paper, levine or released: defaults of the others.",
+)
+@click.option(
+    "--split", "splits", multiple=True, help="Where to count; may repeat.  [default: train]"
+)
 @click.option("--all-splits", is_flag=True, help="Count in all splits, test data too.")
 @click.option("--measure", help="levine, plain or squared.")
 @click.option("--lengths", metavar="N-M", help="Words of n-grams, within 2-5.")
-@click.option("--min-count", metavar="K[,K…]", help="Occurrences at least, of all lengths or of each.")
+@click.option(
+    "--min-count", metavar="K[,K…]", help="Occurrences at least, of all lengths or of each."
+)
 @click.option("--size", type=int, help="Entries at most.")
-@click.option("--coverage", type=float, help="In place of a size: the share of tokens that are to lie in an entry.")
+@click.option(
+    "--coverage",
+    type=float,
+    help="In place of a size: the share of tokens that are to lie in an entry.",
+)
 @click.option("--shares", metavar="P,P…", help="Percent of the size for each length.")
 @click.option("--order", help="length, score or longest: which entries are used first.")
-@click.option("--drop-short-words/--keep-short-words", default=None, help="N-grams with a word of one character.")
-@click.option("--stop-words", metavar="FILE|english|none", help="Drop n-grams with one of these words.")
-@click.option("--across-sentences/--within-sentences", default=None, help="Whether n-grams cross the ends of rows.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="[default: DIR/vocab/pmi.arrow]")
+@click.option(
+    "--drop-short-words/--keep-short-words",
+    default=None,
+    help="N-grams with a word of one character.",
+)
+@click.option(
+    "--stop-words", metavar="FILE|english|none", help="Drop n-grams with one of these words."
+)
+@click.option(
+    "--across-sentences/--within-sentences",
+    default=None,
+    help="Whether n-grams cross the ends of rows.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="[default: DIR/vocab/pmi.arrow]"
+)
 @click.option("--list", "list_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Write n-grams as text too; in .csv or .tsv those like a formula get a ' before them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -63,10 +88,10 @@ def command(
 
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
-    from mslm_data.files import make_folder, write_whole
-    from mslm_data.lexicon import write_lexicon
+    from mslm_data.io.files import make_folder, write_whole
+    from mslm_data.lexicon.pmi import ngram_strings, options_of, rank_ngrams
+    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
-    from mslm_data.vocab.pmi import ngram_strings, options_of, rank_ngrams
 
     shards = load(folder)
     try:
@@ -87,7 +112,12 @@ def command(
         about={
             "tokenizer": manifest.tokenizer["sha256"],
             "protected": manifest.protected,
-            "made": {"command": "vocab pmi", "recipe": recipe, "splits": names, **options_of(choice)},
+            "made": {
+                "command": "vocab pmi",
+                "recipe": recipe,
+                "splits": names,
+                **options_of(choice),
+            },
         },
     )
     out = out or folder / "vocab" / "pmi.arrow"
@@ -105,15 +135,18 @@ def command(
     else:
         _print(report, len(lexicon))
     if choice.coverage and report["covered_tokens"] < choice.coverage * report["tokens"]:
-        click.echo("warning: all n-grams together cover less than --coverage; a lower --min-count gives more", err=True)
+        click.echo(
+            "warning: all n-grams together cover less than --coverage; a lower --min-count gives more",
+            err=True,
+        )
 
 
 def _choice(recipe: str, options: Mapping[str, Any]) -> Choice:
     """Return a recipe with the options that were given."""
     from dataclasses import replace
 
+    from mslm_data.lexicon.pmi import RECIPES, stop_words_in
     from mslm_data.registry import did_you_mean
-    from mslm_data.vocab.pmi import RECIPES, stop_words_in
 
     if recipe not in RECIPES:
         raise ValueError(f"recipe: no '{recipe}'{did_you_mean(recipe, RECIPES)}")
@@ -129,19 +162,28 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> Choice:
         given = {"size": None, "coverage": None, **given}
     stop_words = given.pop("stop_words", "english" if recipe == "released" else "none")
     return replace(
-        RECIPES[recipe], stop_words=frozenset() if stop_words == "none" else stop_words_in(stop_words), **given
+        RECIPES[recipe],
+        stop_words=frozenset() if stop_words == "none" else stop_words_in(stop_words),
+        **given,
     )
 
 
-def _numbers(name: str, text: str, separator: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
+def _numbers(
+    name: str, text: str, separator: str, kind: type[int] | type[float]
+) -> tuple[Any, ...]:
     try:
         return tuple(kind(part) for part in text.split(separator))
     except ValueError:
-        raise ValueError(f"{name}: expected numbers with '{separator}' between them, got '{text}'") from None
+        raise ValueError(
+            f"{name}: expected numbers with '{separator}' between them, got '{text}'"
+        ) from None
 
 
 def _print(report: Mapping[str, Any], size: int) -> None:
-    entries = [(f"entries of {n} words", count, f"{count / size:.1%}") for n, count in report["entries"].items()]
+    entries = [
+        (f"entries of {n} words", count, f"{count / size:.1%}")
+        for n, count in report["entries"].items()
+    ]
     counts = [
         ("that are a mention", "mentions"),
         ("that lie in a mention", "within_mentions"),
@@ -150,7 +192,13 @@ def _print(report: Mapping[str, Any], size: int) -> None:
     rows = [*entries, ("entries", size, "")]
     rows += [(f"  {name}", report[key], f"{report[key] / size:.1%}") for name, key in counts]
     rows += [("tokens", report["tokens"], "")]
-    rows += [("  in an entry", report["covered_tokens"], f"{report['covered_tokens'] / report['tokens']:.1%}")]
+    rows += [
+        (
+            "  in an entry",
+            report["covered_tokens"],
+            f"{report['covered_tokens'] / report['tokens']:.1%}",
+        )
+    ]
     click.echo(f"{', '.join(report['splits'])}: {report['recipe']}, measure {report['measure']}")
     click.echo(table(("", "", ""), rows).removeprefix("\n"))
     click.echo(report["out"])

@@ -65,7 +65,9 @@ class Report:
             sections.summary(stats),
             sections.weights(stats, self.schemes),
             sections.heat(self.sentences.heat(self.strategies[first], seed=self.seed), first),
-            sections.side_by_side(self.sentences.side_by_side(self.strategies, seed=self.seed), len(self.strategies)),
+            sections.side_by_side(
+                self.sentences.side_by_side(self.strategies, seed=self.seed), len(self.strategies)
+            ),
             sections.compared(self.stats),
             sections.budgets(self.stats),
             sections.sweep(self.points),
@@ -74,7 +76,10 @@ class Report:
         ]
         script = _part("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        options = [f"<li><b>{text(name)}</b> {text(said_options(way))}</li>" for name, way in self.strategies.items()]
+        options = [
+            f"<li><b>{text(name)}</b> {text(said_options(way))}</li>"
+            for name, way in self.strategies.items()
+        ]
         return Template(_part("template.html")).substitute(
             title=text(f"What {first} hides in {self.corpus}, {self.split}"),
             asked=text(f"seed {self.seed}, {self.epochs} epoch{'s' if self.epochs > 1 else ''}"),
@@ -91,16 +96,24 @@ def said_options(strategy: Any) -> str:
     if not dataclasses.is_dataclass(strategy) or isinstance(strategy, type):
         return "of one's own making"
     options = dataclasses.asdict(strategy).items()
-    return ", ".join(f"{name} {_plain(value)}" for name, value in options if value not in (None, "", (), []))
+    return ", ".join(
+        f"{name} {_plain(value)}" for name, value in options if value not in (None, "", (), [])
+    )
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, str):
-        return PurePosixPath(re.sub(r"\\", "/", value)).name if re.search(r"[/\\]", value) else value
+        return (
+            PurePosixPath(re.sub(r"\\", "/", value)).name if re.search(r"[/\\]", value) else value
+        )
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name} {_plain(of)}" for name, of in value.items() if of is not None) + "}"
+        return (
+            "{"
+            + ", ".join(f"{name} {_plain(of)}" for name, of in value.items() if of is not None)
+            + "}"
+        )
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(_plain, value)) + "]"
     return json.dumps(value, default=str)

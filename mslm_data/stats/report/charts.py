@@ -25,18 +25,25 @@ def number(value: float) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, name: str = "") -> str:
     """Return a table; numbers stand to the right, the first column is a heading, `Markup` stays as it is."""
-    right = [bool(rows) and all(isinstance(row[c], int | float) for row in rows) for c in range(len(head))]
+    right = [
+        bool(rows) and all(isinstance(row[c], int | float) for row in rows)
+        for c in range(len(head))
+    ]
     sides = [' class="n"' if to_right else "" for to_right in right]
-    top = "".join(f'<th scope="col"{side}>{text(title)}</th>' for title, side in zip(head, sides, strict=True))
+    top = "".join(
+        f'<th scope="col"{side}>{text(title)}</th>' for title, side in zip(head, sides, strict=True)
+    )
     body = []
     for row in rows:
         cells = [f'<th scope="row">{_cell(row[0])}</th>']
-        cells += [f"<td{side}>{_cell(value)}</td>" for value, side in zip(row[1:], sides[1:], strict=True)]
+        cells += [
+            f"<td{side}>{_cell(value)}</td>" for value, side in zip(row[1:], sides[1:], strict=True)
+        ]
         body.append(f"<tr>{''.join(cells)}</tr>")
     named = f' class="{name}"' if name else ""
-    return (
-        f'<div class="scroll"><table{named}><thead><tr>{top}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
-    )
+    rows = "".join(body)
+    table = f"<table{named}><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +60,18 @@ def bar(parts: Sequence[tuple[str, float, str]]) -> Markup:
         parts: Class, share of the bar's width in `[0, 1]`, and what a pointer over it shows.
     """
     drawn = [
-        f'<i class="{kind}" style="--f:{share:.4f}" title="{text(tip)}"></i>' for kind, share, tip in parts if share
+        f'<i class="{kind}" style="--f:{share:.4f}" title="{text(tip)}"></i>'
+        for kind, share, tip in parts
+        if share
     ]
     return Markup(f'<div class="bar">{"".join(drawn)}</div>')
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
     """Return a legend: class and words of each entry."""
-    drawn = "".join(f'<span><span class="sw {kind}"></span>{text(words)}</span>' for kind, words in entries)
+    drawn = "".join(
+        f'<span><span class="sw {kind}"></span>{text(words)}</span>' for kind, words in entries
+    )
     return f'<div class="key">{drawn}</div>'
 
 
@@ -70,7 +81,12 @@ def figure(title: str, caption: str, body: str) -> str:
 
 
 def histogram(
-    labels: Sequence[str], values: Sequence[int], of_these: Sequence[int], *, x: str, mean: float | None = None
+    labels: Sequence[str],
+    values: Sequence[int],
+    of_these: Sequence[int],
+    *,
+    x: str,
+    mean: float | None = None,
 ) -> str:
     """Return a histogram.
 
@@ -88,12 +104,16 @@ def histogram(
     for share in (0.0, 0.5, 1.0):
         y = ground - share * room
         drawn.append(f'<path class="axis" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        drawn.append(f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(most * share)}</text>')
+        drawn.append(
+            f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(most * share)}</text>'
+        )
     each = -(-bins // _LABELS)
     for k, (label, value, part) in enumerate(zip(labels, values, of_these, strict=True)):
         left = _LEFT + k * step
         if k == bins - 1 or (k % each == 0 and k <= bins - 1 - each):
-            drawn.append(f'<text x="{left + step / 2:.1f}" y="{ground + 14}" text-anchor="middle">{text(label)}</text>')
+            drawn.append(
+                f'<text x="{left + step / 2:.1f}" y="{ground + 14}" text-anchor="middle">{text(label)}</text>'
+            )
         tip = f"<title>{text(label)}: {value:,}{f', {part:,} of them under budget' if part else ''}</title>"
         for kind, low, high in (("o", 0, part), ("a", part, value)):
             if high > low:
@@ -105,7 +125,9 @@ def histogram(
     if mean is not None:
         place = _LEFT + (min(mean, bins - 1) + 0.5) * step
         drawn.append(f'<path class="mean" d="M{place:.1f} {_TOP - 4}V{ground}"/>')
-    drawn.append(f'<text x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">{text(x)}</text>')
+    drawn.append(
+        f'<text x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">{text(x)}</text>'
+    )
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{text(x)}">{"".join(drawn)}</svg>'
 
 
@@ -119,7 +141,9 @@ class Cell:
     hatched: bool = False
 
 
-def grid(corner: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Cell]]) -> str:
+def grid(
+    corner: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Cell]]
+) -> str:
     """Return a table whose cells are shaded by their value; the corner says what rows and columns are."""
     top = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = []

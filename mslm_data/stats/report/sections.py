@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED, RATE_BINS, MaskStats
 from mslm_data.stats.grid import SweepPoint
-from mslm_data.stats.report.charts import Cell, Markup, bar, figure, grid, histogram, key, number, table, text
+from mslm_data.stats.report.charts import (
+    Cell,
+    Markup,
+    bar,
+    figure,
+    grid,
+    histogram,
+    key,
+    number,
+    table,
+    text,
+)
 from mslm_data.stats.report.sentences import EPOCHS
 from mslm_data.stats.weights import SATURATED, MaskSpecificWeights, Scheme
 
@@ -30,7 +41,9 @@ def summary(stats: MaskStats) -> str:
         ("mentions", number(stats.mentions)),
         ("entropy of masked words", f"{stats.masked_word_entropy:.2f} bits"),
     )
-    drawn = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in tiles)
+    drawn = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in tiles
+    )
     warning = f'<p class="warn">{text(SATURATED)}.</p>' if stats.weights.saturated else ""
     return _section("In short", "", f'{warning}<dl class="tiles">{drawn}</dl>')
 
@@ -49,7 +62,9 @@ def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:
         for name, count, kind in (("ELM", stats.n_elm, "ke"), ("BLM", stats.n_blm, "kb"))
     ]
     body = table(("", "masked tokens", ""), counts, name="wide")
-    body += "<h3>Weights in the loss</h3>" + table(("scheme", "w_ELM", "w_BLM", ""), rows, name="wide")
+    body += "<h3>Weights in the loss</h3>" + table(
+        ("scheme", "w_ELM", "w_BLM", ""), rows, name="wide"
+    )
     said = (
         "paper is Eq. 2 to 5, released what the paper's code does; all but fixed sum to 1. Inverse frequency is Eq. 2 "
         "alone. The effective number (Cui et al. 2019) makes them equal where counts are far above 1/(1 - beta)."
@@ -77,7 +92,9 @@ def heat(rows: str, strategy: str) -> str:
 
 def side_by_side(rows: str, strategies: int) -> str:
     """Return sentences as each strategy masks them."""
-    said = "The first epoch. " + ("Every line is the same sentence under another strategy." if strategies > 1 else "")
+    said = "The first epoch. " + (
+        "Every line is the same sentence under another strategy." if strategies > 1 else ""
+    )
     legend = (
         '<div class="key"><span><span class="e">hidden as a term (ELM)</span></span>'
         '<span><span class="b">hidden as another word (BLM)</span></span>'
@@ -95,9 +112,13 @@ def compared(stats: Mapping[str, MaskStats]) -> str:
         total = sum(mentions) or 1
         said = ("masked whole", "masked in part", "untouched")
         parts = [
-            (kind, n / total, f"{n:,} {how}") for kind, n, how in zip(("kw", "kp", "k0"), mentions, said, strict=True)
+            (kind, n / total, f"{n:,} {how}")
+            for kind, n, how in zip(("kw", "kp", "k0"), mentions, said, strict=True)
         ]
-        tokens = [("ke", s.n_elm / most, f"ELM {s.n_elm:,}"), ("kb", s.n_blm / most, f"BLM {s.n_blm:,}")]
+        tokens = [
+            ("ke", s.n_elm / most, f"ELM {s.n_elm:,}"),
+            ("kb", s.n_blm / most, f"BLM {s.n_blm:,}"),
+        ]
         rows.append(
             (
                 name,
@@ -118,7 +139,13 @@ def compared(stats: Mapping[str, MaskStats]) -> str:
         "under budget", "no mask", "mean run", "bits of words",
     )  # fmt: skip
     legend = key(
-        [("ke", "ELM"), ("kb", "BLM"), ("kw", "mentions whole"), ("kp", "mentions in part"), ("k0", "untouched")]
+        [
+            ("ke", "ELM"),
+            ("kb", "BLM"),
+            ("kw", "mentions whole"),
+            ("kp", "mentions in part"),
+            ("k0", "untouched"),
+        ]
     )
     return _section("Strategies in numbers", "All epochs of the split.", legend + table(head, rows))
 
@@ -142,7 +169,11 @@ def _per_row(stats: MaskStats) -> str:
     owing = _cut(stats.owing_per_row, len(masked))
     rows = sum(masked)
     mean = stats.masked_tokens / rows if rows else None
-    bins = _bins(0, len(masked), open_end=len(masked) < len(stats.masked_per_row) or len(masked) > MOST_MASKED)
+    bins = _bins(
+        0,
+        len(masked),
+        open_end=len(masked) < len(stats.masked_per_row) or len(masked) > MOST_MASKED,
+    )
     drawn = histogram(bins, masked, owing, x="masked tokens in a row", mean=mean)
     return figure("Masked tokens in a row", "rows, by how many tokens are masked", drawn)
 
@@ -151,14 +182,18 @@ def _rates(stats: MaskStats) -> str:
     last = max((k for k, rows in enumerate(stats.rate_per_row) if rows), default=0) + 1
     bins = [f"{k / RATE_BINS:.0%}" for k in range(last)]
     mean = stats.realised_rate * RATE_BINS - 0.5
-    drawn = histogram(bins, stats.rate_per_row[:last], [0] * last, x="share of a row's tokens, from", mean=mean)
+    drawn = histogram(
+        bins, stats.rate_per_row[:last], [0] * last, x="share of a row's tokens, from", mean=mean
+    )
     return figure("Rate of a row", "rows, by the share that is masked", drawn)
 
 
 def _runs(stats: MaskStats) -> str:
     runs = _cut(stats.run_lengths[1:])
     mean = stats.mean_run_length - 1 if stats.mean_run_length else None
-    bins = _bins(1, len(runs), open_end=len(runs) < len(stats.run_lengths) - 1 or len(runs) >= LONGEST_RUN)
+    bins = _bins(
+        1, len(runs), open_end=len(runs) < len(stats.run_lengths) - 1 or len(runs) >= LONGEST_RUN
+    )
     drawn = histogram(bins, runs, [0] * len(runs), x="tokens in a run", mean=mean)
     return figure("Runs", "runs of masked tokens side by side", drawn)
 
@@ -184,7 +219,13 @@ def sweep(points: Sequence[SweepPoint]) -> str:
         ]
         for line in lines
     ]
-    drawn = [figure("w_ELM", "Eq. 5; below it N_ELM / N_BLM; hatched where both clips fire", grid(*names, weighed))]
+    drawn = [
+        figure(
+            "w_ELM",
+            "Eq. 5; below it N_ELM / N_BLM; hatched where both clips fire",
+            grid(*names, weighed),
+        )
+    ]
     length = f"{points[0].mean_words:.2f} words"
     for title, caption, side in (
         ("Realised rate", "all rows", "whole"),
@@ -192,11 +233,15 @@ def sweep(points: Sequence[SweepPoint]) -> str:
         ("Realised rate, long sentences", f"more than {length}", "longer"),
     ):
         rates = [[(p.rate(getattr(p, side)), getattr(p, side)) for p in line] for line in lines]
-        cells = [[Cell(f"{rate:.1%}", f"{c.n_elm + c.n_blm:,}", rate / most) for rate, c in line] for line in rates]
+        cells = [
+            [Cell(f"{rate:.1%}", f"{c.n_elm + c.n_blm:,}", rate / most) for rate, c in line]
+            for line in rates
+        ]
         drawn.append(figure(title, f"{caption}; below it masked tokens", grid(*names, cells)))
     clipped = sum(point.weights.saturated for point in points)
     said = (
-        f"The paper's rates. At {clipped} of {len(points)} both clips of Eq. 3 fire: the weights there are 0.5 and 0.5."
+        f"The paper's rates. At {clipped} of {len(points)} both clips of Eq. 3 fire: "
+        "the weights there are 0.5 and 0.5."
     )
     return _section("All rates", said, f'<div class="charts grids">{"".join(drawn)}</div>')
 
@@ -207,19 +252,38 @@ def words(masked: Sequence[tuple[str, int, int]], epochs: int) -> str:
         return ""
     most = max(times for _, times, _ in masked)
     rows = [
-        (word, times, Markup(f"{times / (there * epochs):.1%}"), bar([("sa", times / most, f"{times:,}")]))
+        (
+            word,
+            times,
+            Markup(f"{times / (there * epochs):.1%}"),
+            bar([("sa", times / most, f"{times:,}")]),
+        )
         for word, times, there in masked
     ]
     said = "Words of which a token is masked, and the share of their occurrences that is."
-    return _section("Words masked most", said, table(("word", "masked", "of those there", ""), rows, name="wide"))
+    return _section(
+        "Words masked most",
+        said,
+        table(("word", "masked", "of those there", ""), rows, name="wide"),
+    )
 
 
 def labels(stats: MaskStats) -> str:
     """Return the labels, and short sentences beside long ones."""
-    rows = [(label, c.mentions, c.mention_tokens, c.masked_mentions) for label, c in stats.labels.items()]
+    rows = [
+        (label, c.mentions, c.mention_tokens, c.masked_mentions)
+        for label, c in stats.labels.items()
+    ]
     body = table(("label", "mentions", "their tokens", "masked whole by ELM"), rows)
     groups = [
-        (f"{side} than {stats.mean_words:.2f} words", c.sequences, c.tokens, c.maskable_tokens, c.n_elm, c.n_blm)
+        (
+            f"{side} than {stats.mean_words:.2f} words",
+            c.sequences,
+            c.tokens,
+            c.maskable_tokens,
+            c.n_elm,
+            c.n_blm,
+        )
         for side, c in (("shorter", stats.shorter), ("longer", stats.longer))
     ]
     body += "<h3>Short and long sentences</h3>"

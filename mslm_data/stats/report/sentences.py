@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from mslm_data.examples import Examples
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
 from mslm_data.mask import Strategy
 from mslm_data.mask.plan import MaskKind
-from mslm_data.ragged import Array
 from mslm_data.shard.split import Split
 from mslm_data.stats.report.charts import text
 
@@ -85,15 +85,23 @@ class Sentences:
         Args:
             attributes: Of a row's place among these and a token's in the row; "" for none. Escaped already.
         """
-        lines = (self._line(i, functools.partial(attributes, i), "t") for i in range(len(self.rows)))
+        lines = (
+            self._line(i, functools.partial(attributes, i), "t") for i in range(len(self.rows))
+        )
         return "".join(f'<div class="row">{line}</div>' for line in lines)
 
     def side_by_side(self, strategies: Mapping[str, Strategy], *, seed: int) -> str:
         """Return the rows, each once for each strategy, with what it hides in the first epoch."""
-        plans = {name: way.plan(self.examples, seed=seed, epoch=0).kinds for name, way in strategies.items()}
+        plans = {
+            name: way.plan(self.examples, seed=seed, epoch=0).kinds
+            for name, way in strategies.items()
+        }
         blocks = []
         for i in range(len(self.rows)):
-            lines = [f"<b>{text(name)}</b>{self._line(i, _by_kind(kinds[i]))}" for name, kinds in plans.items()]
+            lines = [
+                f"<b>{text(name)}</b>{self._line(i, _by_kind(kinds[i]))}"
+                for name, kinds in plans.items()
+            ]
             blocks.append(f'<div class="row ways">{"".join(lines)}</div>')
         return "".join(blocks)
 
@@ -101,7 +109,12 @@ class Sentences:
         """Return one row: a space before each word, mentions underlined, specials left out."""
         examples = self.examples
         ids, words = examples.input_ids[row].tolist(), examples.word_ids[row].tolist()
-        spans = zip(examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True)
+        spans = zip(
+            examples.span_starts[row],
+            examples.span_ends[row],
+            examples.span_labels[row],
+            strict=True,
+        )
         opens = {int(start): (int(end), self.labels[label]) for start, end, label in spans}
         stop, out, first = -1, [], True
         for t, (id_, word) in enumerate(zip(ids, words, strict=True)):
@@ -123,7 +136,9 @@ class Sentences:
 
     def _people(self, token: int) -> str:
         """Return a piece as people read it: without the marks of its tokenizer, bytes as characters."""
-        piece: str = self.tokenizer.decode([token], skip_special_tokens=False).strip().removeprefix("##")
+        piece: str = (
+            self.tokenizer.decode([token], skip_special_tokens=False).strip().removeprefix("##")
+        )
         return piece or str(self.tokenizer.id_to_token(token))
 
 

@@ -34,7 +34,9 @@ def main(folder: str, checkpoint: str) -> None:
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)
         for batch in loader:
-            loss = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()}).loss
+            loss = model(
+                **{name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+            ).loss
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -45,7 +47,8 @@ def main(folder: str, checkpoint: str) -> None:
     accelerator.load_state(checkpoint)  # of epoch 0, after two steps
     again = [batch["keys"].tolist() for batch in loader]
     assert again == seen[2 : len(loader)]
-    print(json.dumps({"rank": accelerator.process_index, "seen": seen, "loss": loss.item()}), flush=True)  # noqa: T201
+    report = {"rank": accelerator.process_index, "seen": seen, "loss": loss.item()}
+    print(json.dumps(report), flush=True)  # noqa: T201
     accelerator.end_training()
 
 

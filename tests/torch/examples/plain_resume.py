@@ -26,7 +26,9 @@ def main(folder: str, checkpoint: str, workers: str = "0") -> None:
         batch_size=4, bucketed=True, workers=int(workers), multiple_of=8
     )
     torch.manual_seed(7)
-    model = tiny_model(shards, strategy).eval()  # without dropout, so that the losses of two runs can be compared
+    model = tiny_model(
+        shards, strategy
+    ).eval()  # without dropout, so that the losses of two runs can be compared
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = epoch = 0
     if os.path.exists(checkpoint):
@@ -44,9 +46,14 @@ def main(folder: str, checkpoint: str, workers: str = "0") -> None:
             optimizer.step()
             optimizer.zero_grad()
             step += 1
-            print(json.dumps({"step": step, "keys": batch["keys"].tolist(), "loss": loss.item()}), flush=True)  # noqa: T201
+            seen = {"step": step, "keys": batch["keys"].tolist(), "loss": loss.item()}
+            print(json.dumps(seen), flush=True)  # noqa: T201
             if step % EVERY == 0:
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "step": step,
+                }
                 torch.save(state | {"loader": loader.state_dict()}, checkpoint + ".part")
                 os.replace(checkpoint + ".part", checkpoint)  # whole or not at all
 

@@ -12,9 +12,9 @@ from mslm_data.cli import output  # by its name: `table` here becomes the module
 from mslm_data.cli.lazy import LazyGroup
 
 if TYPE_CHECKING:
+    from mslm_data.lexicon.scoring import ColumnReport, Score
     from mslm_data.loading import Shards
     from mslm_data.shard.split import Split
-    from mslm_data.vocab.columns import ColumnReport, Score
 
 COMMANDS = {
     "anchors": "Words by their likeness to anchor words (Difference-Masking).",
@@ -45,8 +45,16 @@ def common(*, out: str, splits: str = "every one") -> Callable[[F], F]:
     """
     options = (
         click.argument("folder", type=click.Path(path_type=Path), metavar="DIR"),
-        click.option("--split", "names", multiple=True, metavar="NAME", help=f"May repeat.  [default: {splits}]"),
-        click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help=f"[default: {out}]"),
+        click.option(
+            "--split",
+            "names",
+            multiple=True,
+            metavar="NAME",
+            help=f"May repeat.  [default: {splits}]",
+        ),
+        click.option(
+            "--out", type=click.Path(path_type=Path), metavar="PATH", help=f"[default: {out}]"
+        ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     )
 
@@ -63,7 +71,9 @@ def chosen(shards: Shards, names: Sequence[str]) -> dict[str, Split]:
     return {name: shards[name] for name in names or shards.splits}
 
 
-def run_column(shards: Shards, names: Sequence[str], out: Path, made: Mapping[str, Any], score: Score) -> ColumnReport:
+def run_column(
+    shards: Shards, names: Sequence[str], out: Path, made: Mapping[str, Any], score: Score
+) -> ColumnReport:
     """Make a score column with progress on stderr.
 
     Args:
@@ -75,12 +85,14 @@ def run_column(shards: Shards, names: Sequence[str], out: Path, made: Mapping[st
     """
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
-    from mslm_data.vocab.columns import about, write_column
+    from mslm_data.lexicon.scoring import about, write_column
 
     if shards.manifest.protected:
         warn_of_readers([out, out.parent])
     with counting("scores", "tokens") as progress:
-        return write_column(out, chosen(shards, names), about(shards.manifest, **made), score, progress=progress)
+        return write_column(
+            out, chosen(shards, names), about(shards.manifest, **made), score, progress=progress
+        )
 
 
 def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:

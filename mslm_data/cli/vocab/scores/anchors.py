@@ -13,11 +13,24 @@ from mslm_data.cli.vocab.scores import chosen, common, say
 
 @click.command("anchors", short_help="Words by their likeness to anchors.")
 @common(out="DIR/vocab/difference.arrow")
-@click.option("--encoder", "name", required=True, metavar="DIR|ID", help="A Hugging Face model, safetensors only.")
+@click.option(
+    "--encoder",
+    "name",
+    required=True,
+    metavar="DIR|ID",
+    help="A Hugging Face model, safetensors only.",
+)
 @click.option("--anchors", "path", type=click.Path(path_type=Path), metavar="FILE",
               help="[default: DIR/vocab/anchors.arrow]")  # fmt: skip
-@click.option("--embedding", type=click.Choice(["pooler", "mean", "input"]), default="pooler", show_default=True)
-@click.option("--combine", type=click.Choice(["max", "mean", "min"]), default="max", show_default=True)
+@click.option(
+    "--embedding",
+    type=click.Choice(["pooler", "mean", "input"]),
+    default="pooler",
+    show_default=True,
+)
+@click.option(
+    "--combine", type=click.Choice(["max", "mean", "min"]), default="max", show_default=True
+)
 def command(
     folder: Path,
     names: tuple[str, ...],
@@ -40,20 +53,25 @@ def command(
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon import read_lexicon, write_lexicon
+    from mslm_data.lexicon.encoders import load_encoder
+    from mslm_data.lexicon.likeness import Likeness, by_likeness
+    from mslm_data.lexicon.scoring import about
+    from mslm_data.lexicon.store import read_lexicon, write_lexicon
+    from mslm_data.lexicon.strings import tokenizer_of
+    from mslm_data.lexicon.words import count_words
     from mslm_data.loading import load
-    from mslm_data.vocab.columns import about
-    from mslm_data.vocab.encoders import load_encoder
-    from mslm_data.vocab.likeness import Likeness, by_likeness
-    from mslm_data.vocab.strings import tokenizer_of
-    from mslm_data.vocab.words import count_words
 
     shards = load(folder)
     splits = chosen(shards, names)
-    path, out = path or folder / "vocab" / "anchors.arrow", out or folder / "vocab" / "difference.arrow"
+    path, out = (
+        path or folder / "vocab" / "anchors.arrow",
+        out or folder / "vocab" / "difference.arrow",
+    )
     anchors = read_lexicon(path)
     if anchors.about.get("tokenizer") != shards.manifest.tokenizer["sha256"]:
-        raise VocabularyError(f"{path}: expected anchors in this folder's token ids, got another tokenizer's")
+        raise VocabularyError(
+            f"{path}: expected anchors in this folder's token ids, got another tokenizer's"
+        )
     likeness = Likeness(
         encoder=load_encoder(name),
         tokenizer=tokenizer_of(folder, shards.manifest),

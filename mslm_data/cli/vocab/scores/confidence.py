@@ -13,10 +13,23 @@ from mslm_data.cli.vocab.scores import common, run_column, say
 
 @click.command("confidence", short_help="Tokens that a task model does not need.")
 @common(out="DIR/vocab/confidence")
-@click.option("--callable", "name", required=True, metavar="MODULE:FUNCTION", help="The task model; see above.")
+@click.option(
+    "--callable",
+    "name",
+    required=True,
+    metavar="MODULE:FUNCTION",
+    help="The task model; see above.",
+)
 @click.option("--threshold", type=click.FloatRange(0, 1), default=0.01, show_default=True,
               help="Drops of probability below this make a token important.")  # fmt: skip
-def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: bool, name: str, threshold: float) -> None:
+def command(
+    folder: Path,
+    names: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    name: str,
+    threshold: float,
+) -> None:
     """Score each token by whether a task model needs it, a score column: Selective Masking's rule (Gu et al. 2020).
 
     The model is a Python function of yours, p_true(rows, keys): for lists of token ids, special tokens among them,
@@ -28,8 +41,8 @@ def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: boo
     is important. Special tokens and rows not used have 0. One call of the function holds a step of many rows; a row of
     n tokens takes n + 1 sequences.
     """
+    from mslm_data.lexicon.confidence import Confidence, load_callable
     from mslm_data.loading import load
-    from mslm_data.vocab.confidence import Confidence, load_callable
 
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
@@ -39,4 +52,8 @@ def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: boo
     made = {"of": "confidence", "callable": name, "threshold": threshold}
     report = run_column(shards, names, out, made, score)
     counts = {"scanned_rows": score.rows, "left_out_rows": score.left_out}
-    say(as_json, out, {**asdict(report), **counts, "scanned_tokens": score.scanned, "important": score.important})
+    say(
+        as_json,
+        out,
+        {**asdict(report), **counts, "scanned_tokens": score.scanned, "important": score.important},
+    )

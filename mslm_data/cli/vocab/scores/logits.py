@@ -15,10 +15,18 @@ from mslm_data.cli.vocab.scores import chosen, common, run_column, say
 @common(out="DIR/vocab/logits")
 @click.option("--encoder", "name", required=True, metavar="DIR|ID",
               help="A Hugging Face token classifier of the folder's vocabulary, safetensors only.")  # fmt: skip
-@click.option("--class", "label", required=True, metavar="LABEL", help="The class, by label or number.")
+@click.option(
+    "--class", "label", required=True, metavar="LABEL", help="The class, by label or number."
+)
 @click.option("--value", type=click.Choice(["logit", "margin"]), default="logit", show_default=True)
 def command(
-    folder: Path, names: tuple[str, ...], out: Path | None, as_json: bool, name: str, label: str, value: Any
+    folder: Path,
+    names: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    name: str,
+    label: str,
+    value: Any,
 ) -> None:
     """Score each token by a token classifier's logit of one class: a score column.
 
@@ -26,11 +34,11 @@ def command(
     of the other classes: above 0 just where the class is the one predicted, which is what that stage hides among.
     Special tokens have 0.
     """
+    from mslm_data.lexicon.attention import ClassLogits, class_index
+    from mslm_data.lexicon.encoders import load_encoder
+    from mslm_data.lexicon.scoring import longest_row
+    from mslm_data.lexicon.strings import tokenizer_of
     from mslm_data.loading import load
-    from mslm_data.vocab.attention import ClassLogits, class_index
-    from mslm_data.vocab.columns import longest_row
-    from mslm_data.vocab.encoders import load_encoder
-    from mslm_data.vocab.strings import tokenizer_of
 
     shards = load(folder)
     splits = chosen(shards, names)

@@ -13,10 +13,22 @@ from mslm_data.cli.vocab.scores import say
 
 @click.command("table", short_help="Words, pieces or ids by a table of yours.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--from", "path", type=click.Path(path_type=Path), required=True, metavar="FILE.tsv", help="The table.")
+@click.option(
+    "--from",
+    "path",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE.tsv",
+    help="The table.",
+)
 @click.option("--by", type=click.Choice(["words", "pieces", "ids"]), default="words", show_default=True,
               help="What its first column has.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="[default: DIR/vocab/table.arrow]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="[default: DIR/vocab/table.arrow]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) -> None:
     """Make a lexicon of a table: an entry, a tab, a number; a header may stand first.
@@ -26,12 +38,12 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     the number of the first.
     """
     from mslm_data.cli.private import warn_of_readers
-    from mslm_data.files import sha256_of
-    from mslm_data.lexicon import write_lexicon
+    from mslm_data.io.files import sha256_of
+    from mslm_data.lexicon.scoring import about
+    from mslm_data.lexicon.store import write_lexicon
+    from mslm_data.lexicon.strings import tokenizer_of
+    from mslm_data.lexicon.tables import read_table
     from mslm_data.loading import load
-    from mslm_data.vocab.columns import about
-    from mslm_data.vocab.strings import tokenizer_of
-    from mslm_data.vocab.tables import read_table
 
     manifest = load(folder).manifest
     made = {"of": "table", "by": by, "table": sha256_of(path) if path.is_file() else ""}

@@ -1,0 +1,1 @@
+"""MedCAT as an annotator: opening packs, tokenising as MedCAT does, and building packs."""

@@ -1,0 +1,117 @@
+"""Reads term tables: names and labels of any domain, or a concept table in MedCAT's columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
+
+from mslm_data.annotate import semantic_types
+from mslm_data.errors import AnnotateError
+
+_DISAMBIGUATE = "N"
+"""MedCAT's `name_status` of a name that alone does not say which concept is meant."""
+
+
+class Term(NamedTuple):
+    """A name, and what a mention of it is."""
+
+    name: str
+    label: str
+    concept: str
+
+
+def read_terms(path: Path, types: str) -> list[Term]:
+    """Read a table; a name that stands twice with the same label and concept is given once.
+
+    Args:
+        path: CSV in UTF-8, or where it ends in `.tsv` or `.txt` fields between TABs without any quoting. The first
+            row names the columns, in any order, others are ignored: `name`, `label` and, if need be, `concept`; or
+            `cui`, `name` and `type_ids` as MedCAT has them, where `|` separates several. Of these a concept's label
+            follows from all of its types, concepts without one and names of status N are left out.
+        types: Table of semantic types, for the second form; see `semantic_types.read`.
+
+    Raises:
+        AnnotateError: The table is missing or broken, or has no term; file and line, never a name.
+    """
+    tabs = path.suffix in (".tsv", ".txt")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = (
+                csv.reader(file, "excel-tab", quoting=csv.QUOTE_NONE)
+                if tabs
+                else csv.reader(file, strict=True)
+            )
+            try:
+                terms = _terms(path, reader, types)
+            except csv.Error as error:
+                raise AnnotateError(
+                    f"{path}:{reader.line_num}: expected a row of a table: {error}"
+                ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise AnnotateError(
+            f"{path}: expected a term table in UTF-8, got {type(error).__name__}"
+        ) from None
+    if not terms:
+        raise AnnotateError(
+            f"{path}: expected a term, or a concept with a type of {types}, got none"
+        )
+    return terms
+
+
+def _terms(path: Path, reader: Any, types: str) -> list[Term]:
+    columns = [column.strip().lower() for column in next(reader, [])]
+    if {"name", "label"} <= set(columns):
+        rows = _rows(path, reader, columns, ("name", "label", "concept"), filled=2)
+        return list(
+            dict.fromkeys(
+                Term(name, intern(label), intern(concept)) for name, label, concept in rows
+            )
+        )
+    if {"name", "cui", "type_ids"} <= set(columns):
+        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"), filled=2)
+        return list(dict.fromkeys(_of_concepts(rows, semantic_types.read(types))))
+    raise AnnotateError(
+        f"{path}:1: expected the columns name and label, or cui, name and type_ids, got {len(columns)} column(s) that "
+        "lack them; files that end in .tsv or .txt are separated by TABs, others by commas"
+    )
+
+
+def _rows(
+    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str], *, filled: int
+) -> Iterator[tuple[str, ...]]:
+    """Give the wanted fields of each row, "" for a column that is not there; the first `filled` are never empty."""
+    places = [columns.index(column) if column in columns else -1 for column in wanted]
+    for fields in reader:
+        if not fields:
+            continue
+        if len(fields) != len(columns):
+            raise AnnotateError(
+                f"{path}:{reader.line_num}: expected {len(columns)} fields as in line 1, got {len(fields)}"
+            )
+        row = tuple(fields[place].strip() if place >= 0 else "" for place in places)
+        if "" in row[:filled]:
+            raise AnnotateError(
+                f"{path}:{reader.line_num}: expected a {wanted[row.index('')]}, got an empty field"
+            )
+        yield row
+
+
+def _of_concepts(
+    rows: Iterable[tuple[str, ...]], table: semantic_types.SemanticTypes
+) -> Iterator[Term]:
+    types_of: dict[str, set[str]] = {}
+    names_of: list[tuple[str, str]] = []
+    for names, concept, types, status in rows:
+        types_of.setdefault(concept, set()).update(
+            type_id.strip() for type_id in types.upper().split("|")
+        )
+        if status.upper() != _DISAMBIGUATE:
+            names_of += ((name.strip(), concept) for name in names.split("|") if name.strip())
+    labels = {concept: table.label(types) for concept, types in types_of.items()}
+    for name, concept in names_of:
+        label = labels[concept]
+        if label is not None:
+            yield Term(name, label, concept)

@@ -1,0 +1,1 @@
+"""Batches: the order of an epoch, and masked rows as rectangles."""

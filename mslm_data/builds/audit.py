@@ -1,0 +1,146 @@
+"""How weak weak labels are: precision, recall and F1 of an annotator against gold mentions of the same text."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mslm_data.annotate.overlaps import flatten
+from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.plan import annotator_of, source_of
+from mslm_data.builds.reading import started
+from mslm_data.data.document import Document, Span
+from mslm_data.errors import AnnotateError
+from mslm_data.pipeline import Annotate, Pipeline
+from mslm_data.shard.manifest import Manifest
+
+
+@dataclass(slots=True)
+class Agreement:
+    """Counts of one label.
+
+    Attributes:
+        gold: Gold mentions.
+        found: Mentions that the annotator found.
+        exact: Found mentions that are a gold one: same label, start and end.
+        found_overlapping: Found mentions that share a character with a gold one of the label.
+        gold_overlapping: Gold mentions that share a character with a found one of the label.
+    """
+
+    gold: int = 0
+    found: int = 0
+    exact: int = 0
+    found_overlapping: int = 0
+    gold_overlapping: int = 0
+
+    def scores(self) -> dict[str, float]:
+        """Return precision, recall and F1, exact and by overlap; 0 where there is nothing to divide by."""
+        exact = _scores(self.exact, self.found, self.exact, self.gold)
+        overlap = _scores(self.found_overlapping, self.found, self.gold_overlapping, self.gold)
+        return {f"exact_{name}": value for name, value in exact.items()} | {
+            f"overlap_{name}": value for name, value in overlap.items()
+        }
+
+
+@dataclass(slots=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        documents: Gold documents annotated.
+        set_aside: Gold records that could not be read.
+        labels: Label -> counts.
+    """
+
+    documents: int = 0
+    set_aside: int = 0
+    labels: dict[str, Agreement] = field(default_factory=dict)
+
+
+def audit(
+    manifest: Manifest,
+    annotate: Annotate,
+    gold: Pipeline,
+    inputs: Sequence[Path],
+    *,
+    labels: Mapping[str, str],
+) -> Audit:
+    """Annotate the gold documents' own text as the folder's was, and compare.
+
+    Args:
+        manifest: Of the folder whose labels are audited.
+        annotate: Its annotator, with the files that the manifest does not hold.
+        gold: Says how the gold files are read and their labels renamed.
+        inputs: Gold files or folders.
+        labels: Gold label -> the folder's label; only these are compared, as gold says nothing of others.
+
+    Raises:
+        AnnotateError: The annotator is not the one that made the folder.
+        SourceError: No gold documents there.
+    """
+    digest = annotator_of(replace(gold, annotate=annotate)).digest()
+    if digest != manifest.annotator:
+        raise AnnotateError(
+            f"audit: expected the model that made the folder (digest {manifest.annotator[:16]}), got {digest[:16]}; "
+            "name its files with --set annotate.…"
+        )
+    result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
+    running = started(annotate)
+    for documents in _batches(gold, inputs, result):
+        for document, found in zip(documents, running.annotate(documents), strict=True):
+            given, _ = relabel(document.spans, rename=gold.annotate.rename, labels=tuple(labels))
+            expected, _ = flatten([span._replace(label=labels[span.label]) for span in given])
+            renamed, _ = relabel(found.spans, rename=annotate.rename, labels=manifest.labels)
+            weak, _ = flatten(renamed)
+            _compare(expected, weak, result.labels)
+    return result
+
+
+def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterable[list[Document]]:
+    source = source_of(gold)
+    batch: list[Document] = []
+    for paths in source.find(inputs).values():
+        for path in paths:
+            for part in source.cut(path, target_bytes=1 << 24):
+                for record in source.read(part):
+                    if isinstance(record, Document):
+                        batch.append(record)
+                        result.documents += 1
+                    else:
+                        result.set_aside += 1
+                    if len(batch) >= 256:
+                        yield batch
+                        batch = []
+    yield batch
+
+
+def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:
+    """Add one document's flat, sorted mentions to the counts."""
+    of_gold: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    of_found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for spans, of in ((gold, of_gold), (found, of_found)):
+        for span in spans:
+            of[span.label].append((span.start, span.end))
+    for label, agreement in labels.items():
+        ours, theirs = of_found[label], of_gold[label]
+        agreement.gold += len(theirs)
+        agreement.found += len(ours)
+        agreement.exact += len(set(ours) & set(theirs))
+        agreement.found_overlapping += sum(_overlaps(span, theirs) for span in ours)
+        agreement.gold_overlapping += sum(_overlaps(span, ours) for span in theirs)
+
+
+def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    """Say whether a span shares a character with one of others, which are sorted and do not overlap each other."""
+    at = bisect_right(others, span[1] - 1, key=lambda other: other[0]) - 1
+    return at >= 0 and others[at][1] > span[0]
+
+
+def _scores(right_found: int, found: int, right_gold: int, gold: int) -> dict[str, float]:
+    precision = right_found / found if found else 0.0
+    recall = right_gold / gold if gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}

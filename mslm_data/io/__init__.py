@@ -1,0 +1,1 @@
+"""Files, archives, caches, remote folders and the resources that travel with the package."""

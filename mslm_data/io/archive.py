@@ -1,0 +1,242 @@
+"""Reads tar and zip archives that somebody else made: nothing outside the folder, no links, no bombs.
+
+Python's own `filter="data"` lets links within the folder through, sets no limit and is missing from 3.11.0 to 3.11.3;
+corpora and model packs need plain files only, so everything else is refused here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO, Any, NamedTuple
+
+from mslm_data.errors import MslmDataError, SourceError
+from mslm_data.io.cache import private
+from mslm_data.io.files import make_folder
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
+"""What the names of archives end with."""
+
+_AT_ONCE = 1 << 20
+_PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
+_DAMAGED = (
+    OSError,
+    EOFError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+    ValueError,
+)
+"""What reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an unknown way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What an archive may hold at most.
+
+    Attributes:
+        members: Files and folders.
+        num_bytes: Bytes when unpacked.
+        ratio: Unpacked bytes per packed byte, looked at once more than `free_bytes` are unpacked. Text and models pack
+            to a fifth, annotations of one digit a token to a fiftieth, a bomb to a thousandth.
+        free_bytes: See `ratio`.
+    """
+
+    members: int = 1_000_000
+    num_bytes: int = 64 << 30
+    ratio: int = 200
+    free_bytes: int = 64 << 20
+
+
+LIMITS = Limits()
+
+
+class Member(NamedTuple):
+    """One entry: its path below the archive, and its bytes in pieces, to be read before the next; None for a folder."""
+
+    name: PurePosixPath
+    pieces: Iterator[bytes] | None
+
+
+def is_archive(name: str) -> bool:
+    """Return whether a file's name is that of an archive."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def stem(name: str) -> str:
+    """Return an archive's name without its suffix: `corpus.tar.gz` -> `corpus`."""
+    longest = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
+    return name[: len(name) - len(longest)] if longest else name
+
+
+def unpack(
+    path: Path, folder: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
+) -> Path:
+    """Unpack an archive into a new folder, of which nothing is left where it cannot be unpacked whole.
+
+    Args:
+        path: A file whose name ends with one of `SUFFIXES`.
+        folder: Where to; it and what is in it can be read by their owner alone.
+        error: What is raised where the archive is damaged, encrypted, over a limit, or has a member that is no plain
+            file or lies outside.
+        limits: What it may hold.
+
+    Raises:
+        OSError: The disk is full or cannot be written.
+    """
+    make_folder(folder.parent)
+    folder.mkdir(mode=0o700)
+    try:
+        for name, pieces in members(path, error=error, limits=limits):
+            _write(folder / name, pieces, where=f"{path.name}: member '{name}'", error=error)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def members(
+    path: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
+) -> Iterator[Member]:
+    """Give the members of an archive in stored order; see `unpack`."""
+    inside = _zipped if path.name.lower().endswith(".zip") else _tarred
+    with _readable(path, error):
+        for number, (name, stream, size) in enumerate(
+            inside(path, _Meter(path, limits, error)), start=1
+        ):
+            if number > limits.members:
+                raise error(f"{path.name}: expected at most {limits.members} members, got more")
+            posix, windows = PurePosixPath(name), PureWindowsPath(name)
+            if (
+                posix.is_absolute()
+                or windows.drive
+                or windows.root
+                or ".." in windows.parts
+                or "\0" in name
+            ):
+                raise error(
+                    f"{path.name}: member '{name}': expected a path inside the archive; not unpacked"
+                )
+            if stream is _NEITHER:
+                raise error(
+                    f"{path.name}: member '{name}': expected a plain file or a folder, got a link or a device; "
+                    "not unpacked"
+                )
+            yield Member(posix, None if stream is None else _pieces(path, stream, size, error))
+
+
+_Entry = tuple[str, Any, int]
+"""A name as stored; a stream, None for a folder or `_NEITHER`; a size in bytes."""
+_NEITHER = object()
+"""In the place of a member's stream: it is no file and no folder."""
+
+
+class _Meter:
+    """Counts unpacked bytes and refuses the one too many; `wrap` a stream to count as it is read."""
+
+    def __init__(self, path: Path, limits: Limits, error: type[MslmDataError]) -> None:
+        self._name, self._limits, self._error = path.name, limits, error
+        self._packed, self._seen = path.stat().st_size, 0
+
+    def add(self, count: int) -> None:
+        self._seen += count
+        most = self._limits.num_bytes
+        if self._seen > self._limits.free_bytes:
+            most = min(most, self._packed * self._limits.ratio)
+        if self._seen > most:
+            raise self._error(
+                f"{self._name}: expected at most {most} bytes from an archive of {self._packed}, got more; if it is "
+                f"to be trusted, unpack it yourself and pass the folder"
+            )
+
+    def wrap(self, stream: IO[bytes]) -> _Metered:
+        return _Metered(stream, self)
+
+
+class _Metered:
+    """A stream for reading whose bytes are counted."""
+
+    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, count: int = -1) -> bytes:
+        data = self._stream.read(count)
+        self._meter.add(len(data))
+        return data
+
+
+@contextmanager
+def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
+    """Say of what a damaged archive raises that it is damaged."""
+    try:
+        yield
+    except _DAMAGED as problem:
+        reason = getattr(problem, "strerror", None) or type(problem).__name__
+        raise error(
+            f"{path.name}: expected a whole, unencrypted tar or zip archive, got {reason}; is the file complete?"
+        ) from None
+
+
+def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> Iterator[bytes]:
+    """Give a member's bytes, which are as many as its header says."""
+    with _readable(path, error):
+        left = size
+        while piece := stream.read(_AT_ONCE):
+            left -= len(piece)
+            yield piece
+        if left:
+            raise EOFError
+
+
+def _tarred(path: Path, meter: _Meter) -> Iterator[_Entry]:
+    packed = path.name.lower().endswith("gz")
+    with gzip.open(path) if packed else path.open("rb") as stream:
+        # The pipe mode reads forward only: what is counted is all that the tar holds, headers and padding included.
+        source: Any = meter.wrap(stream)  # type: ignore[arg-type]
+        with tarfile.open(fileobj=source, mode="r|") as tar:
+            for info in tar:
+                plain = info.type in _PLAIN and not info.issparse()
+                yield (
+                    info.name,
+                    None if info.isdir() else tar.extractfile(info) if plain else _NEITHER,
+                    info.size,
+                )
+
+
+def _zipped(path: Path, meter: _Meter) -> Iterator[_Entry]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.is_dir():
+                yield info.filename, None, 0
+            elif stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG):
+                with archive.open(info) as stream:
+                    yield info.filename, meter.wrap(stream), info.file_size
+            else:
+                yield info.filename, _NEITHER, 0
+
+
+def _write(
+    target: Path, pieces: Iterator[bytes] | None, *, where: str, error: type[MslmDataError]
+) -> None:
+    """Write one member."""
+    try:
+        if pieces is None:
+            make_folder(target)
+            return
+        file = private(target)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise error(
+            f"{where}: expected a name that no other member has, got one of a file and a folder"
+        ) from None
+    with file:
+        for piece in pieces:
+            file.write(piece)

@@ -1,0 +1,288 @@
+"""Files at URLs that fsspec knows: with a few tries, a watch for those that stall, and no word of what was said there.
+
+What file systems raise may hold tokens, and much of it is no `OSError`: only the name of its class is passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from mslm_data.errors import MissingExtraError
+from mslm_data.io.cache import once, private
+
+T = TypeVar("T")
+Listing = tuple[str, Mapping[str, Mapping[str, Any]]]
+"""The path of a file or folder on its file system, and each file there with what is known of it."""
+
+TRIES = 3
+"""How often a file is asked for when the network or the server fails, or other bytes come."""
+PAUSE_S = 1.0
+"""Seconds before the second try; each later one waits as long again."""
+STALL_S = 60.0
+"""Seconds without a byte or an answer after which a try has failed."""
+
+_AT_ONCE = 1 << 20
+_AHEAD = 4
+"""Pieces that are read while others are written."""
+_FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
+"""What another try would not change."""
+
+
+class RemoteError(Exception):
+    """A remote file could not be had; whoever asked says what for.
+
+    Attributes:
+        reason: Why, in words that hold nothing secret.
+        missing: Whether there is no such file.
+        final: Whether another try would change nothing.
+    """
+
+    def __init__(self, reason: str, *, missing: bool = False, final: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.missing, self.final = reason, missing, final
+
+
+def shown(url: str) -> str:
+    """Return a URL for messages: without user, password and query, which may hold secrets."""
+    return "::".join(map(_shown, re.split(r"[?#]", url, maxsplit=1)[0].split("::")))
+
+
+def _shown(link: str) -> str:
+    """Return one link of a chain of URLs, as `zip://` on top of another has them."""
+    scheme, mark, rest = link.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def local(text: str) -> Path | None:
+    """Return the path that a text names which is no URL, or one of `file://`; None for URLs of elsewhere."""
+    scheme, found, _ = text.partition("://")
+    if not found:
+        return Path(text)
+    if scheme != "file":
+        return None
+    from urllib.request import url2pathname  # brings half of http
+
+    return Path(url2pathname(unquote(urlsplit(text).path)))
+
+
+def fetch(
+    url: str,
+    name: str,
+    target: Path,
+    *,
+    size: int | None = None,
+    most: int | None = None,
+    sha256: str = "",
+) -> None:
+    """Bring a file, and see that it is the right one.
+
+    Args:
+        url: A folder, or the file itself.
+        name: The file's path below the folder; "" if the URL is the file's.
+        target: Written privately; unfit for use if this raises.
+        size: Bytes that it has; None where nobody knows.
+        most: Bytes that it has at most, where `size` is not known.
+        sha256: Its digest; "" where nobody knows.
+
+    Raises:
+        RemoteError: Missing, out of reach, or another file, at the last try too.
+        MissingExtraError: fsspec knows the file system but lacks its package.
+        OSError: The disk is full or cannot be written.
+    """
+
+    def bring() -> None:
+        with private(target) as file:
+            for piece in _checked(url, name, size=size, most=most, sha256=sha256):
+                file.write(piece)
+
+    _tried(bring)
+
+
+def read(url: str, name: str, *, most: int, tries: int = TRIES) -> bytes:
+    """Return the bytes of a small file, at most so many; see `fetch`."""
+    return _tried(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
+
+
+def listing(url: str, name: str = "") -> Listing:
+    """Return the path of a file or folder, and the files there.
+
+    Raises:
+        RemoteError: Out of reach, or nothing there.
+        MissingExtraError: See `fetch`.
+    """
+
+    def ask() -> Generator[Listing, None, None]:
+        fs, root = _opened(url, name)
+        yield root, {root: fs.info(root)} if fs.isfile(root) else fs.find(root, detail=True)
+
+    def answer() -> Listing:
+        with closing(_watched(ask, url)) as answers:
+            root, infos = next(answers)
+        if not infos:
+            raise RemoteError("nothing there", missing=True, final=True)
+        return root, infos
+
+    return _tried(answer)
+
+
+def copy(url: str, folder: Path, *, name: str = "") -> Path:
+    """Copy a file, or a folder with all below it, into a folder of the cache; once, as long as it looks unchanged.
+
+    Args:
+        url: Its URL, or that of a folder above it.
+        folder: Where copies are kept.
+        name: Its path below the URL.
+
+    Raises:
+        RemoteError: Out of reach, nothing there, changing while it is copied, or with a name that leads outside.
+        MissingExtraError: See `fetch`.
+        SourceError: The disk is full or cannot be written.
+    """
+    root, infos = listing(url, name)
+    stamp = repr(
+        (url, name, sorted((name, sorted(info.items(), key=str)) for name, info in infos.items()))
+    )
+    top = PurePosixPath(_path_of(root).rstrip("/")).name
+    top = top if top not in ("", "..") else "input"
+    inside = {remote: _inside(root, remote) for remote in sorted(infos)}
+
+    def make(made: Path) -> None:
+        for remote, below in inside.items():
+            size = infos[remote].get("size")
+            path = "/".join(filter(None, (name, below)))
+            fetch(url, path, made / top / below, size=size if isinstance(size, int) else None)
+
+    return once(folder / hashlib.sha256(stamp.encode()).hexdigest()[:16], make) / top
+
+
+def _inside(root: str, remote: str) -> str:
+    """Return where a remote file lies below the remote folder; "" if it is what was asked for itself."""
+    name = _path_of(remote).removeprefix(_path_of(root).rstrip("/")).lstrip("/")
+    if ".." in PurePosixPath(name).parts or "\0" in name:
+        raise RemoteError("a name that leads out of the folder", final=True)
+    return name
+
+
+def _opened(url: str, name: str) -> tuple[Any, str]:
+    """Return a file system that remembers nothing of earlier looks, and the path on it of a file below a URL."""
+    import fsspec
+
+    fs, root = fsspec.url_to_fs(url)
+    fs.invalidate_cache()
+    return fs, _below(root, name) if name else root
+
+
+def _checked(
+    url: str, name: str, *, size: int | None, most: int | None, sha256: str
+) -> Iterator[bytes]:
+    """Give a file's bytes in pieces, and raise where they are not as many as expected or others."""
+    limit = most if size is None else size
+    digest, count = hashlib.sha256(), 0
+    with closing(_watched(lambda: _pieces(url, name), url)) as pieces:
+        for piece in pieces:
+            count += len(piece)
+            if limit is not None and count > limit:
+                raise RemoteError(f"more than {limit} bytes")
+            digest.update(piece)
+            yield piece
+    if (size is not None and count != size) or (sha256 and digest.hexdigest() != sha256):
+        raise RemoteError(
+            f"{count} bytes" + (f" with sha256 {digest.hexdigest()}" if sha256 else "")
+        )
+
+
+def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
+    fs, path = _opened(url, name)
+    with fs.open(path, "rb") as file:
+        while piece := file.read(_AT_ONCE):
+            yield piece
+
+
+def _below(root: str, name: str) -> str:
+    """Return the path of a file in a folder; a query, as signed URLs of http have it, stays behind it."""
+    path = _path_of(root)
+    return f"{path.rstrip('/')}/{name}{root.removeprefix(path)}" if path else name
+
+
+def _path_of(root: str) -> str:
+    return root.partition("?")[0] if root.startswith(("http://", "https://")) else root
+
+
+def _tried(ask: Callable[[], T], tries: int = TRIES) -> T:
+    for attempt in range(1, tries + 1):
+        try:
+            return ask()
+        except RemoteError as error:
+            if error.final or attempt == tries:
+                said = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
+                raise RemoteError(said, missing=error.missing, final=error.final) from None
+        time.sleep(PAUSE_S * attempt)
+    raise AssertionError("the last try returns or raises")
+
+
+def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generator[T, None, None]:
+    """Give what an iterator gives, which runs in a thread of its own: one that hangs in there is left behind.
+
+    Raises:
+        RemoteError: Something went wrong in there, or nothing came for `STALL_S` seconds.
+    """
+    items: Queue[Any] = Queue(_AHEAD)
+    over = Event()
+
+    def put(item: Any) -> None:
+        while not over.is_set():
+            try:
+                items.put(item, timeout=0.1)
+            except Full:
+                continue
+            return
+
+    def run() -> None:
+        try:
+            with closing(make()) as source:
+                for item in source:
+                    put((item, None))
+                    if over.is_set():
+                        return
+        except Exception as error:  # noqa: BLE001 - anything at all; the other thread says what it is
+            put((None, error))
+        else:
+            put((None, StopIteration()))
+
+    Thread(target=run, daemon=True, name="mslm-data-remote").start()
+    try:
+        while True:
+            try:
+                item, error = items.get(timeout=STALL_S)
+            except Empty:
+                raise RemoteError(f"no answer for {STALL_S:g} seconds") from None
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise _in_words(error, url) from None
+            yield item
+    finally:
+        over.set()
+
+
+def _in_words(error: Exception, url: str) -> Exception:
+    """Return what is raised in the place of what a file system raised."""
+    if isinstance(error, ImportError):
+        return MissingExtraError(f"{shown(url)}: fsspec needs one more package for it: {error}")
+    if isinstance(error, FileNotFoundError):
+        return RemoteError("no such file", missing=True, final=True)
+    reason = type(error).__name__
+    if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
+        reason = str(error.strerror)
+    return RemoteError(reason, final=isinstance(error, _FINAL))

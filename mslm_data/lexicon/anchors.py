@@ -1,0 +1,125 @@
+"""Anchors: the words that set a corpus apart from general text, by TF-ICF (Difference-Masking, Wilf et al. 2023).
+
+The paper's code has them as fixed lists and its formula divides by counts that may be 0, so floors and smoothing are
+ours; see `find_anchors`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from mslm_data.data.ragged import Ragged
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.frequencies import Frequencies, spellings
+from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.words import Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """One anchor.
+
+    Attributes:
+        word: In lower case; corpus text.
+        count: Its occurrences in the corpus, in whatever capitals.
+        general: Its occurrences in the general text.
+        score: TF-ICF.
+    """
+
+    word: str
+    count: int
+    general: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Which words become anchors.
+
+    Attributes:
+        count: How many.
+        min_count: Occurrences in the corpus at least: without a floor, words that occur once come first.
+        smoothing: Added to each count of the general text, above 0, as a word may not be in it.
+        stop_words: Words that are none, in lower case; the ratio leaves hardly any among the first.
+    """
+
+    count: int = 20
+    min_count: int = 20
+    smoothing: float = 1.0
+    stop_words: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("count", "min_count"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not (self.smoothing > 0 and math.isfinite(self.smoothing)):
+            raise ValueError(f"smoothing: expected a number above 0, got {self.smoothing}")
+
+
+def find_anchors(
+    words: Words,
+    tokenizer: tokenizers.Tokenizer,
+    general: Frequencies,
+    options: Options,
+    *,
+    about: Mapping[str, Any],
+) -> tuple[Lexicon, list[Anchor]]:
+    """Rank the words of a corpus by TF-ICF(w) = (c_T(w) / N_T) / ((c_P(w) + a) / (N_P + a V)).
+
+    Words are in lower case, of two letters or more and nothing else; so are those that are counted by N_T, the words
+    of the corpus, N_P, those of the general text, and V, the different ones of the general text. Of equal scores the
+    word that is more frequent in the corpus comes first, then by the alphabet.
+
+    Args:
+        words: Of the corpus' rows.
+        tokenizer: Its folder's.
+        general: The general text.
+        options: How many, and the floors.
+        about: What the lexicon says of what made it; see `Lexicon`. The counts N_T, N_P and V are added.
+
+    Returns:
+        The best first: a lexicon, its entries each word's most frequent form, and the same as text.
+
+    Raises:
+        VocabularyError: No word that is frequent enough, or a general text without words.
+    """
+    if not general.counts:
+        raise VocabularyError(
+            "general: expected counts of words, got none; use another general text"
+        )
+    found = spellings(words, tokenizer)
+    total, general_total = sum(one.count for one in found.values()), sum(general.counts.values())
+    scale = (general_total + options.smoothing * len(general.counts)) / max(total, 1)
+    ranked = []
+    for word, one in found.items():
+        if one.count >= options.min_count and word not in options.stop_words:
+            in_general = general.counts.get(word, 0)
+            score = (
+                one.count / (in_general + options.smoothing) * scale
+            )  # a quotient first: equal ones stay equal
+            ranked.append(Anchor(word=word, count=one.count, general=in_general, score=score))
+    if not ranked:
+        raise VocabularyError(
+            f"anchors: expected words that occur {options.min_count} times or more, got none; lower --min-count"
+        )
+    anchors = sorted(ranked, key=lambda one: (-one.score, -one.count, one.word))[: options.count]
+    counts = {
+        "words": total,
+        "general_words": general_total,
+        "general_vocabulary": len(general.counts),
+    }
+    lexicon = Lexicon(
+        tokens=Ragged.of(
+            [words.tokens[found[anchor.word].form].tolist() for anchor in anchors], np.int32
+        ),
+        word_starts=Ragged(np.zeros(len(anchors), np.int32), np.arange(len(anchors) + 1)),
+        scores=np.array([anchor.score for anchor in anchors]),
+        about={"kind": "anchors", **about, "counts": counts},
+    )
+    return lexicon, anchors

@@ -1,0 +1,181 @@
+"""`mslm-data vocab concepts`: a MedCAT model pack from tables and ontologies of concepts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data.annotate.medcat import building as medcat_build
+from mslm_data.annotate.medcat import importing as medcat_import
+from mslm_data.annotate.medcat import pack as medcat_pack
+from mslm_data.errors import AnnotateError
+from mslm_data.lexicon import concept_tables, obo, rrf
+from mslm_data.lexicon.names import Choice, Name, distinct
+from mslm_data.lexicon.pack import write_pack
+
+_ROWS_AT_ONCE = 50_000
+_TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
+
+Reader = Callable[[Path, tuple[str, ...], Choice, Counter[str]], Iterator[Name]]
+
+
+class Input(NamedTuple):
+    """A file of concepts.
+
+    Attributes:
+        path: A table, an OBO ontology, MRCONSO.RRF, or the folder META that holds it.
+        types: Semantic types of concepts for which the file has none.
+    """
+
+    path: Path
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What became of the names that were read.
+
+    Attributes:
+        read: Names.
+        kept: Those in the pack; `read` is `kept` and all that is left out.
+        left_out: Reason -> names.
+        concepts: Concepts in the pack.
+        names: Their distinct names, as they are looked up.
+        settled: Names of several concepts that went to one of them.
+        types: Semantic type -> concepts.
+        sha256: The pack's digest.
+    """
+
+    read: int
+    kept: int
+    left_out: dict[str, int]
+    concepts: int
+    names: int
+    settled: int
+    types: dict[str, int]
+    sha256: str
+
+
+def parse_input(text: str) -> Input:
+    """Return the input of `FILE` or `FILE=T047,T191`."""
+    path, equals, types = text.rpartition("=")
+    return (
+        Input(Path(path), tuple(types.split(",")))
+        if equals and _TYPES.fullmatch(types)
+        else Input(Path(text))
+    )
+
+
+def make_pack(inputs: Sequence[Input], out: Path, *, choice: Choice, name: str = "") -> Report:
+    """Make a model pack, a folder in MedCAT's JSON form; the same inputs give the same digest.
+
+    Names stream through; what is in memory is MedCAT's database of what is kept, about 2 kB a name.
+
+    Args:
+        inputs: Files, merged: names of one concept id from several of them are names of one concept.
+        out: The folder, which is not there yet.
+        choice: What is kept.
+        name: What the pack is called in its model card; "" for the folder's name.
+
+    Raises:
+        AnnotateError: An input is missing or not as it should be; nothing is kept; the folder is there.
+        MissingExtraError: MedCAT is not installed.
+    """
+    if out.exists():
+        raise AnnotateError(
+            f"{out}: expected a folder that is not there yet, found one; delete it or name another"
+        )
+    readers = [(_reader(_file(one)), one) for one in inputs]
+    left_out: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    names = _kept(
+        (name for read, one in readers for name in _named(read, one, choice, left_out)), kept
+    )
+    settled = medcat_build.build(_frames(names), prefer=choice.types)
+    concepts = settled.cdb.cui2info
+    if not concepts:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+        raise AnnotateError(
+            f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
+        )
+    cat = medcat_build.model(settled.cdb)
+    write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
+    types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
+    return Report(
+        read=kept["names"] + left_out.total(),
+        kept=kept["names"],
+        left_out=dict(sorted(left_out.items())),
+        concepts=len(concepts),
+        names=len(settled.cdb.name2info),
+        settled=settled.names,
+        types=dict(sorted(types.items())),
+        sha256=medcat_pack.digest(out),
+    )
+
+
+def _file(one: Input) -> Path:
+    """Return the file to read: of a folder of UMLS its MRCONSO.RRF."""
+    path = one.path
+    if path.is_dir():
+        inside = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
+        path = next((file for file in inside if file.is_file()), path)
+    if not path.is_file():
+        raise AnnotateError(
+            f"{path}: expected a file of concepts, or a folder with MRCONSO.RRF, found none"
+        )
+    return path
+
+
+def _reader(path: Path) -> Reader:
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".obo"):
+        return obo.read
+    if name.endswith(".rrf"):
+        return rrf.read
+    if name.endswith((".csv", ".tsv", ".txt")):
+        return concept_tables.read
+    raise AnnotateError(
+        f"{path}: expected a file ending in .obo, .RRF, .csv or .tsv (or that and .gz)"
+    )
+
+
+def _named(read: Reader, one: Input, choice: Choice, left_out: Counter[str]) -> Iterator[Name]:
+    """Give the wanted names of one file."""
+    path = _file(one)
+
+    def wanted() -> Iterator[Name]:
+        for name in read(path, one.types, choice, left_out):
+            if not name.types:
+                raise AnnotateError(
+                    f"{path}: expected semantic types of concept {name.concept}, got none; name those of concepts "
+                    f"without any: --from {one.path}=T047"
+                )
+            reason = choice.refusal(name)
+            if reason:
+                left_out[reason] += 1
+            else:
+                yield name
+
+    return distinct(wanted(), left_out)
+
+
+def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
+    for name in names:
+        kept["names"] += 1
+        yield name
+
+
+def _frames(names: Iterable[Name]) -> Iterator[Any]:
+    """Give names as tables in MedCAT's columns."""
+    frame = medcat_import.load("pandas").DataFrame
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        rows.append((name.concept, name.name, name.source, name.status, "|".join(name.types), ""))
+        if len(rows) == _ROWS_AT_ONCE:
+            yield frame(rows, columns=medcat_build.COLUMNS)
+            rows = []
+    yield frame(rows, columns=medcat_build.COLUMNS)

@@ -1,0 +1,140 @@
+"""How often words occur in text of a general kind: from other shards, from a table of counts, or from wordfreq."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from mslm_data import _optional
+from mslm_data.errors import VocabularyError
+from mslm_data.io.files import sha256_of
+from mslm_data.lexicon.words import Words, word_strings
+
+_LONGEST_COUNT = 19
+WORDFREQ_WORDS = 10**9
+"""Words of the text that wordfreq's probabilities are taken to be of; its rarest word has 10 then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frequencies:
+    """How often each word occurs in a general text. Only words that `counted` knows are in it.
+
+    Attributes:
+        counts: Word -> occurrences, none of them 0.
+        about: Where they come from, as JSON has it.
+    """
+
+    counts: Mapping[str, int]
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A word in whatever capitals.
+
+    Attributes:
+        count: Occurrences of all its forms.
+        form: Number of the word type that is its most frequent form; of equally frequent ones the first.
+    """
+
+    count: int
+    form: int
+
+
+def counted(text: str) -> str:
+    """Return a word as it is counted, in lower case, or "" for what is none: other than two letters or more."""
+    word = text.lower()
+    return word if len(word) >= 2 and word.isalpha() else ""
+
+
+def spellings(words: Words, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
+    """Return the words of rows by their text, their capitals and ways of being tokenised merged.
+
+    Args:
+        words: Of the rows.
+        tokenizer: Their folder's.
+    """
+    found: dict[str, Spelling] = {}
+    most: dict[str, int] = {}
+    for form, (text, count) in enumerate(
+        zip(word_strings(words.tokens, tokenizer), words.counts.tolist(), strict=True)
+    ):
+        word = counted(text)
+        if not word:
+            continue
+        before = found.get(word, Spelling(0, form))
+        if count > most.get(word, 0):
+            most[word] = count
+            before = Spelling(before.count, form)
+        found[word] = Spelling(before.count + count, before.form)
+    return found
+
+
+def of_words(words: Words, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
+    """Take the words of a built folder, which may have another tokenizer than the one that is compared to it.
+
+    Args:
+        words: Of its rows.
+        tokenizer: Its tokenizer.
+        manifest: Its `manifest.json`, which names it.
+    """
+    counts = {word: spelling.count for word, spelling in spellings(words, tokenizer).items()}
+    return Frequencies(
+        counts=counts, about={"source": "shards", "manifest_sha256": sha256_of(manifest)}
+    )
+
+
+def of_file(path: Path) -> Frequencies:
+    """Read a table of words and counts between a tab, one word a line, such as Norvig's of the Web 1T corpus.
+
+    Lines of one word in other capitals are added; lines of what is no word are read over.
+
+    Raises:
+        VocabularyError: No such file, not UTF-8, or a line that is not a word and a whole number.
+    """
+    if not path.is_file():
+        raise VocabularyError(f"{path}: expected a table of words and counts, found none")
+    counts: dict[str, int] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                text, _, count = line.rstrip("\r\n").partition("\t")
+                if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
+                    raise VocabularyError(
+                        f"{path}:{number}: expected a word, a tab and a whole number, got another line"
+                    )
+                word = counted(text)
+                if word and int(count):
+                    counts[word] = counts.get(word, 0) + int(count)
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
+    return Frequencies(counts=counts, about={"source": "file", "sha256": sha256_of(path)})
+
+
+def of_wordfreq(language: str = "en") -> Frequencies:
+    """Take the words of the package wordfreq, whose probabilities become counts of `WORDFREQ_WORDS` words.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    wordfreq = _optional.load("wordfreq", wanted_by="`--general wordfreq`")
+    counts: dict[str, int] = {}
+    for text, probability in wordfreq.get_frequency_dict(language, wordlist="best").items():
+        word = counted(text)
+        if word:
+            counts[word] = counts.get(word, 0) + round(probability * WORDFREQ_WORDS)
+    version = importlib.metadata.version("wordfreq")
+    return Frequencies(
+        counts={word: count for word, count in counts.items() if count},
+        about={
+            "source": "wordfreq",
+            "version": version,
+            "language": language,
+            "words": WORDFREQ_WORDS,
+        },
+    )

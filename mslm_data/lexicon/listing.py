@@ -1,0 +1,143 @@
+"""Cuts ranked n-grams to a list: by size, by shares of each length, or by how much of the corpus they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.kernels import ngrams as kernels
+from mslm_data.lexicon.ngrams import Grams
+from mslm_data.lexicon.stream import LONGEST, WordStream
+
+_PLACES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """N-grams of one length, the best first.
+
+    Attributes:
+        numbers: int64 `[K]`, their numbers among all that were counted.
+        words: int32 `[K, n]`, their word types.
+        scores: float64 `[K]`, never rising.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def best(self, ties: npt.NDArray[np.int64]) -> Listing:
+        """Return the same with the best first; those of equal score by `ties` `[W]` of their words, in order."""
+        columns = ties[self.words].T
+        return self.where(np.lexsort((*columns[::-1], -self.scores)))
+
+    def where(self, places: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Listing:
+        """Return those at these places, or where this is True."""
+        return Listing(self.numbers[places], self.words[places], self.scores[places])
+
+
+def list_sizes(
+    listings: Mapping[int, Listing], shares: Sequence[float]
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the size of the least list that has each n-gram.
+
+    Args:
+        listings: Length -> n-grams, the best first.
+        shares: Percent of a list that each length has, rounded down; none: all lengths compete by score, and of equal
+            scores the shorter n-gram comes first.
+
+    Returns:
+        Length -> int64 `[K]`; -1 where no list has it.
+    """
+    if shares:
+        return {
+            n: np.ceil(np.arange(1, len(listing) + 1) * 100 / share - 1e-9).astype(np.int64)
+            if share
+            else np.full(len(listing), -1)
+            for (n, listing), share in zip(listings.items(), shares, strict=True)
+        }
+    order = by_score(listings)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    ends = np.cumsum([len(listing) for listing in listings.values()])
+    return dict(zip(listings, np.split(ranks, ends[:-1]), strict=True))
+
+
+def by_score(listings: Mapping[int, Listing]) -> npt.NDArray[np.int64]:
+    """Return the order that puts n-grams of all lengths, one length after the other, by falling score."""
+    return np.argsort(
+        -np.concatenate([listing.scores for listing in listings.values()]), kind="stable"
+    )
+
+
+def tokens_by_size(
+    stream: WordStream,
+    grams: Sequence[Grams],
+    listings: Mapping[int, Listing],
+    sizes: Mapping[int, npt.NDArray[np.int64]],
+) -> npt.NDArray[np.int64]:
+    """Count the tokens that a list of each size adds to those within one of its n-grams.
+
+    Args:
+        stream: The words.
+        grams: Its n-grams.
+        listings: Length -> n-grams that may be listed.
+        sizes: See `list_sizes`.
+
+    Returns:
+        int64 `[S + 2]`, S the size of the longest list: the last item are tokens that no list covers.
+    """
+    never = 1 + max((int(size.max()) for size in sizes.values() if len(size)), default=0)
+    listed = {n: np.full(len(grams[n - 1].counts), never) for n in listings}
+    for n, listing in listings.items():
+        listed[n][listing.numbers] = np.where(sizes[n] < 0, never, sizes[n])
+    counts = np.zeros(never + 1, np.int64)
+    tail = np.full(LONGEST, never)  # n-grams reach over the end of a block
+    for start in range(0, len(stream.numbers), _PLACES_AT_ONCE):
+        words = stream.numbers[start : start + _PLACES_AT_ONCE]
+        needs = np.concatenate([np.full(len(words), never), np.full(LONGEST, never)])
+        needs[:LONGEST] = tail
+        for n, sizes_of in listed.items():
+            kernels.lower_needs(grams[n - 1].stream[start : start + len(words)], n, sizes_of, needs)
+        kernels.add_needs(words, stream.words.tokens.lengths, needs, counts)
+        tail = needs[len(words) :]
+    return counts
+
+
+def size_for(covered: npt.NDArray[np.int64], coverage: float | None) -> int:
+    """Return the size of the least list that covers this share of tokens, or of the longest if none does.
+
+    Args:
+        covered: See `tokens_by_size`.
+        coverage: In (0, 1]; None for the longest list.
+    """
+    longest = len(covered) - 2
+    if coverage is None:
+        return longest
+    return min(int(np.searchsorted(np.cumsum(covered), coverage * covered.sum())), longest)
+
+
+def overlap(
+    stream: WordStream, grams: Sequence[Grams], listings: Mapping[int, Listing]
+) -> dict[str, int]:
+    """Count listed n-grams by what they share with the mentions of the same rows (Abaho et al. 2024, Table 11).
+
+    Returns:
+        `mentions`: those that are a whole mention somewhere. `within_mentions`: those that lie in one, or are one.
+        `of_mention_words`: those of words each of which is in a mention somewhere.
+    """
+    counts = {"mentions": 0, "within_mentions": 0, "of_mention_words": 0}
+    for n, listing in listings.items():
+        found = np.zeros(len(grams[n - 1].counts), np.uint8)
+        kernels.match_mentions(grams[n - 1].stream, n, stream.mentions, found)
+        matches = found[listing.numbers]
+        counts["mentions"] += int((matches == 2).sum())
+        counts["within_mentions"] += int((matches > 0).sum())
+        counts["of_mention_words"] += int(stream.in_mention[listing.words].all(axis=1).sum())
+    return counts

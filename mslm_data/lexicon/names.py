@@ -1,0 +1,103 @@
+"""Names of concepts, as every file of concepts is read, and which of them are wanted."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.source.reading.records import opened
+
+_SNOMED_TAG = re.compile(
+    r" \((?:disorder|finding|situation|function|event|procedure|substance|product|observable entity|body structure|"
+    r"morphologic abnormality|qualifier value)\)$"
+)
+_LETTER = re.compile("[A-Za-z]")
+
+
+class Name(NamedTuple):
+    """One name of one concept.
+
+    Attributes:
+        concept: Its id.
+        name: As the file has it.
+        status: `P` the concept's primary name, `A` another, `N` one that must be told apart by its context.
+        types: Ids of semantic types.
+        source: The vocabulary it comes from, "" where the file does not say.
+    """
+
+    concept: str
+    name: str
+    status: str
+    types: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which names are kept.
+
+    Attributes:
+        types: Semantic types, of which a concept has one at least; empty for all.
+        language: Of UMLS rows, such as `ENG`; "" for all.
+        sources: Of UMLS rows (`SAB`) and of the column `ontologies`; empty for all.
+        xref: Of OBO terms: prefix of the cross reference that becomes the concept's id (`UMLS_CUI`), where a term
+            has one; "" for the term's own id.
+    """
+
+    types: frozenset[str] = frozenset()
+    language: str = "ENG"
+    sources: frozenset[str] = frozenset()
+    xref: str = ""
+
+    def refusal(self, name: Name) -> str | None:
+        """Return why a name is left out, or None."""
+        if self.types and self.types.isdisjoint(name.types):
+            return "other semantic type"
+        if self.sources and name.source and self.sources.isdisjoint(name.source.split("|")):
+            return "other source"
+        return None
+
+
+def clean(name: str) -> str:
+    """Return a name without SNOMED's tag (`(disorder)`) and without `|`, which separates names in MedCAT's tables."""
+    return _SNOMED_TAG.sub("", " ".join(name.replace("|", " ").split()))
+
+
+def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
+    """Give names once a concept, whose names come one after the other, and with two letters at least."""
+    concept, seen = None, set[str]()
+    for name in names:
+        if name.concept != concept:
+            concept, seen = name.concept, set()
+        written = clean(name.name)
+        if len(_LETTER.findall(written)) < 2:
+            left_out["fewer than two letters"] += 1
+        elif written.lower() in seen:
+            left_out["same name again"] += 1
+        else:
+            seen.add(written.lower())
+            yield name._replace(name=written)
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a file of concepts, plain or gzipped, as UTF-8 with its line ends as they are.
+
+    Raises:
+        AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any later read within the
+            block.
+    """
+    try:
+        with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            yield text
+    except UnicodeDecodeError:
+        raise AnnotateError(f"{path}: expected concepts in UTF-8, got other bytes") from None
+    except SourceError as error:
+        raise AnnotateError(str(error)) from None

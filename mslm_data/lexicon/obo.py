@@ -1,0 +1,83 @@
+"""OBO ontologies: names and synonyms of terms."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mslm_data.errors import AnnotateError
+from mslm_data.lexicon.names import Choice, Name, open_text
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def read(
+    path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[str]
+) -> Iterator[Name]:
+    """Give the names of an ontology in the OBO format; obsolete terms are left out.
+
+    Args:
+        path: The file.
+        types: Semantic types of all its terms, as OBO has none.
+        choice: Which cross reference becomes the id; of several the first.
+        left_out: Reason -> names, counted up.
+
+    Raises:
+        AnnotateError: A term without an id.
+    """
+    with open_text(path) as file:
+        stanza, first, fields = "", 0, list[tuple[str, str]]()
+        for number, raw in enumerate(file, start=1):
+            line = raw.strip()
+            if line.startswith("["):
+                yield from (
+                    _names(path, first, fields, types, choice, left_out)
+                    if stanza == "[Term]"
+                    else ()
+                )
+                stanza, first, fields = line, number, []
+            elif ": " in line:
+                key, _, value = line.partition(": ")
+                fields.append((key, value))
+        yield from (
+            _names(path, first, fields, types, choice, left_out) if stanza == "[Term]" else ()
+        )
+
+
+def _names(
+    path: Path,
+    line: int,
+    fields: list[tuple[str, str]],
+    types: tuple[str, ...],
+    choice: Choice,
+    left_out: Counter[str],
+) -> Iterator[Name]:
+    """Give the names of one term."""
+    concept = next((value for key, value in fields if key == "id"), "")
+    if not concept:
+        raise AnnotateError(f"{path}:{line}: expected a term with an id, got none")
+    if choice.xref:
+        prefix = f"{choice.xref}:"
+        found = (
+            value.removeprefix(prefix)
+            for key, value in fields
+            if key == "xref" and value.startswith(prefix)
+        )
+        concept = next((value.split()[0] for value in found if value.strip()), concept)
+    names = [_plain(value.split(" {")[0]) for key, value in fields if key == "name"]
+    quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
+    names += [_plain(match[1]) for match in quoted if match]
+    if ("is_obsolete", "true") in fields:
+        left_out["obsolete term"] += len(names)
+        return
+    source = concept.partition(":")[0] if ":" in concept else choice.xref
+    for number, name in enumerate(names):
+        yield Name(concept, name, "A" if number else "P", types, source)
+
+
+def _plain(text: str) -> str:
+    """Return an OBO text without its escapes."""
+    return _ESCAPE.sub(lambda match: " " if match[1] in "nWt" else match[1], text)

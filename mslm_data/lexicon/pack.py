@@ -1,0 +1,63 @@
+"""Writes a MedCAT model pack in its JSON form: the same concepts, the same bytes."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mslm_data.annotate.medcat import importing as medcat_import
+
+
+class _Sorted(set[str]):
+    """A set that is iterated in order: MedCAT writes sets as lists, and Python's order changes with the process."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(set(super().__iter__())))
+
+
+def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> None:
+    """Write a model as a pack that any MedCAT 2 loads; the folder is there whole or not at all.
+
+    MedCAT's `save_model_pack` adds the time, the machine and a zip, so its parts are called one by one here.
+
+    Args:
+        cat: MedCAT's model; it is of no use for annotation afterwards.
+        out: The folder.
+        name: For the model card.
+        sources: Names of the files that it was made of.
+    """
+    _stamp(cat.config, name=name, sources=sources)
+    cdb = cat.cdb
+    for info in cdb.cui2info.values():
+        for key in ("names", "subnames", "type_ids"):
+            info[key] = _Sorted(info[key])
+    cdb._subnames.clear()  # all names of all concepts once more; MedCAT makes it anew where it is shorter than that
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".part-", dir=out.parent) as temporary:
+        made = Path(temporary) / "pack"
+        made.mkdir()
+        medcat_import.load("medcat.storage.serialisers").serialise("json", cat, str(made))
+        cat.save_model_card(str(made / "model_card.json"))
+        made.rename(out)
+
+
+def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
+    """Say in a configuration where the pack comes from, and nothing of this machine."""
+    snapshot = medcat_import.load("medcat.utils.envsnapshot").Environment
+    meta = config.meta
+    meta.description = f"{name}: made by mslm-data vocab concepts from {', '.join(sources)}"
+    meta.medcat_version = medcat_import.load("medcat.version").__version__
+    meta.last_saved = datetime.datetime(1970, 1, 1)  # MedCAT's times have no zone
+    meta.saved_environ = snapshot(
+        dependencies={}, transitive_deps={}, os="", cpu_arcitecture="", python_version=""
+    )
+    config.general.nlp.provider = (
+        "regex"  # what every MedCAT has; ours is put in its place when we load the pack
+    )
+    config.general.workers = 1
+    rules = config.preprocessing
+    for key in ("words_to_skip", "keep_punct", "do_not_normalize"):
+        setattr(rules, key, _Sorted(getattr(rules, key)))

@@ -1,0 +1,276 @@
+"""Makes a lexicon of the n-grams of rows, ranked by pointwise mutual information, for PMI masking.
+
+An n-gram is counted within one row, unless rows are taken as one long sentence; where a long sentence was cut into
+rows, one across the cut is not counted. An n-gram with a word of which the tokenizer knows a part only (`[UNK]`) is
+left out, as it stands for many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.errors import VocabularyError
+from mslm_data.io import resources
+from mslm_data.kernels.gather import gather
+from mslm_data.lexicon.listing import (
+    Listing,
+    by_score,
+    list_sizes,
+    overlap,
+    size_for,
+    tokens_by_size,
+)
+from mslm_data.lexicon.measures import MEASURES
+from mslm_data.lexicon.ngrams import MEMORY, count_ngrams, spell
+from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.stream import LONGEST, read_words
+from mslm_data.lexicon.words import Words, word_strings
+from mslm_data.registry import did_you_mean
+
+ORDERS = ("length", "score", "longest")
+"""Orders of use: short n-grams first, all by score, long n-grams first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which n-grams a lexicon has, and in which order. The defaults are those of the paper, see `RECIPES`.
+
+    Attributes:
+        lengths: Words of the shortest and of the longest.
+        min_counts: Occurrences at least, for all lengths or for each.
+        measure: A name of `MEASURES`.
+        size: Entries at most; the best of all lengths, or with `shares` the best of each.
+        coverage: In place of `size`: as many entries as it takes for this share of tokens to lie in one.
+        shares: Percent of `size` that each length may have; none: lengths share by score.
+        order: A name of `ORDERS`.
+        drop_short_words: Leave out n-grams with a word of one character.
+        stop_words: Leave out n-grams with one of these, whatever its case; given in lower case.
+        across_sentences: Count as if all rows were one sentence.
+    """
+
+    lengths: tuple[int, int] = (2, 4)
+    min_counts: tuple[int, ...] = (5,)
+    measure: str = "levine"
+    size: int | None = None
+    coverage: float | None = None
+    shares: tuple[float, ...] = ()
+    order: str = "length"
+    drop_short_words: bool = False
+    stop_words: frozenset[str] = field(default=frozenset(), repr=False)
+    across_sentences: bool = False
+
+    def __post_init__(self) -> None:
+        """Check.
+
+        Raises:
+            ValueError: An option, or two that do not go together, make no sense.
+        """
+        low, high = self.lengths
+        number = max(high - low + 1, 1)
+        if not 2 <= low <= high <= LONGEST:
+            raise ValueError(f"lengths: expected from 2 to {LONGEST} words, got {low}-{high}")
+        if len(self.min_counts) not in (1, number):
+            raise ValueError(
+                f"min-count: expected one number or {number}, got {len(self.min_counts)}"
+            )
+        if min(self.min_counts) < 1:
+            raise ValueError(f"min-count: expected at least 1, got {min(self.min_counts)}")
+        for name, value, known in (
+            ("measure", self.measure, tuple(MEASURES)),
+            ("order", self.order, ORDERS),
+        ):
+            if value not in known:
+                raise ValueError(
+                    f"{name}: expected one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}"
+                )
+        if self.size is not None and (self.size < 1 or self.coverage is not None):
+            raise ValueError(f"size: expected at least 1 and no coverage besides, got {self.size}")
+        if self.coverage is not None and not 0 < self.coverage <= 1:
+            raise ValueError(f"coverage: expected a share in (0, 1], got {self.coverage}")
+        if self.shares:
+            if (
+                len(self.shares) != number
+                or min(self.shares) < 0
+                or abs(sum(self.shares) - 100) > 1e-6
+            ):
+                raise ValueError(
+                    f"shares: expected {number} percentages that sum to 100, got {len(self.shares)} that sum to "
+                    f"{sum(self.shares):g}"
+                )
+            if self.size is None and self.coverage is None:
+                raise ValueError(
+                    "shares: expected a size or a coverage that they are shares of, got neither"
+                )
+
+    def min_count(self, n: int) -> int:
+        """Return the least count of n-grams of n words."""
+        return self.min_counts[n - self.lengths[0] if len(self.min_counts) > 1 else 0]
+
+
+RECIPES = {
+    "paper": Choice(),
+    "levine": Choice(lengths=(2, 5), min_counts=(11,), coverage=0.5, shares=(50, 25, 12.5, 12.5)),
+    "released": Choice(
+        min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
+    ),
+}
+"""Abaho et al. 2024; Levine et al. 2021; and the code released with the former, which also takes all splits and leaves
+out English stop words, and whose lists differ from the paper's: 2 occurrences in place of 5, and NLTK's measure."""
+
+
+def rank_ngrams(
+    chunks: Iterable[Examples],
+    tokenizer: tokenizers.Tokenizer,
+    ids: TokenIds,
+    choice: Choice = RECIPES["paper"],
+    *,
+    about: Mapping[str, Any],
+    memory: int = MEMORY,
+) -> Lexicon:
+    """Make the lexicon of n-grams of rows. Those of equal score are in the order of their words' strings.
+
+    Args:
+        chunks: Rows, such as those of `Split.chunks()`.
+        tokenizer: That of the folder, to decode words.
+        ids: Its special ids.
+        choice: Which n-grams.
+        about: What the lexicon says of what made it; see `Lexicon`.
+        memory: Bytes that counting may use; see `vocab.ngrams`.
+
+    Returns:
+        Its `about["counts"]` says `entries` by length, `tokens` (sub-words, none special) and `covered_tokens` (those
+        within an entry), and what `overlap` counts.
+
+    Raises:
+        VocabularyError: No n-gram is left.
+    """
+    low, high = choice.lengths
+    stream = read_words(chunks, across=choice.across_sentences)
+    least = [choice.min_count(max(n, low)) for n in range(2, high + 1)]
+    kept, ties = _usable(stream.words, tokenizer, ids, min(least), choice)
+    grams = count_ngrams(stream, least, kept=kept, memory=memory)
+    listings = {}
+    for n in range(low, high + 1):
+        frequent = np.flatnonzero(grams[n - 1].counts >= choice.min_count(n))
+        scores = MEASURES[choice.measure](grams, stream.positions, n)[frequent]
+        listings[n] = Listing(frequent, spell(grams, n)[frequent], scores).best(ties)
+    if not any(map(len, listings.values())):
+        raise VocabularyError(
+            f"expected n-grams of {low} to {high} words that occur {', '.join(map(str, choice.min_counts))} times, got "
+            f"none among {stream.positions[1]} words; lower the least count, or take more splits"
+        )
+    sizes = list_sizes(listings, choice.shares)
+    tokens = tokens_by_size(stream, grams, listings, sizes)
+    size = choice.size or size_for(tokens, choice.coverage)
+    listed = {
+        n: listing.where((sizes[n] > 0) & (sizes[n] <= size)) for n, listing in listings.items()
+    }
+    if not any(map(len, listed.values())):
+        raise VocabularyError(
+            f"expected entries, got none: no length has a share in {size}; make the list longer"
+        )
+    counts = {
+        "entries": {str(n): len(listing) for n, listing in listed.items()},
+        "tokens": int(tokens.sum()),
+        "covered_tokens": int(tokens[:-1][: size + 1].sum()),
+        **overlap(stream, grams, listed),
+    }
+    return _lexicon(
+        listed, choice.order, stream.words.tokens, {**about, "size": ids.size, "counts": counts}
+    )
+
+
+def stop_words_in(name: str) -> frozenset[str]:
+    """Return the stop words of a file, one a line, in lower case; `english` names those that are shipped.
+
+    Raises:
+        VocabularyError: No such file, or not text.
+    """
+    path = resources.path("vocab", "stop-words-english.txt") if name == "english" else Path(name)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise VocabularyError(
+            f"{name}: expected a file of stop words, one a line, in UTF-8 ({type(error).__name__}); `english` names "
+            "those that are shipped"
+        ) from None
+    return frozenset(word for line in lines if (word := line.strip().lower()))
+
+
+def options_of(choice: Choice) -> dict[str, Any]:
+    """Return a choice as JSON has it; of stop words, which may be private, their number."""
+    return {**asdict(choice), "stop_words": len(choice.stop_words)}
+
+
+def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str]:
+    """Return the text of each entry, its words joined by spaces."""
+    tokens = lexicon.tokens
+    starts = lexicon.word_starts.values + np.repeat(tokens.offsets[:-1], lexicon.words)
+    words = word_strings(Ragged(tokens.values, np.append(starts, len(tokens.values))), tokenizer)
+    offsets = lexicon.word_starts.offsets.tolist()
+    return [" ".join(words[start:stop]) for start, stop in pairwise(offsets)]
+
+
+def _usable(
+    words: Words, tokenizer: tokenizers.Tokenizer, ids: TokenIds, least: int, choice: Choice
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return which word types n-grams may have, bool `[W]`, and the place of each in the order of their strings."""
+    usable = words.counts >= least
+    of_token = np.repeat(np.arange(len(words)), words.tokens.lengths)
+    usable[of_token[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
+    numbers = np.flatnonzero(usable)
+    texts = word_strings(_rows(words.tokens, numbers), tokenizer)
+    ties = np.zeros(len(words), np.int64)
+    ties[numbers[sorted(range(len(texts)), key=texts.__getitem__)]] = np.arange(len(texts))
+    dropped = [
+        text.lower() in choice.stop_words or (choice.drop_short_words and len(text) < 2)
+        for text in texts
+    ]
+    usable[numbers[np.array(dropped, np.bool_)]] = False
+    return usable, ties
+
+
+def _lexicon(
+    listings: Mapping[int, Listing], order: str, types: Ragged, about: Mapping[str, Any]
+) -> Lexicon:
+    """Put n-grams of all lengths, given from the shortest, in their order of use."""
+    words = Ragged.concatenate(
+        [
+            Ragged(listing.words.ravel(), np.arange(len(listing) + 1) * n)
+            for n, listing in listings.items()
+        ]
+    )
+    scores = np.concatenate([listing.scores for listing in listings.values()])
+    places = np.arange(len(scores))
+    if order != "length":
+        places = (
+            by_score(listings) if order == "score" else np.argsort(-words.lengths, kind="stable")
+        )
+    words = _rows(words, places)
+    pieces = _rows(types, words.values)
+    offsets = pieces.offsets[words.offsets]
+    starts = pieces.offsets[:-1] - np.repeat(offsets[:-1], words.lengths)
+    return Lexicon(
+        tokens=Ragged(pieces.values, offsets),
+        word_starts=Ragged(starts.astype(np.int32), words.offsets),
+        scores=scores[places],
+        about={"kind": "ngrams", **about},
+    )
+
+
+def _rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
+    """Return these rows, in this order."""
+    offsets = offsets_of(rows.lengths[numbers])
+    out = np.empty(offsets[-1], rows.values.dtype)
+    gather(numbers, rows.offsets, rows.values, offsets[:-1], out)
+    return Ragged(out, offsets)

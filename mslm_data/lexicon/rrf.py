@@ -1,0 +1,78 @@
+"""UMLS in its Rich Release Format: MRCONSO.RRF with MRSTY.RRF beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mslm_data.errors import AnnotateError
+from mslm_data.lexicon.names import Choice, Name, open_text
+
+_CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
+_FIELDS = 18
+
+
+def read(
+    path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[str]
+) -> Iterator[Name]:
+    """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
+
+    Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and `ISPREF` Y, which
+    is one a concept and language. (`ISPREF` alone is no status of MedCAT's: its N would mean that a name must always
+    be told apart.)
+
+    Args:
+        path: MRCONSO.RRF; the types are read from the MRSTY.RRF beside it, some hundred bytes a concept in memory.
+        types: Semantic types for concepts that MRSTY.RRF lacks.
+        choice: Language, sources and types.
+        left_out: Reason -> names, counted up.
+
+    Raises:
+        AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than 18 fields.
+    """
+    of_concept = _types(path, choice)
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            row = line.rstrip("\r\n").split("|")
+            if len(row) not in (_FIELDS, _FIELDS + 1):
+                raise AnnotateError(
+                    f"{path}:{number}: expected {_FIELDS} fields, each ended by '|', got {len(row)}"
+                )
+            if choice.language and row[_LAT] != choice.language:
+                left_out["other language"] += 1
+            elif row[_SUPPRESS] != "N":
+                left_out["suppressed"] += 1
+            elif choice.types and row[_CUI] not in of_concept and choice.types.isdisjoint(types):
+                left_out["other semantic type"] += 1
+            else:
+                primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
+                own = of_concept.get(row[_CUI], types)
+                yield Name(row[_CUI], row[_STR], "P" if primary else "A", own, row[_SAB])
+
+
+def _types(path: Path, choice: Choice) -> dict[str, tuple[str, ...]]:
+    """Return the semantic types of concepts, of those only that have a wanted one."""
+    beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
+    table = next((one for one in beside if one.is_file() and one != path), None)
+    if table is None:
+        raise AnnotateError(
+            f"{path}: expected MRSTY.RRF beside it, found none; it holds the semantic types"
+        )
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    found: dict[str, tuple[str, ...]] = {}
+    with open_text(table) as file:
+        for number, line in enumerate(file, start=1):
+            concept, separator, rest = line.partition("|")
+            if not separator:
+                raise AnnotateError(
+                    f"{table}:{number}: expected a concept, its type and more between '|', got 1 field"
+                )
+            type_id = rest.partition("|")[0].rstrip("\r\n")
+            both = (*found.get(concept, ()), type_id)
+            found[concept] = known.setdefault(both, both)
+    if choice.types:
+        return {
+            concept: types for concept, types in found.items() if not choice.types.isdisjoint(types)
+        }
+    return found

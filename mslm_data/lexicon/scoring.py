@@ -1,0 +1,159 @@
+"""The loop over shards that makes a score column: a file for each shard, so that it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.errors import VocabularyError
+from mslm_data.io.files import clear_temporaries
+from mslm_data.lexicon.score_columns import FORMAT, about_of, write_scores
+from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.split import Split
+from mslm_data.shard.write import ShardRecord
+
+Score = Callable[[Examples, Callable[[int], None]], npt.NDArray[np.float32]]
+"""Scores of one shard's rows, `[T]`; calls its second argument with a number of tokens whenever these are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnReport:
+    """What was done.
+
+    Attributes:
+        splits: Split -> its rows.
+        tokens: Tokens of all rows, specials included.
+        shards: Files of the column.
+        kept: How many of them an earlier call had made.
+    """
+
+    splits: Mapping[str, int]
+    tokens: int
+    shards: int
+    kept: int
+
+
+def about(manifest: Manifest, **made: Any) -> dict[str, Any]:
+    """Return what a lexicon or a score column says of the folder and of what made it.
+
+    Args:
+        manifest: Of the folder.
+        **made: The command's options, as JSON has them.
+    """
+    known = {
+        "tokenizer": manifest.tokenizer["sha256"],
+        "size": manifest.token_ids.size,
+        "protected": manifest.protected,
+        "plan": manifest.plan,
+    }
+    return {**known, "made": {"command": "vocab scores", **made}}
+
+
+def longest_row(splits: Mapping[str, Split]) -> int:
+    """Return the tokens of the longest row, specials included; 0 where there is none."""
+    return max(
+        (
+            int(chunk.input_ids.lengths.max(initial=0))
+            for split in splits.values()
+            for chunk in split.chunks()
+        ),
+        default=0,
+    )
+
+
+def write_column(
+    folder: Path,
+    splits: Mapping[str, Split],
+    about: Mapping[str, Any],
+    score: Score,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> ColumnReport:
+    """Score each row of splits, shard by shard; one process at a time may be at work in a column.
+
+    Files that an earlier call with the same `about` has made are kept. They are looked at before anything is scored.
+
+    Args:
+        folder: The column, files `SPLIT/SHARD.arrow` below it.
+        splits: Name -> rows.
+        about: See `about`; it must tell apart whatever gives other scores.
+        score: What scores.
+        progress: Called with tokens done and all tokens.
+
+    Raises:
+        VocabularyError: Scores of other shards or options are there, or a damaged file.
+    """
+    about = json.loads(json.dumps(about))
+    for name, split in splits.items():
+        _refuse_strange(folder / name, split)
+    todo = [
+        (folder / name / record.file, split, start, record)
+        for name, split in splits.items()
+        for start, record in _shards(split)
+        if not _is_made(folder / name / record.file, folder, about)
+    ]
+    total = sum(split.record.tokens for split in splits.values())
+    shards = sum(len(split.record.shards) for split in splits.values())
+    done = total - sum(record.tokens for _, _, _, record in todo)
+
+    def advance(tokens: int) -> None:
+        nonlocal done
+        done += tokens
+        if progress is not None:
+            progress(done, total)
+
+    advance(0)
+    for path, split, start, record in todo:
+        clear_temporaries(path.parent)
+        examples = split.examples(start, start + record.rows)
+        scores = score(examples, advance)
+        if np.isnan(scores).any():
+            raise VocabularyError(
+                f"{path}: expected a number for each token, got NaN; the model's weights are damaged"
+            )
+        write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
+    rows_of = {name: len(split) for name, split in splits.items()}
+    return ColumnReport(splits=rows_of, tokens=total, shards=shards, kept=shards - len(todo))
+
+
+def _shards(split: Split) -> list[tuple[int, ShardRecord]]:
+    """Return the first row and the record of each shard."""
+    starts = np.cumsum([0, *(record.rows for record in split.record.shards)]).tolist()
+    return list(zip(starts, split.record.shards, strict=False))
+
+
+def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
+    """Say whether a shard's scores are there; refuse those that something else made."""
+    if not path.is_file():
+        return False
+    found = about_of(path)
+    wanted = {**about, "format": FORMAT}
+    differs = [
+        name for name in sorted({*found, *wanted} - {"made"}) if found.get(name) != wanted.get(name)
+    ]
+    old, new = (value.get("made") or {} for value in (found, wanted))
+    differs += [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    if differs:
+        raise VocabularyError(
+            f"{path}: expected scores made in the same way, got another {', '.join(differs)}; "
+            f"remove {folder} or pass another --out"
+        )
+    return True
+
+
+def _refuse_strange(folder: Path, split: Split) -> None:
+    known = {record.file for record in split.record.shards}
+    strange = sum(path.name not in known for path in folder.glob("*.arrow"))
+    if strange:
+        raise VocabularyError(
+            f"{folder}: expected scores of {len(known)} shards, got {strange} files of others; "
+            f"remove {folder.parent} or pass another --out"
+        )

@@ -1,0 +1,59 @@
+"""A folder's tokenizer, and words from elsewhere, such as those of a table, as a tokenizer's ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.encode import tokenizer as tokenizers
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.words import WordTable
+from mslm_data.errors import VocabularyError
+from mslm_data.kernels.gather import gather
+from mslm_data.shard.manifest import Manifest
+
+
+def tokenizer_of(folder: Path, manifest: Manifest) -> Tokenizer:
+    """Load the tokenizer that a folder was built with.
+
+    Raises:
+        TokenizerError: It is not there.
+        VocabularyError: Another one is.
+    """
+    tokenizer = tokenizers.load(str(folder / "tokenizer.json"))
+    if tokenizer.digest != manifest.tokenizer["sha256"]:
+        raise VocabularyError(
+            f"{folder / 'tokenizer.json'}: expected the one the folder was built with, got another"
+        )
+    return replace(tokenizer, ids=manifest.token_ids)
+
+
+def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
+    """Encode words as those of a sequence that is split into words, which is how rows are encoded.
+
+    Args:
+        words: Any strings; an empty one has no pieces.
+        table: Of the tokenizer; filled with the words that are new.
+
+    Returns:
+        int32, the ids of each word without special tokens, and for each id the number of its word within the string,
+        as running text is numbered; see `words_of_pieces`.
+    """
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    given = np.flatnonzero(lengths)
+    line = "".join(words)
+    ends = np.cumsum(lengths)[given]
+    chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
+    rows = table.rows(line, chars, np.stack([ends - lengths[given], ends], axis=1))
+    counts = np.zeros(len(words), np.int64)
+    counts[given] = np.diff(table.offsets)[rows]
+    offsets = offsets_of(counts)
+    pieces = np.empty((offsets[-1], 4), np.int32)
+    gather(rows, table.offsets, table.pieces, offsets[:-1][given], pieces)
+    return Ragged(np.ascontiguousarray(pieces[:, 0]), offsets), Ragged(
+        np.ascontiguousarray(pieces[:, 3]), offsets
+    )

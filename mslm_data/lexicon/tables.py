@@ -1,0 +1,203 @@
+"""Lexicons from numbers that are known already: a table of words, or the counts of token ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.words import WordTable
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.strings import pieces_of
+
+By = Literal["words", "pieces", "ids"]
+_LINES_AT_ONCE = 1 << 12
+_LONGEST_ID = 20
+
+Line = tuple[int, str, float]
+Entry = tuple[tuple[int, ...], tuple[int, ...]]
+"""Ids, and where each word begins among them; empty where there is none."""
+
+
+@dataclass(slots=True)
+class TableReport:
+    """What became of a table's lines.
+
+    Attributes:
+        read: Lines, but for a header and empty ones.
+        kept: Entries of the lexicon.
+        header: Whether the first line is one.
+        left_out: Reason -> lines; `read = kept + sum(left_out)`.
+        first: Reason -> number of the first such line, from 1.
+    """
+
+    read: int = 0
+    kept: int = 0
+    header: bool = False
+    left_out: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, reason: str, line: int) -> None:
+        """Count a line that cannot be used."""
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+        self.first.setdefault(reason, line)
+
+
+def read_table(
+    path: Path, tokenizer: Tokenizer, *, by: By, given_words: bool, about: dict[str, Any]
+) -> tuple[Lexicon, TableReport]:
+    """Read a table of two columns between tabs, an entry and its number; entries keep the table's order.
+
+    A first line without a number in its second column is a header. A line is left out, and counted, that has no
+    finite number; no entry; an entry that becomes `[UNK]` in part or is no piece or id of the tokenizer; a special
+    token; or the ids of an earlier line, as a vocabulary of small letters makes of `Word` and `word`.
+
+    Args:
+        path: UTF-8.
+        tokenizer: The folder's.
+        by: `words`: words or phrases, encoded as the rows' words are; `pieces`: pieces of the vocabulary as they are
+            spelled there; `ids`: token ids.
+        given_words: Whether the folder's words are those between spaces, as a source of words gives them, or those
+            that running text is found to have, where `IL-2` is three.
+        about: See `Lexicon`.
+
+    Raises:
+        VocabularyError: No such file, not in UTF-8, or without a line that can be used.
+    """
+    report, table = TableReport(), WordTable(tokenizer)
+    seen: dict[Entry, float] = {}
+    known: set[tuple[int, ...]] = set()
+    lines = _lines(path, report)
+    while chunk := list(islice(lines, _LINES_AT_ONCE)):
+        entries = [text for _, text, _ in chunk]
+        if by == "words":
+            found = _of_words(entries, table, tokenizer.ids.unk, given_words=given_words)
+        else:
+            found = [_of_token(text, tokenizer, by) for text in entries]
+        for (line, _, number), entry in zip(chunk, found, strict=True):
+            if isinstance(entry, str):
+                report.leave_out(entry, line)
+            elif entry[0] in known:
+                report.leave_out("repeated", line)
+            else:
+                known.add(entry[0])
+                seen[entry] = number
+    report.kept = len(seen)
+    if not seen:
+        raise VocabularyError(
+            f"{path}: expected lines of an entry, a tab and a number, got none that can be used"
+        )
+    lexicon = Lexicon(
+        tokens=Ragged.of([ids for ids, _ in seen], np.int32),
+        word_starts=Ragged.of([starts for _, starts in seen], np.int32),
+        scores=np.array(list(seen.values()), np.float64),
+        about=about,
+    )
+    return lexicon, report
+
+
+def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
+    """Count token ids, the most frequent first, then by id; a unigram distribution where divided by their sum.
+
+    Special tokens are left out, `[UNK]` among them, and ids that do not occur.
+
+    Args:
+        chunks: Rows, such as `Split.chunks()`.
+        about: See `Lexicon`; its `size` is the number of ids.
+    """
+    counts = np.zeros(about["size"], np.int64)
+    for examples in chunks:
+        ids = examples.input_ids.values
+        counts += np.bincount(ids[examples.word_ids.values >= 0], minlength=len(counts))
+        counts[list(examples.ids.special)] = 0
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    return Lexicon(
+        tokens=Ragged(order.astype(np.int32), np.arange(len(order) + 1)),
+        word_starts=Ragged(np.zeros(len(order), np.int32), np.arange(len(order) + 1)),
+        scores=counts[order].astype(np.float64),
+        about=about,
+    )
+
+
+def _lines(path: Path, report: TableReport) -> Iterator[Line]:
+    """Give the lines that have a number: which line, entry, number."""
+    if not path.is_file():
+        raise VocabularyError(f"{path}: expected a table of entries and numbers, found none")
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            for line, text in enumerate(file, start=1):
+                entry, tab, rest = text.rstrip("\r\n").partition("\t")
+                number = _number(rest.partition("\t")[0])
+                if not entry.strip() and not tab:
+                    continue
+                if line == 1 and number is None:
+                    report.header = True
+                    continue
+                report.read += 1
+                if number is None:
+                    report.leave_out("no number", line)
+                else:
+                    yield line, entry.strip(), number
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _of_words(
+    entries: list[str], table: WordTable, unk: int, *, given_words: bool
+) -> list[Entry | str]:
+    """Encode phrases; in place of one that cannot be, the reason."""
+    words = [entry.split() for entry in entries]
+    ids, numbers = pieces_of([word for phrase in words for word in phrase], table)
+    found: list[Entry | str] = []
+    first = 0
+    for phrase in words:
+        tokens: list[int] = []
+        starts: list[int] = []
+        for word in range(first, first + len(phrase)):
+            of_word = numbers[word].tolist()
+            heads = [
+                t
+                for t in range(len(of_word))
+                if t == 0 or (of_word[t] != of_word[t - 1] and not given_words)
+            ]
+            starts += [len(tokens) + head for head in heads]
+            tokens += ids[word].tolist()
+        first += len(phrase)
+        if not tokens:
+            found.append("no entry")
+        elif unk in tokens:
+            found.append("unknown")
+        else:
+            found.append((tuple(tokens), tuple(starts)))
+    return found
+
+
+def _of_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
+    if not text:
+        return "no entry"
+    if by == "ids":
+        id_ = int(text) if text.isdecimal() and len(text) < _LONGEST_ID else -1
+    else:
+        found = tokenizer.core.token_to_id(text)
+        id_ = -1 if found is None else found
+    if not 0 <= id_ < tokenizer.ids.size:
+        return "unknown"
+    return "special" if id_ in tokenizer.ids.special else ((id_,), (0,))

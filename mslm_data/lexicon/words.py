@@ -1,0 +1,160 @@
+"""The word types of rows: a word is its sequence of sub-words, between the boundaries that `word_ids` says.
+
+Types are numbered in order of first appearance, so numbers do not depend on how rows are cut into chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.kernels import counts as kernels
+
+_TOKENS_AT_ONCE = 1 << 15
+"""Tokens, about, whose words are numbered by one call, as tables are made large enough for all of them to be new."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """W word types.
+
+    Attributes:
+        tokens: int32, the sub-words of each type, in order of first appearance; none is empty.
+        counts: int64 `[W]`, how often each occurs.
+    """
+
+    tokens: Ragged
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+class WordNumbers:
+    """Gives each word type a number, chunk after chunk. Holds a type's sub-words and about 30 bytes for each type."""
+
+    def __init__(self) -> None:
+        """Begin with no word."""
+        self._alone = np.empty(0, np.int32)
+        self._table = np.full(1024, -1, np.int32)
+        self._offsets = np.zeros(1, np.int64)
+        self._values = np.empty(0, np.int32)
+        self._counts = np.zeros(0, np.int64)
+        self._size = np.zeros(1, np.int64)
+
+    def number(self, examples: Examples) -> Ragged:
+        """Return the number of each word of each row, and count them.
+
+        Returns:
+            int32, one row of numbers for each row of `examples`; special tokens are in no word.
+        """
+        if len(self._alone) < examples.ids.size:
+            self._all_tokens(examples.ids.size)
+        ids, words = examples.input_ids, examples.word_ids.values
+        counts = np.empty(len(ids), np.int64)
+        numbers, size = np.empty(len(ids.values), np.int32), 0
+        bounds = np.empty((0, 2), np.int64)
+        for start, stop in _parts(ids.offsets):
+            offsets = ids.offsets[start : stop + 1]
+            if len(bounds) < offsets[-1] - offsets[0]:
+                bounds = np.empty((offsets[-1] - offsets[0], 2), np.int64)
+            kernels.find_words(offsets, words, bounds, counts[start:stop])
+            found = int(counts[start:stop].sum())
+            self._number(ids.values, bounds[:found], numbers[size : size + found])
+            size += found
+        return Ragged(numbers[:size], offsets_of(counts))
+
+    def words(self) -> Words:
+        """Return the types so far."""
+        size = int(self._size[0])
+        offsets = self._offsets[: size + 1].copy()
+        return Words(
+            Ragged(self._values[: offsets[-1]].copy(), offsets), self._counts[:size].copy()
+        )
+
+    def _all_tokens(self, size: int) -> None:
+        """Make room for the words of one token of a tokenizer of so many ids."""
+        known = int(self._size[0])
+        self._alone = np.full(size, -1, np.int32)
+        singles = np.flatnonzero(np.diff(self._offsets[: known + 1]) == 1)
+        tokens = self._values[self._offsets[singles]]
+        inside = (tokens >= 0) & (tokens < size)
+        self._alone[tokens[inside]] = singles[inside]
+        self._place(known)
+
+    def _place(self, most: int) -> None:
+        """Lay the known words out in a table that has room for so many."""
+        known = int(self._size[0])
+        self._table = np.full(max(1024, 1 << (2 * most - 1).bit_length()), -1, np.int32)
+        kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
+
+    def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
+        if len(bounds) == 0:
+            return
+        known = int(self._size[0])
+        most = known + len(bounds)
+        self._offsets = _with_room(self._offsets, most + 1)
+        self._values = _with_room(
+            self._values, int(self._offsets[known] + bounds[-1, 1] - bounds[0, 0])
+        )
+        self._counts = _with_room(self._counts, most)
+        if len(self._table) < 2 * most:
+            self._place(most)
+        kernels.number_words(
+            tokens,
+            bounds,
+            self._alone,
+            self._table,
+            self._offsets,
+            self._values,
+            self._counts,
+            self._size,
+            out,
+        )
+
+
+def count_words(chunks: Iterable[Examples]) -> Words:
+    """Count the word types of rows, such as those of `Split.chunks()`, in one pass."""
+    numbers = WordNumbers()
+    for examples in chunks:
+        numbers.number(examples)
+    return numbers.words()
+
+
+def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
+    """Return the text of each word type, as the folder's tokenizer decodes it.
+
+    Pieces are joined, and the marks of word boundaries (`##`, byte-level and Metaspace spaces) and any space taken
+    out. What the tokenizer's normaliser took away, such as capitals, stays away; `[UNK]` is decoded as its name.
+
+    Args:
+        words: int32, one row of sub-words for each type, as in `Words.tokens`.
+        tokenizer: That of the folder: `tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))`.
+    """
+    texts: list[str] = tokenizer.decode_batch(words.tolist(), skip_special_tokens=False)
+    return [text.replace(" ", "") for text in texts]
+
+
+def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges of few tokens, one row at least."""
+    start, last = 0, len(offsets) - 1
+    while start < last:
+        stop = int(np.searchsorted(offsets, offsets[start] + _TOKENS_AT_ONCE, side="right")) - 1
+        stop = min(max(stop, start + 1), last)
+        yield start, stop
+        start = stop
+
+
+def _with_room(array: Array, size: int) -> Array:
+    """Return the array, or a copy with room for `size` items, zeros at its end."""
+    if len(array) >= size:
+        return array
+    grown = np.zeros(max(size, 2 * len(array)), array.dtype)
+    grown[: len(array)] = array
+    return grown

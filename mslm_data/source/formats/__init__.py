@@ -1,0 +1,1 @@
+"""The formats that corpora come in: one file a format."""

@@ -1,0 +1,116 @@
+"""Elements of XML files, one after the other, without ever holding the file: expat with no entities of a file's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import inputs
+from mslm_data.source.reading.records import opened
+
+_CHUNK = 1 << 18
+_LONGEST_DEFAULT = 100
+
+
+def elements(path: Path, name: str) -> Iterator[tuple[int, Element]]:
+    """Give each element of a name with the line it begins at, as soon as it has been read.
+
+    A document type is accepted and never fetched; entities that a file declares or expects from outside are not,
+    as they can grow without bound or leave holes in the text.
+
+    Raises:
+        SourceError: Not well-formed, of an unknown encoding, or using entities. What came before has been given.
+    """
+    collector = _Collector(name)
+    for chunk in _chunks(path):
+        problem = collector.parse(chunk)
+        yield from collector.done
+        collector.done.clear()
+        if problem:
+            raise SourceError(f"{path.name}:{problem}")
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Give a file's bytes, and an empty piece at its end."""
+    size = 0
+    with opened(path) as file:
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            if size > inputs.MAX_UNPACKED and path.suffix == ".gz":
+                raise SourceError(
+                    f"{path.name}: unpacks to more than {inputs.MAX_UNPACKED >> 30} GiB; unpack it first"
+                )
+            yield chunk
+    yield b""
+
+
+class _EntityError(Exception):
+    """An entity was declared or used without a declaration, or something else that grows without bound."""
+
+
+class _Collector:
+    """Builds the trees of the wanted elements only; `done` has those that are complete, with their lines."""
+
+    def __init__(self, name: str) -> None:
+        self.done: list[tuple[int, Element]] = []
+        self._name = name
+        self._tree: TreeBuilder | None = None
+        self._depth = self._line = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.EntityDeclHandler = self._entity
+        self._parser.SkippedEntityHandler = self._entity
+        self._parser.AttlistDeclHandler = self._attribute
+
+    def parse(self, chunk: bytes) -> str:
+        """Take some bytes, none for the end; return the line and kind of a problem, "" where there is none."""
+        try:
+            self._parser.Parse(chunk, not chunk)
+        except expat.ExpatError as error:
+            kind = expat.ErrorString(error.code)
+            return f"{error.lineno}: expected well-formed XML, got '{kind}'; is the file whole?"
+        except (
+            LookupError,
+            ValueError,
+        ):  # ValueError: an encoding of several bytes a character, or none of text
+            return (
+                f"{self._parser.CurrentLineNumber}: expected an encoding such as UTF-8, got another"
+            )
+        except _EntityError:
+            line = self._parser.CurrentLineNumber
+            return f"{line}: expected no entities but XML's own five, got one; put the characters in their place"
+        return ""
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._tree is None and name == self._name:
+            self._tree, self._depth, self._line = TreeBuilder(), 0, self._parser.CurrentLineNumber
+        if self._tree is not None:
+            self._tree.start(name, attributes)
+            self._depth += 1
+
+    def _end(self, name: str) -> None:
+        if self._tree is None:
+            return
+        self._tree.end(name)
+        self._depth -= 1
+        if self._depth == 0:
+            self.done.append((self._line, self._tree.close()))
+            self._tree = None
+
+    def _text(self, data: str) -> None:
+        if self._tree is not None:
+            self._tree.data(data)
+
+    def _entity(self, *_: object) -> None:
+        raise _EntityError
+
+    def _attribute(self, _: str, __: str, ___: str, default: str | None, ____: bool) -> None:
+        """Refuse a long value that every element of a name would have."""
+        if len(default or "") > _LONGEST_DEFAULT:
+            raise _EntityError

@@ -1,0 +1,249 @@
+"""What becomes of documents and mentions: in rows, set aside or left out, and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.errors import BuildError, PipelineError, ShardError
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+
+
+def conll(folder: Path, name: str, *sentences: str) -> Path:
+    """Write a file of words with a tag after each, sentences between blank lines; return its folder."""
+    folder.mkdir(exist_ok=True)
+    text = "\n".join(
+        "".join(f"{pair.replace('/', chr(9))}\n" for pair in line.split()) for line in sentences
+    )
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def jsonl(folder: Path, name: str, *rows: dict[str, Any] | str) -> Path:
+    folder.mkdir(exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def json_pipeline(**options: Any) -> Any:
+    return made.pipeline_of(source={"use": "jsonl"}, **options)
+
+
+def lines_of(out: Path, name: str = "set_aside.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / name).read_text(encoding="utf-8").splitlines()]
+
+
+def test_build__sets_aside_and_counts_a_repeated_id(tmp_path: Path) -> None:
+    inputs = jsonl(
+        tmp_path / "in",
+        "train.jsonl",
+        {"id": "1", "text": "kinase"},
+        {"id": "2", "text": "a"},
+        {"id": "1", "text": "b"},
+    )
+
+    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+
+    train = manifest.splits["train"]
+    assert (train.read, train.written, train.set_aside) == (3, 2, 1)
+    (line,) = lines_of(tmp_path / "out")
+    assert (line["split"], line["id"], line["place"]) == ("train", "1", "train.jsonl:3")
+    assert "expected an id that no document before it has" in line["reason"]
+
+
+def test_build__refuses_one_id_in_two_files(tmp_path: Path) -> None:
+    jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
+    inputs = jsonl(tmp_path / "in", "train-b.jsonl", {"id": "1", "text": "kinase"})
+
+    for unit_bytes in (1, 1 << 20):
+        with pytest.raises(BuildError, match="1"):
+            made.built(tmp_path / str(unit_bytes), inputs, json_pipeline(unit_bytes=unit_bytes))
+        with pytest.raises(ShardError):
+            load(tmp_path / str(unit_bytes))
+
+
+def test_build__sets_a_repeated_id_aside_whatever_the_units(tmp_path: Path) -> None:
+    rows = [{"id": str(n % 7), "text": f"kinase inhibitors {n}"} for n in range(10)]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    trees = {}
+    for unit_bytes in (1, 90, 1 << 20):
+        out = tmp_path / str(unit_bytes)
+        manifest = made.built(out, inputs, json_pipeline(unit_bytes=unit_bytes))
+        train = manifest.splits["train"]
+        trees[unit_bytes] = [load(out)["train"][i] for i in range(len(load(out)["train"]))]
+
+        assert (train.read, train.written, train.set_aside) == (10, 7, 3)
+        assert [line["place"] for line in lines_of(out)] == [f"train.jsonl:{n}" for n in (8, 9, 10)]
+    assert trees[1] == trees[90] == trees[1 << 20]
+
+
+def test_build__allows_an_id_in_several_splits(tmp_path: Path) -> None:
+    jsonl(tmp_path / "in", "train.jsonl", {"id": "1", "text": "kinase"})
+    inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "1", "text": "kinase"})
+
+    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+
+    assert [split.set_aside for split in manifest.splits.values()] == [0, 0]
+
+
+def test_build__sets_aside_documents_without_a_token(tmp_path: Path) -> None:
+    inputs = jsonl(
+        tmp_path / "in",
+        "train.jsonl",
+        {"id": "a", "text": "kinase"},
+        {"id": "b", "text": " \u200b "},
+        "{broken",
+    )
+
+    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+
+    train = manifest.splits["train"]
+    assert (train.read, train.written, train.set_aside, train.sequences) == (3, 1, 2, 1)
+    assert {(line["id"], line["place"]) for line in lines_of(tmp_path / "out")} == {
+        ("b", "train.jsonl:2"),
+        ("train:2", "train.jsonl:3"),
+    }
+
+
+def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-X \u200b/B-X", "\u200b/B-X")
+
+    manifest = made.built(tmp_path / "out", inputs)
+
+    train = manifest.splits["train"]
+    assert (train.given_mentions, train.mentions) == (3, 1)
+    assert train.left_out == {"no token": 2}
+    assert train.set_aside == 1
+    assert "2 left out (no token)" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", {"id": "b", "text": "\u200b"}, "{broken")
+
+    with pytest.raises(
+        BuildError,
+        match=r"got none that can be used of 2 read; the first is train\.jsonl:\d: expected",
+    ):
+        made.built(tmp_path / "out", inputs, json_pipeline())
+
+    with pytest.raises(ShardError):
+        load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("encode", [{}, {"keep_text": True}])
+def test_build__has_an_empty_split(tmp_path: Path, encode: dict[str, object]) -> None:
+    datasets = pytest.importorskip("datasets")
+    jsonl(tmp_path / "in", "train.jsonl", {"id": "a", "text": "kinase"})
+    inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "b", "text": "\u200b"})
+    jsonl(tmp_path / "in", "dev.jsonl")
+
+    made.built(tmp_path / "out", inputs, json_pipeline(encode=encode))
+
+    shards = load(tmp_path / "out")
+    assert [len(shards[split]) for split in ("train", "validation", "test")] == [1, 0, 0]
+    assert len(shards["test"].examples()) == len(shards["validation"].examples()) == 0
+    assert [len(split) for split in datasets.load_from_disk(str(tmp_path / "out")).values()] == [
+        1,
+        0,
+        0,
+    ]
+    assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__finds_the_labels_that_occur(tmp_path: Path) -> None:
+    conll(tmp_path / "in", "train.tsv", "kinase/B-Zeta p53/B-Old")
+    inputs = conll(tmp_path / "in", "test.tsv", "kinase/B-Alpha")
+
+    manifest = made.built(
+        tmp_path / "out", inputs, made.pipeline_of(annotate={"rename": {"Old": "New"}})
+    )
+
+    assert manifest.labels == ("Alpha", "New", "Zeta")
+    assert load(tmp_path / "out").tags[:3] == ("O", "B-Alpha", "I-Alpha")
+    assert load(tmp_path / "out")["train"][0]["span_labels"] == [2, 1]
+
+
+def test_build__keeps_the_order_of_labels_it_is_given_and_counts_others(tmp_path: Path) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Zeta p53/B-Other a/B-Alpha")
+
+    manifest = made.built(tmp_path / "out", inputs, made.pipeline_of(labels=["Zeta", "Alpha"]))
+
+    assert manifest.labels == ("Zeta", "Alpha")
+    assert manifest.splits["train"].left_out == {"label not wanted": 1}
+    assert load(tmp_path / "out")["train"][0]["span_labels"] == [0, 1]
+
+
+@pytest.mark.parametrize("number", [63, 64])
+def test_build__holds_63_labels_and_refuses_64(tmp_path: Path, number: int) -> None:
+    words = " ".join(f"kinase/B-L{n:02d}" for n in range(number))
+    inputs = conll(tmp_path / "in", "train.tsv", words)
+
+    if number == 64:
+        with pytest.raises(
+            PipelineError, match="expected at most 63 labels, got 64; merge or choose some"
+        ):
+            made.built(tmp_path / "out", inputs)
+    else:
+        made.built(tmp_path / "out", inputs)
+        assert max(load(tmp_path / "out")["train"][0]["bio"]) == 125
+        assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__counts_mentions_that_do_not_fit_beside_others(tmp_path: Path) -> None:
+    row = {
+        "id": "1",
+        "text": "colon cancer cells",
+        "entities": [[0, 12, "X"], [6, 12, "X"], [6, 18, "X"], [0, 12, "Y"]],
+    }
+    spans = [{"start": a, "end": b, "label": label} for a, b, label in row["entities"]]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", {"id": "1", "text": row["text"], "spans": spans})
+
+    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+
+    train = manifest.splits["train"]
+    assert (train.given_mentions, train.mentions) == (4, 1)
+    assert (
+        train.left_out == {"inside another": 1, "overlaps another": 1, "same place": 1}
+        or sum(train.left_out.values()) == 3
+    )
+
+
+@pytest.mark.parametrize(
+    "corpus", sorted(path.parent.name for path in made.SAMPLE.glob("*/train.tsv"))
+)
+@pytest.mark.parametrize("max_tokens", [8, 512])
+def test_build__accounts_for_every_document_and_mention(
+    tmp_path: Path, corpus: str, max_tokens: int
+) -> None:
+    source = {"scheme": "label", "outside": "N"} if corpus == "ebm-nlp" else {}
+    pipeline = made.pipeline_of(source=source, encode={"max_tokens": max_tokens})
+
+    manifest = made.built(tmp_path / "out", made.SAMPLE / corpus, pipeline)
+
+    for split in manifest.splits.values():
+        assert split.read == split.written + split.set_aside
+        assert (
+            split.mentions == split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
+        )
+        assert split.mentions > 0
+    assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__follows_the_paper_where_it_cuts(tmp_path: Path) -> None:
+    words = " ".join(["kinase/O"] * 5 + ["kinase/B-X"] + ["kinase/I-X"] * 3)
+    inputs = conll(tmp_path / "in", "train.tsv", words)
+
+    ours = made.built(tmp_path / "ours", inputs, made.pipeline_of(encode={"max_tokens": 9}))
+    papers = made.built(
+        tmp_path / "papers", inputs, made.pipeline_of(encode={"max_tokens": 9, "split": "paper"})
+    )
+
+    assert (ours.splits["train"].cut_mentions, papers.splits["train"].cut_mentions) == (0, 1)
+    assert (ours.splits["train"].mentions, papers.splits["train"].mentions) == (1, 2)

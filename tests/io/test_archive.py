@@ -1,0 +1,264 @@
+"""Archives from strangers."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.io.archive import Limits, is_archive, members, stem, unpack
+
+FILES = {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n", "more/empty.tsv": b""}
+
+
+def make_tar(path: Path, files: dict[str, bytes], *others: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for info in others:
+            tar.addfile(info)
+    return path
+
+
+def make_zip(path: Path, files: dict[str, bytes], *, kind: int = 0) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (kind | 0o644) << 16
+            archive.writestr(info, data)
+    return path
+
+
+def make(path: Path, files: dict[str, bytes]) -> Path:
+    return make_zip(path, files) if path.suffix == ".zip" else make_tar(path, files)
+
+
+def member(name: str, kind: bytes, *, to: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+def refused(path: Path, match: str, *, limits: Limits | None = None) -> None:
+    """Check that an archive is refused and that nothing of it is on the disk."""
+    before = set(path.parent.rglob("*"))
+    with pytest.raises(SourceError, match=match):
+        unpack(path, path.parent / "out", limits=limits or Limits())
+    assert set(path.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.zip", "A.ZIP"])
+def test_unpack__gives_all_files(name: str, tmp_path: Path) -> None:
+    archive = (
+        make_zip(tmp_path / name, FILES)
+        if name.lower().endswith("zip")
+        else make_tar(tmp_path / name, FILES)
+    )
+
+    folder = unpack(archive, tmp_path / "out")
+
+    assert {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    } == FILES
+
+
+def test_unpack__takes_folders_and_a_leading_dot(tmp_path: Path) -> None:
+    dots = [member("./", tarfile.DIRTYPE), member("./empty", tarfile.DIRTYPE)]
+    folder = unpack(make_tar(tmp_path / "a.tar", {"./b.tsv": b"b"}, *dots), tmp_path / "out")
+
+    assert sorted(path.name for path in folder.iterdir()) == ["b.tsv", "empty"]
+
+
+def test_unpack__leaves_a_folder_that_is_there_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+
+    with pytest.raises(FileExistsError):
+        unpack(make_tar(tmp_path / "a.tar", FILES), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.zip"])
+def test_unpack__makes_private_files_whatever_the_umask_and_the_archive_say(
+    name: str, tmp_path: Path
+) -> None:
+    archive = make(tmp_path / name, FILES)
+    before = os.umask(0)
+    try:
+        folder = unpack(archive, tmp_path / "deeper" / "out")
+    finally:
+        os.umask(before)
+
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.parent.rglob("*")}
+    assert set(modes.values()) == {0o600, 0o700}
+    assert all(mode == (0o700 if path.is_dir() else 0o600) for path, mode in modes.items())
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+
+
+def test_unpack__raises_the_error_that_it_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AnnotateError, match="expected a path inside the archive"):
+        unpack(
+            make_zip(tmp_path / "a.zip", {"../evil": b""}), tmp_path / "out", error=AnnotateError
+        )
+
+
+def test_unpack__tells_a_full_disk_from_a_damaged_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("mslm_data.io.archive.private", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        unpack(make_zip(tmp_path / "a.zip", FILES), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: Path) -> None:
+    refused(
+        make(tmp_path / name, {"a": b"", "a/b": b""}),
+        "member 'a/b': expected a name that no other member has",
+    )
+
+
+def test_members__gives_names_and_bytes_in_stored_order(tmp_path: Path) -> None:
+    read = [
+        (str(m.name), b"".join(m.pieces or ()))
+        for m in members(make_zip(tmp_path / "a.zip", FILES))
+    ]
+
+    assert read == list(FILES.items())
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tgz", ".zip"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "a/../../evil", "/etc/evil", "C:/evil", "..\\evil", "\\evil"]
+)
+def test_unpack__refuses_names_that_lead_outside(name: str, suffix: str, tmp_path: Path) -> None:
+    refused(
+        make(tmp_path / f"a{suffix}", {"good": b"", name: b"x"}),
+        "expected a path inside the archive",
+    )
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        member("link", tarfile.SYMTYPE, to="/etc/passwd"),
+        member("link", tarfile.SYMTYPE, to="train.tsv"),
+        member("link", tarfile.LNKTYPE, to="../../evil"),
+        member("pipe", tarfile.FIFOTYPE),
+        member("device", tarfile.CHRTYPE),
+    ],
+)
+def test_unpack__refuses_links_and_devices(info: tarfile.TarInfo, tmp_path: Path) -> None:
+    refused(
+        make_tar(tmp_path / "a.tar.gz", FILES, info),
+        "expected a plain file or a folder, got a link or a device",
+    )
+
+
+def test_unpack__refuses_links_in_zips(tmp_path: Path) -> None:
+    refused(
+        make_zip(tmp_path / "a.zip", {"link": b"/etc/passwd"}, kind=stat.S_IFLNK),
+        "got a link or a device",
+    )
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
+def test_unpack__refuses_bombs(suffix: str, tmp_path: Path) -> None:
+    bomb = make(tmp_path / f"a{suffix}", {"zeros": bytes(20_000_000)})
+
+    refused(
+        bomb,
+        r"expected at most \d+ bytes from an archive of \d+, got more",
+        limits=Limits(free_bytes=1_000_000),
+    )
+
+
+def test_unpack__refuses_too_much(tmp_path: Path) -> None:
+    refused(
+        make_zip(tmp_path / "a.zip", {"a": b"123456"}),
+        "expected at most 5 bytes",
+        limits=Limits(num_bytes=5),
+    )
+    refused(
+        make_zip(tmp_path / "b.zip", FILES), "expected at most 2 members", limits=Limits(members=2)
+    )
+
+
+def test_unpack__refuses_a_header_that_hides_its_size(tmp_path: Path) -> None:
+    info = member("long", tarfile.REGTYPE)
+    info.pax_headers = {"comment": "x" * 3_000_000}
+    bomb = tmp_path / "a.tar.gz"
+    with tarfile.open(bomb, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+
+    refused(bomb, "expected at most", limits=Limits(free_bytes=1_000_000))
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
+def test_unpack__says_that_an_archive_is_cut_off(name: str, tmp_path: Path) -> None:
+    archive = make(tmp_path / name, {"train.tsv": bytes(range(256)) * 100})
+    archive.write_bytes(
+        archive.read_bytes()[:-12_000] if name == "a.tar" else archive.read_bytes()[:200]
+    )
+
+    refused(
+        archive,
+        f"{name}: expected a whole, unencrypted tar or zip archive, got .*; is the file complete",
+    )
+
+
+def test_unpack__says_that_a_file_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"<html>")
+
+    refused(
+        tmp_path / "a.zip",
+        r"a\.zip: expected a whole, unencrypted tar or zip archive, got BadZipFile",
+    )
+
+
+def test_unpack__refuses_a_member_shorter_than_its_header_says(tmp_path: Path) -> None:
+    archive = make_zip(tmp_path / "a.zip", {"train.tsv": b"a\tO\n"})
+    data = bytearray(archive.read_bytes())
+    size_at = data.index(b"PK\x01\x02") + 24  # of the central directory's entry: uncompressed size
+    data[size_at] += 1
+    archive.write_bytes(data)
+
+    refused(archive, "expected a whole, unencrypted tar or zip archive, got EOFError")
+
+
+def test_unpack__takes_folders_in_zips(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.mkdir("empty")
+
+    assert [path.name for path in unpack(tmp_path / "a.zip", tmp_path / "out").iterdir()] == [
+        "empty"
+    ]
+
+
+def test_stem__drops_the_whole_suffix() -> None:
+    assert [stem(name) for name in ("a.tar.gz", "a.b.zip", "A.TGZ", "a.tsv")] == [
+        "a",
+        "a.b",
+        "A",
+        "a.tsv",
+    ]
+    assert [is_archive(name) for name in ("a.tar.gz", "a.b.zip", "A.TGZ", "a.tsv.gz")] == [
+        True,
+        True,
+        True,
+        False,
+    ]

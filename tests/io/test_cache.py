@@ -1,0 +1,212 @@
+"""The private folder for what can be had again."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.io import cache
+
+
+def test_folder__goes_by_argument_then_environment_then_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / "platform" / name)
+    monkeypatch.delenv("MSLM_DATA_CACHE", raising=False)
+    assert cache.folder("corpora") == tmp_path / "platform" / "mslm-data" / "corpora"
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "environment"))
+    assert cache.folder("corpora") == tmp_path / "environment" / "corpora"
+
+    assert cache.folder("corpora", cache=tmp_path / "argument") == tmp_path / "argument" / "corpora"
+
+
+def test_folder__is_private_even_in_a_shared_root(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    folder = cache.folder("inputs", cache=tmp_path)
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_folder__says_that_it_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(
+        SourceError, match=r"corpora: expected a cache folder .*, got .*; set MSLM_DATA_CACHE"
+    ):
+        cache.folder("corpora", cache=tmp_path / "file" / "below")
+
+
+def test_folder__is_private_with_all_above_it_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = cache.folder("inputs", cache=tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+
+    assert {
+        stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent, folder.parent.parent)
+    } == {0o700}
+
+
+# once ----------------------------------------------------------------------------------------------------------------
+
+
+def visible(folder: Path) -> list[str]:
+    """Return what is in a folder of the cache but for locks, which stay."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".lock-"))
+
+
+def slowly(made: Path) -> None:
+    """Make a file that says who made it, slowly enough for others to come, and count the makers."""
+    with (made.parents[1] / ".makers").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    with made.open("w") as file:
+        file.write(str(os.getpid()))
+        file.flush()
+        time.sleep(0.2)
+
+
+def make_slowly(place: Path) -> str:
+    return cache.once(place, slowly).read_text()
+
+
+@pytest.mark.parametrize("processes", [True, False])
+def test_once__is_made_by_one_while_the_others_wait(processes: bool, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(4, mp_context=context) if processes else ThreadPoolExecutor(4)
+    with pool:
+        read = set(pool.map(make_slowly, [tmp_path / "place"] * 4))
+
+    assert len(read) == 1
+    assert len((tmp_path / ".makers").read_text().split()) == 1
+    assert visible(tmp_path) == [".makers", "place"]
+
+
+def test_once__makes_nothing_where_something_good_is(tmp_path: Path) -> None:
+    (tmp_path / "place").write_text("first")
+
+    assert (
+        cache.once(tmp_path / "place", lambda made: made.write_text("second")).read_text()
+        == "first"
+    )
+    again = cache.once(
+        tmp_path / "place", lambda made: made.write_text("second"), good=lambda path: False
+    )
+    assert again.read_text() == "second"
+
+
+_KILLED = """
+import sys, time
+from pathlib import Path
+from mslm_data.io import cache
+
+def half(made):
+    made.mkdir()
+    (made / "half").touch()
+    print("half", flush=True)
+    time.sleep(60)
+
+cache.once(Path(sys.argv[1]), half)
+"""
+
+
+def killed(place: Path) -> None:
+    """Let a process be killed while it makes a folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KILLED, str(place)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "half\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("again", ["place", "another"])
+def test_once__leaves_nothing_of_a_process_that_was_killed(again: str, tmp_path: Path) -> None:
+    killed(tmp_path / "place")
+    assert any(name.startswith(".part-") for name in visible(tmp_path))
+
+    cache.once(tmp_path / again, lambda made: made.mkdir())
+
+    assert visible(tmp_path) == [again]
+    assert list((tmp_path / again).iterdir()) == []
+
+
+def test_once__leaves_the_temporaries_of_others_at_work(tmp_path: Path) -> None:
+    def work(made: Path) -> None:
+        made.mkdir()
+        with ThreadPoolExecutor(1) as other:
+            other.submit(cache.once, tmp_path / "another", Path.touch).result()
+        (made / "file").touch()
+
+    cache.once(tmp_path / "place", work)
+
+    assert visible(tmp_path) == ["another", "place"]
+
+
+def full(made: Path) -> None:
+    made.mkdir()
+    (made / "half").touch()
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_once__says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
+    said = r"place: expected to write it, got No space left on device; is the disk full\? MSLM_DATA_CACHE names another"
+    for error in (SourceError, AnnotateError):
+        with pytest.raises(error, match=said):
+            cache.once(tmp_path / "place", full, error=error)
+
+    assert visible(tmp_path) == []
+
+
+def test_once__leaves_nothing_where_making_fails(tmp_path: Path) -> None:
+    def broken(made: Path) -> None:
+        made.mkdir()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.once(tmp_path / "place", broken)
+
+    assert visible(tmp_path) == []
+
+
+def test_alone__removes_what_was_left_inside_a_place(tmp_path: Path) -> None:
+    (tmp_path / "place" / "files" / ".part-0123456789abcdef-x").mkdir(parents=True)
+
+    with cache.alone(tmp_path / "place"):
+        assert list((tmp_path / "place" / "files").iterdir()) == []
+
+
+def test_private__is_readable_by_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with cache.private(tmp_path / "folder" / "file") as file:
+            file.write(b"a")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "folder" / "file").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
+
+
+def test_private__follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="link"):
+        cache.private(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.io import files
+from mslm_data.io.files import (
+    canonical_json,
+    clear_temporaries,
+    make_folder,
+    sha256_of,
+    write_whole,
+)
+
+
+class Crash(BaseException):
+    """What no code catches: the machine is gone."""
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def crash(*_: Any, **__: Any) -> Any:
+    raise Crash
+
+
+def pieces_that_crash() -> Iterator[bytes]:
+    yield b"new, but only the fir"
+    raise Crash
+
+
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace"])
+@pytest.mark.parametrize("old", [b"old", None])
+def test_write_whole__leaves_the_old_file_where_it_crashes(
+    step: str, old: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash of the machine runs no `finally` either, so what that would clear away stays here."""
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_bytes(old)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        if step == "replace":
+            patch.setattr(Path, "replace", crash)
+            patch.setattr(os, "replace", crash)
+        elif step != "write":
+            patch.setattr(os, step, crash)
+        with pytest.raises(Crash):
+            write_whole(path, pieces_that_crash() if step == "write" else [b"new"])
+
+    assert (path.read_bytes() if path.exists() else None) == old
+
+    write_whole(path, [b"new"])
+    clear_temporaries(tmp_path)
+
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_write_whole__clears_up_after_an_error(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    with monkeypatch.context() as patch:
+        if step == "replace":
+            patch.setattr(Path, "replace", crash)
+        elif step == "fsync":
+            patch.setattr(os, "fsync", crash)
+        with pytest.raises(Crash):
+            write_whole(path, pieces_that_crash() if step == "write" else [b"new"])
+
+    assert names(tmp_path) == []
+
+
+def test_write_whole__is_there_even_if_the_folder_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    monkeypatch.setattr(files, "sync_folder", crash)
+
+    with pytest.raises(Crash):
+        write_whole(path, [b"new"])
+
+    assert path.read_bytes() == b"new"
+
+
+def test_write_whole__syncs_the_file_before_its_name_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_fsync(handle: int) -> None:
+        seen.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def note_replace(self: Path, target: Path) -> Path:
+        seen.append("replace")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+
+    write_whole(tmp_path / "file", [b"a", memoryview(b"b")])
+
+    assert seen == ["file", "replace", "folder"]
+    assert (tmp_path / "file").read_bytes() == b"ab"
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_write_whole__is_for_the_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+
+    write_whole(path, [b"new"])
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_make_folder__is_for_the_owner_alone_all_the_way(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b" / "c")
+
+    for folder in ("a", "a/b", "a/b/c"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+
+
+def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir(mode=0o755)
+    mode = (tmp_path / "a").stat().st_mode
+
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+
+    assert (tmp_path / "a").stat().st_mode == mode
+
+
+def test_write_whole__follows_no_link_put_in_its_way(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"mine")
+    (tmp_path / "file").symlink_to(target)
+
+    write_whole(tmp_path / "file", [b"new"])
+
+    assert target.read_bytes() == b"mine"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
+    assert names(tmp_path) == ["file", "target"]
+
+
+def test_canonical_json__has_one_form() -> None:
+    assert canonical_json({"b": [1], "a": "é"}) == canonical_json({"a": "é", "b": [1]})
+    assert canonical_json({"b": [1], "a": "é"}) == '{\n "a": "é",\n "b": [\n  1\n ]\n}\n'.encode()
+
+
+def test_sha256_of__is_that_of_the_bytes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+
+    assert sha256_of(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223")

@@ -1,0 +1,247 @@
+"""Files at URLs, from file systems that behave and from those that do not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import MissingExtraError, SourceError
+from mslm_data.io import remote
+from mslm_data.io.files import sha256_of
+from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown
+from tests import faulty
+from tests.faulty import Fault, Faulty
+from tests.source.server import serving
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a file of a megabyte and some, which `faulty://` gives too."""
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
+    folder = tmp_path / "there"
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.bin").write_bytes(bytes(range(256)) * 5000)
+    (folder / "more" / "b.bin").write_bytes(b"b")
+    with faulty.registered():
+        yield folder
+
+
+def url_of(path: Path) -> str:
+    return f"faulty://{path}"
+
+
+def bring(folder: Path, target: Path, **options: object) -> Path:
+    fetch(url_of(folder), "a.bin", target, **options)  # type: ignore[arg-type]
+    return target
+
+
+def test_fetch__brings_a_file_privately(there: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        target = bring(
+            there, tmp_path / "here" / "a", size=1_280_000, sha256=sha256_of(there / "a.bin")
+        )
+    finally:
+        os.umask(before)
+
+    assert target.read_bytes() == (there / "a.bin").read_bytes()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset]
+)
+def test_fetch__tries_again(fault: Fault, there: Path, tmp_path: Path) -> None:
+    Faulty.faults["a.bin"] = [fault, fault]
+
+    target = bring(there, tmp_path / "a", size=1_280_000, sha256=sha256_of(there / "a.bin"))
+
+    assert target.read_bytes() == (there / "a.bin").read_bytes()
+    assert Faulty.opened["a.bin"] == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "tries"),
+    [
+        (faulty.cut, "640000 bytes with sha256 [0-9a-f]{64} (3 tries)", 3),
+        (faulty.flipped, "1280000 bytes with sha256 [0-9a-f]{64} (3 tries)", 3),
+        (faulty.longer, "more than 1280000 bytes (3 tries)", 3),
+        (faulty.refused, "NoCredentialsError (3 tries)", 3),
+        (faulty.reset, "Connection reset by peer (3 tries)", 3),
+        (faulty.told, "OSError (3 tries)", 3),
+        (faulty.denied, "PermissionError", 1),
+    ],
+)
+def test_fetch__says_why_in_words_that_hold_no_secret(
+    fault: Fault, reason: str, tries: int, there: Path, tmp_path: Path
+) -> None:
+    Faulty.faults["a.bin"] = [fault] * 9
+
+    with pytest.raises(
+        RemoteError, match="^" + reason.replace("(", r"\(").replace(")", r"\)") + "$"
+    ) as caught:
+        bring(there, tmp_path / "a", size=1_280_000, sha256=sha256_of(there / "a.bin"))
+    assert faulty.SECRET not in str(caught.value)
+    assert Faulty.opened["a.bin"] == tries
+
+
+def test_fetch__waits_longer_each_time(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(remote, "PAUSE_S", 0.5)
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    Faulty.faults["a.bin"] = [faulty.reset, faulty.reset]
+
+    bring(there, tmp_path / "a")
+
+    assert pauses == [0.5, 1.0]
+
+
+def test_fetch__does_not_wait_for_ever(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "STALL_S", 0.05)
+    Faulty.faults["a.bin"] = [faulty.hanging] * 3
+
+    with pytest.raises(RemoteError, match=r"no answer for 0\.05 seconds \(3 tries\)"):
+        bring(there, tmp_path / "a")
+
+
+def test_fetch__says_once_that_there_is_no_such_file(there: Path, tmp_path: Path) -> None:
+    with pytest.raises(RemoteError, match=r"^no such file$") as caught:
+        fetch(url_of(there), "none", tmp_path / "a")
+
+    assert caught.value.missing
+    assert Faulty.opened["none"] == 1
+
+
+def test_fetch__stops_at_the_most_that_is_wanted(there: Path, tmp_path: Path) -> None:
+    with pytest.raises(RemoteError, match="more than 9 bytes"):
+        bring(there, tmp_path / "a", most=9)
+    assert (tmp_path / "a").stat().st_size <= 9
+
+
+def test_fetch__leaves_no_thread_behind_that_has_more_to_read(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(threading.enumerate())
+    monkeypatch.setattr(remote, "_AT_ONCE", 1000)
+    with pytest.raises(RemoteError, match="more than 9 bytes"):
+        bring(there, tmp_path / "a", most=9)
+
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+    assert bring(there, tmp_path / "a").stat().st_size == 1_280_000
+
+
+def test_fetch__does_not_take_a_full_disk_for_a_broken_remote(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(remote, "private", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        bring(there, tmp_path / "a")
+
+
+def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+
+    with pytest.raises(
+        MissingExtraError, match=r"s3://bucket/a: fsspec needs one more package for it: .*s3fs"
+    ):
+        fetch("s3://me:secret@bucket/a", "b", tmp_path / "a")
+
+
+def test_read__reads_within_another_file_system(there: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(there / "more" / "b.bin", "in/b.bin")
+        archive.write(there / "more" / "b.bin", "c.bin")
+
+    assert read(f"zip://in::{url_of(tmp_path / 'a.zip')}", "b.bin", most=1) == b"b"
+    assert read(f"zip://::file://{tmp_path / 'a.zip'}", "c.bin", most=1) == b"b"
+
+
+def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiohttp")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as site:
+        site.add("/folder/a.bin?sig=xy", b"signed")
+
+        assert read(f"{site.url}/folder/?sig=xy", "a.bin", most=9) == b"signed"
+
+
+# copy ----------------------------------------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_copy__takes_folders_and_files_below_a_url(there: Path, tmp_path: Path) -> None:
+    whole = copy(url_of(there), tmp_path)
+    one = copy(url_of(there), tmp_path, name="more/b.bin")
+    part = copy(url_of(there), tmp_path, name="more")
+
+    assert contents(whole) == contents(there)
+    assert (one.name, one.read_bytes()) == ("b.bin", b"b")
+    assert (part.name, contents(part)) == ("more", {"b.bin": b"b"})
+
+
+@pytest.mark.parametrize("name", ["a.bin", "more/b.bin"])
+def test_copy__keeps_nothing_that_breaks_off(name: str, there: Path, tmp_path: Path) -> None:
+    Faulty.faults[Path(name).name] = [faulty.cut] * 3
+
+    with pytest.raises(RemoteError, match=r"\d+ bytes \(3 tries\)"):
+        copy(url_of(there), tmp_path / "here")
+    assert [
+        path.name for path in (tmp_path / "here").iterdir() if not path.name.startswith(".lock-")
+    ] == []
+
+
+def test_copy__says_that_the_disk_is_full(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(remote, "private", full)
+    with pytest.raises(SourceError, match="No space left on device; is the disk full"):
+        copy(url_of(there), tmp_path / "here")
+
+
+# What URLs are -------------------------------------------------------------------------------------------------------
+
+
+def test_shown__hides_secrets() -> None:
+    assert shown("https://me:secret@host:81/a.tsv?sig=secret#secret") == "https://host:81/a.tsv"
+    assert shown("https://host/a?sig=sec::ret") == "https://host/a"
+    assert shown("memory:///a?b") == "memory:///a"
+    assert shown("http://[me:secret@host") == "http://host"
+    assert (
+        shown("zip://in/a::https://me:secret@host/a.zip?sig=secret")
+        == "zip://in/a::https://host/a.zip"
+    )
+
+
+def test_local__tells_paths_from_urls() -> None:
+    assert local("a/b") == Path("a/b")
+    assert local("file:///a%20b") == Path("/a b")
+    assert local("s3://bucket/a") is None
+    assert local("zip://a::file:///b.zip") is None

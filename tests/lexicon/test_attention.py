@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon import attention as module
+from mslm_data.lexicon.attention import Attention, ClassLogits, class_index
+from mslm_data.lexicon.encoders import load_encoder
+from mslm_data.loading import load
+from tests.lexicon.models import plain, saved, torch
+from tests.made import built
+
+CLASSIFIER = "BertForTokenClassification"
+LABELS = {
+    "id2label": {0: "other", 1: "important", 2: "third"},
+    "label2id": {"other": 0, "important": 1, "third": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows") / "d"
+    built(folder)
+    return load(folder)["train"].examples(0, 25)
+
+
+@pytest.mark.parametrize("room", [1, 1 << 29])
+def test_attention__as_the_library_row_by_row(tmp_path, monkeypatch, examples, room):
+    monkeypatch.setattr(module, "_ATTENTION_BYTES", room)
+    folder = saved(tmp_path / "m")
+    done = []
+
+    scores = Attention(load_encoder(str(folder), attentions=True))(examples, done.append)
+
+    model = plain(folder)
+    for row in range(len(examples)):
+        ids, inner = examples.input_ids[row], examples.word_ids[row] >= 0
+        with torch.inference_mode():
+            layers = model(torch.tensor([ids.tolist()]), output_attentions=True).attentions
+        expected = np.where(inner, layers[-1][0, :, 0].mean(0).numpy(), 0)
+        start, stop = examples.input_ids.offsets[row : row + 2]
+        np.testing.assert_allclose(scores[start:stop], expected, atol=1e-6)
+    assert scores.dtype == np.float32
+    assert np.ptp(scores) > 0.1
+    assert sum(done) == len(scores)
+    assert len(done) == (len(examples) if room == 1 else 1)
+
+
+def test_attention__rows_without_a_first_special_token(tmp_path, examples):
+    words = replace(examples.word_ids, values=np.zeros_like(examples.word_ids.values))
+    score = Attention(load_encoder(str(saved(tmp_path / "m")), attentions=True))
+
+    with pytest.raises(VocabularyError, match="expected rows that begin with a special token"):
+        score(replace(examples, word_ids=words), lambda _: None)
+
+
+@pytest.mark.parametrize("value", ["logit", "margin"])
+def test_class_logits__as_the_library_row_by_row(tmp_path, examples, value):
+    folder = saved(tmp_path / "m", CLASSIFIER, **LABELS)
+
+    scores = ClassLogits(
+        load_encoder(str(folder), head="AutoModelForTokenClassification"), 1, value
+    )(examples, lambda _: None)
+
+    model, predicted = plain(folder, "AutoModelForTokenClassification"), 0
+    for row in range(len(examples)):
+        inner = examples.word_ids[row] >= 0
+        with torch.inference_mode():
+            logits = model(torch.tensor([examples.input_ids[row].tolist()])).logits[0].numpy()
+        found = scores[slice(*examples.input_ids.offsets[row : row + 2])]
+        expected = (
+            logits[:, 1]
+            if value == "logit"
+            else logits[:, 1] - np.maximum(logits[:, 0], logits[:, 2])
+        )
+        np.testing.assert_allclose(found[inner], expected[inner], atol=1e-4)
+        assert np.all(found[~inner] == 0)
+        if value == "margin":
+            assert ((found > 0) == (logits.argmax(1) == 1))[inner].all()
+        predicted += (logits.argmax(1) == 1).sum()
+    assert 0 < predicted < len(scores)
+
+
+def test_class_index__by_label_or_number(tmp_path):
+    encoder = load_encoder(
+        str(saved(tmp_path / "m", CLASSIFIER, **LABELS)), head="AutoModelForTokenClassification"
+    )
+
+    assert [class_index(encoder, name) for name in ("important", "2")] == [1, 2]
+    for name, message in (
+        ("imprtant", "did you mean 'important'"),
+        ("3", "known: important, other, third"),
+    ):
+        with pytest.raises(VocabularyError, match=f"no class '{name}'; {message}"):
+            class_index(encoder, name)
+
+
+def test_class_index__one_class_only(tmp_path):
+    folder = saved(tmp_path / "m", CLASSIFIER, id2label={0: "x"}, label2id={"x": 0})
+    encoder = load_encoder(str(folder), head="AutoModelForTokenClassification")
+
+    with pytest.raises(
+        VocabularyError, match="expected a token classifier of two classes or more, got 1"
+    ):
+        class_index(encoder, "x")

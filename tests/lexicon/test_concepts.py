@@ -1,0 +1,403 @@
+"""`mslm-data vocab concepts`: packs from tables and ontologies."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mslm_data.annotate.medcat import pack as medcat_pack
+from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.data.document import Document
+from mslm_data.errors import AnnotateError
+from mslm_data.lexicon import concept_tables, obo, rrf
+from mslm_data.lexicon.concepts import Input, Report, make_pack, parse_input
+from mslm_data.lexicon.names import Choice, Name, clean, distinct
+from tests.cli.running import run
+
+pytest.importorskip("medcat")
+
+OBO = r"""format-version: 1.2
+ontology: made
+
+[Term]
+id: X:1
+name: red fever {comment="trailing"} ! note
+def: "A fever: \"red\"." []
+synonym: "fever\, red" EXACT []
+synonym: "RF-1" RELATED [Y:2]
+synonym: "Red fever (disorder)" EXACT []
+xref: UMLS_CUI:C9000001
+xref: UMLS_CUI:C9000002
+
+[Typedef]
+id: part_of
+name: part of
+
+[Term]
+id: X:2
+name: blue fever
+synonym: "bf" EXACT []
+is_obsolete: true
+
+[Term]
+id: X:3
+name: 3
+"""
+
+MRCONSO = """\
+C9000001|ENG|P|L1|PF|S1|Y|A1||||MSH|PEP|D1|"Red" fever|0|N||
+C9000001|ENG|S|L2|PF|S2|N|A2||||SNOMEDCT_US|ET|D1|fever, red|0|N|256|
+C9000001|GER|P|L3|PF|S3|Y|A3||||MSHGER|ET|D1|Rotes Fieber|0|N|256|
+C9000001|ENG|S|L4|PF|S4|Y|A4||||MSH|ET|D1|red fever old|0|O|256|
+C9000001|ENG|S|L5|VO|S5|Y|A5||||MSH|ET|D1|FEVER, RED|0|N|256|
+C9000002|ENG|P|L6|PF|S6|Y|A6||||MSH|MH|D2|blue molecule|0|N|256|
+C9000003|ENG|P|L7|PF|S7|Y|A7||||MSH|MH|D3|NA|0|N|256|"""
+MRSTY = """\
+C9000001|T047|B2.2.1.2.1|Disease or Syndrome|AT1|256|
+C9000001|T184|A2.2.2|Sign or Symptom|AT2||
+C9000002|T109|A1.4.1.2.1|Organic Chemical|AT3|256|
+C9000003|T047|B2.2.1.2.1|Disease or Syndrome|AT4|256|"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def umls(folder: Path) -> Path:
+    write(folder / "MRSTY.RRF", MRSTY)
+    return write(folder / "MRCONSO.RRF", MRCONSO)
+
+
+def balanced(report: Report) -> bool:
+    return report.read == report.kept + sum(report.left_out.values())
+
+
+def concepts_in(pack: Path, text: str) -> list[tuple[str, str]]:
+    (result,) = MedCat(model_pack=str(pack)).start().annotate([Document(id="", text=text)])
+    return [(text[span.start : span.end], span.concept) for span in result.spans]
+
+
+def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
+    left_out: Counter[str] = Counter()
+
+    names = list(obo.read(write(tmp_path / "x.obo", OBO), ("T047",), Choice(), left_out))
+
+    assert names == [
+        Name("X:1", "red fever", "P", ("T047",), "X"),
+        Name("X:1", "fever, red", "A", ("T047",), "X"),
+        Name("X:1", "RF-1", "A", ("T047",), "X"),
+        Name("X:1", "Red fever (disorder)", "A", ("T047",), "X"),
+        Name("X:3", "3", "P", ("T047",), "X"),
+    ]
+    assert left_out == {"obsolete term": 2}
+
+
+def test_obo__takes_a_cross_reference_for_the_id(tmp_path: Path) -> None:
+    names = obo.read(write(tmp_path / "x.obo", OBO), ("T047",), Choice(xref="UMLS_CUI"), Counter())
+
+    assert [(name.concept, name.source) for name in names][::4] == [
+        ("C9000001", "UMLS_CUI"),
+        ("X:3", "X"),
+    ]
+
+
+def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.obo", "[Term]\nname: fever\n")
+
+    with pytest.raises(AnnotateError, match=r"x\.obo:1: expected a term with an id, got none"):
+        list(obo.read(path, (), Choice(), Counter()))
+
+
+def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
+    left_out: Counter[str] = Counter()
+
+    names = list(rrf.read(umls(tmp_path), (), Choice(), left_out))
+
+    assert names == [
+        Name("C9000001", '"Red" fever', "P", ("T047", "T184"), "MSH"),
+        Name("C9000001", "fever, red", "A", ("T047", "T184"), "SNOMEDCT_US"),
+        Name("C9000001", "FEVER, RED", "A", ("T047", "T184"), "MSH"),
+        Name("C9000002", "blue molecule", "P", ("T109",), "MSH"),
+        Name("C9000003", "NA", "P", ("T047",), "MSH"),
+    ]
+    assert left_out == {"other language": 1, "suppressed": 1}
+
+
+def test_rrf__refuses_other_files(tmp_path: Path) -> None:
+    alone = write(tmp_path / "a" / "MRCONSO.RRF", MRCONSO)
+    short = umls(tmp_path / "b")
+    short.write_text(f"{MRCONSO}\nC1|ENG|P|\n")
+
+    with pytest.raises(AnnotateError, match=r"expected MRSTY\.RRF beside it, found none"):
+        list(rrf.read(alone, (), Choice(), Counter()))
+    with pytest.raises(
+        AnnotateError, match=r"MRCONSO\.RRF:8: expected 18 fields, each ended by '\|', got 4"
+    ):
+        list(rrf.read(short, (), Choice(), Counter()))
+
+
+def test_tables__medcats_layout(tmp_path: Path) -> None:
+    table = "name_status,CUI,name,type_ids\nP,c1,Kidney Failure,t047\n,C1,Failure of Kidneys| KF |,\nN,C2,NA,\n,,x,\n"
+    left_out: Counter[str] = Counter()
+
+    names = list(
+        concept_tables.read(write(tmp_path / "x.csv", table), ("T184",), Choice(), left_out)
+    )
+
+    assert names == [
+        Name("C1", "Kidney Failure", "P", ("T047",), ""), Name("C1", "Failure of Kidneys", "A", ("T047",), ""),
+        Name("C1", "KF", "A", ("T047",), ""), Name("C2", "NA", "N", ("T184",), ""),
+    ]  # fmt: skip
+    assert left_out == {"no concept id": 1}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'DrugBank ID,Common name,Name,CAS,Synonyms\nDB1,Aspirin,aspirin,1,"Acetylsalicylate | ASA, pure"\n',
+        "id\tlabel\tsynonyms\nDB1\tAspirin\tAcetylsalicylate | ASA, pure\n",
+    ],
+)
+def test_tables__names_with_synonyms(table: str, tmp_path: Path) -> None:
+    names = concept_tables.read(write(tmp_path / "x.csv", table), ("T121",), Choice(), Counter())
+
+    assert [(name.concept, name.name, name.status) for name in names] == [
+        ("DB1", "Aspirin", "P"), ("DB1", "Acetylsalicylate", "A"), ("DB1", "ASA, pure", "A"),
+    ]  # fmt: skip
+
+
+def test_tables__refuses_other_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "a,b\n1,2\n")
+
+    with pytest.raises(AnnotateError, match="expected a table with the columns cui and name"):
+        list(concept_tables.read(path, (), Choice(), Counter()))
+
+
+def test_distinct__gives_each_name_of_a_concept_once() -> None:
+    left_out: Counter[str] = Counter()
+    names = [
+        Name(c, n, "A", ("T047",), "")
+        for c, n in (("1", "Gout"), ("1", "gout (disorder)"), ("1", "B"), ("2", "gout"))
+    ]
+
+    assert [(name.concept, name.name) for name in distinct(names, left_out)] == [
+        ("1", "Gout"),
+        ("2", "gout"),
+    ]
+    assert left_out == {"same name again": 1, "fewer than two letters": 1}
+
+
+def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
+    assert clean("fever | red  (finding)") == "fever red"
+    assert clean("leukemia (acute)") == "leukemia (acute)"
+
+
+def test_parse_input__has_types_behind_the_last_equals_sign() -> None:
+    assert parse_input("a=b/x.obo=T047,T191") == Input(Path("a=b/x.obo"), ("T047", "T191"))
+    assert parse_input("a=b/x.obo") == Input(Path("a=b/x.obo"))
+
+
+def test_make_pack__merges_inputs(tmp_path: Path) -> None:
+    inputs = [
+        Input(umls(tmp_path / "META").parent),
+        Input(write(tmp_path / "x.obo", OBO), ("T047",)),
+        Input(write(tmp_path / "drugs.csv", "id,name,synonyms\nD1,aspirin,red fever\n"), ("T121",)),
+    ]
+
+    report = make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
+
+    assert balanced(report)
+    assert report.left_out == {
+        "fewer than two letters": 1, "obsolete term": 2, "other language": 1, "same name again": 2, "suppressed": 1,
+    }  # fmt: skip
+    assert report.types == {"T047": 2, "T109": 1, "T121": 1, "T184": 1}
+    assert report.settled == 1
+    assert report.sha256 == medcat_pack.digest(tmp_path / "pack")
+    assert concepts_in(tmp_path / "pack", "red fever, RF-1 and aspirin for Fevers, Red") == [
+        ("red fever", "C9000001"), ("RF-1", "C9000001"), ("aspirin", "D1"), ("Fevers, Red", "C9000001"),
+    ]  # fmt: skip
+
+
+def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
+    choice = Choice(types=frozenset({"T047"}), sources=frozenset({"MSH"}))
+
+    report = make_pack([Input(umls(tmp_path))], tmp_path / "pack", choice=choice)
+
+    assert balanced(report)
+    assert report.left_out == {
+        "other language": 1, "other semantic type": 1, "other source": 1, "suppressed": 1,
+    }  # fmt: skip
+    assert (report.concepts, report.kept) == (2, 3)
+
+
+def test_make_pack__refuses(tmp_path: Path) -> None:
+    made = write(tmp_path / "x.obo", OBO)
+    (tmp_path / "there").mkdir()
+    for inputs, out, choice, message in [
+        ([Input(made, ("T047",))], "there", Choice(), "expected a folder that is not there yet"),
+        (
+            [Input(tmp_path / "none.obo")],
+            "pack",
+            Choice(),
+            "expected a file of concepts, or a folder with MRCONSO",
+        ),
+        (
+            [Input(write(tmp_path / "x.owl", ""))],
+            "pack",
+            Choice(),
+            r"expected a file ending in \.obo",
+        ),
+        (
+            [Input(made)],
+            "pack",
+            Choice(),
+            r"expected semantic types of concept X:1, got none; .* --from .*x\.obo=T047",
+        ),
+        (
+            [Input(made, ("T047",))],
+            "pack",
+            Choice(types=frozenset({"T1"})),
+            "got none .*2 obsolete term, 5 other sem",
+        ),
+    ]:
+        with pytest.raises(AnnotateError, match=message):
+            make_pack(inputs, tmp_path / out, choice=choice)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["there", "x.obo", "x.owl"]
+
+
+def test_make_pack__reads_gzipped_files(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "x.obo.gz", "wt", encoding="utf-8") as file:
+        file.write(OBO)
+
+    assert (
+        make_pack(
+            [Input(tmp_path / "x.obo.gz", ("T047",))], tmp_path / "pack", choice=Choice()
+        ).kept
+        == 3
+    )
+
+
+def test_make_pack__gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    write(tmp_path / "x.obo", OBO)
+    umls(tmp_path)
+    words = [
+        "vocab",
+        "concepts",
+        "--from",
+        "x.obo=T047",
+        "--from",
+        "MRCONSO.RRF",
+        "--name",
+        "test",
+        "--out",
+    ]
+
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "mslm_data", *words, f"pack{seed}"], check=True, cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())}, capture_output=True,
+        )  # fmt: skip
+
+    assert medcat_pack.digest(tmp_path / "pack1") == medcat_pack.digest(tmp_path / "pack2")
+
+
+def test_make_pack__is_loaded_by_medcat_alone_and_holds_no_pickle(tmp_path: Path) -> None:
+    make_pack(
+        [Input(write(tmp_path / "x.obo", OBO), ("T047",))], tmp_path / "pack", choice=Choice()
+    )
+    code = (
+        "import os, sys; os.environ['MEDCAT_DISABLE_VERSION_CHECK'] = 'true'\n"
+        "from medcat.cat import CAT\n"
+        "found = CAT.load_model_pack(sys.argv[1]).get_entities('a red fever')['entities']\n"
+        "print([entity['cui'] for entity in found.values()])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "pack")],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert done.stdout == "['X:1']\n"
+    assert {file.read_text() for file in (tmp_path / "pack").rglob(".serialised_by")} == {"json"}
+    assert not any(
+        str(tmp_path) in file.read_text()
+        for file in (tmp_path / "pack").rglob("*")
+        if file.is_file()
+    )
+
+
+def test_command__prints_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.obo", OBO)
+
+    people = run("vocab", "concepts", "--from", f"{path}=T047", "--out", tmp_path / "a")
+    program = run(
+        "vocab",
+        "concepts",
+        "--from",
+        f"{path}=T047",
+        "--out",
+        tmp_path / "b",
+        "--name",
+        "a",
+        "--json",
+    )
+
+    assert people.code == program.code == 0
+    assert "left out: obsolete term" in people.out
+    assert program.json["sha256"] in people.out
+    assert {key: program.json[key] for key in ("read", "kept", "concepts", "types")} == {
+        "read": 7, "kept": 3, "concepts": 1, "types": {"T047": 1},
+    }  # fmt: skip
+    assert (
+        run("vocab", "concepts", "--from", tmp_path / "none.obo", "--out", tmp_path / "c").code == 1
+    )
+    assert run("vocab", "concept").code == 2
+
+
+def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
+    left_out: Counter[str] = Counter()
+    path = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
+
+    names = list(obo.read(path, ("T047",), Choice(), left_out))
+    by_cui = {
+        name.concept for name in obo.read(path, ("T047",), Choice(xref="UMLS_CUI"), Counter())
+    }
+
+    assert len(names) == 19_927
+    assert len({name.concept for name in names}) == 6_874
+    assert len({name.concept for name in names if name.status == "P"}) == 6_874
+    # 5,771 terms have a CUI; some share one.
+    assert len([concept for concept in by_cui if concept.startswith("DOID:")]) == 6_874 - 5_771
+
+
+def test_real_inputs__become_one_pack(real: Path, tmp_path: Path) -> None:
+    concepts = real / "concepts"
+    inputs = [
+        Input(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
+        Input(concepts / "symptom_ontology" / "symp.obo", ("T184",)),
+        Input(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
+        Input(concepts / "umls_rrf_fixture"),
+        Input(concepts / "medcat_examples" / "umls_sample.csv"),
+        Input(concepts / "medcat_examples" / "cdb_advanced.csv"),
+        Input(concepts / "medcat_examples" / "cdb_simple.csv", ("T047",)),
+    ]
+
+    report = make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
+
+    assert balanced(report)
+    assert report.types["T121"] > 13_000
+    assert report.types["T184"] > 800
+    found = concepts_in(tmp_path / "pack", "Fever and chest pain in asthma: lepirudin for NSCLC.")
+    assert {"Fever", "chest pain", "asthma", "lepirudin", "NSCLC"} == {
+        name for name, _ in found
+    } - {"pain"}

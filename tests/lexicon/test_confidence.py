@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.data.examples import Examples
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon import confidence
+from mslm_data.lexicon.confidence import Confidence, load_callable
+from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
+from tests.reference.selective import important
+
+
+def made_up(ids: list[int]) -> float:
+    """Answer anything in [0, 1] by the ids alone."""
+    return hashlib.sha256(bytes(ids)).digest()[0] / 255
+
+
+def answers(rows: list[list[int]], keys: list[int]) -> list[float]:
+    assert len(rows) == len(keys)
+    return [made_up(row) for row in rows]
+
+
+@given(random_examples(), st.sampled_from([0.0, 0.01, 0.3, 1.0]), st.sampled_from([1, 2, 256]))
+def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, threshold, at_once):
+    score = Confidence(answers, threshold)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confidence, "ROWS_AT_ONCE", at_once)
+        scores = score(examples, lambda _: None)
+
+    flagged = 0
+    for row in range(len(examples)):
+        first = examples.input_ids.offsets[row]
+        found = np.flatnonzero(scores[first : examples.input_ids.offsets[row + 1]] > 0).tolist()
+        ids, words = examples.input_ids[row].tolist(), examples.word_ids[row].tolist()
+        assert found == important(ids, words, made_up, threshold)
+        flagged += len(found)
+    assert np.all(scores[examples.word_ids.values < 0] == 0)
+    assert (score.rows, score.important) == (len(examples), flagged)
+    assert score.scanned == (examples.word_ids.values >= 0).sum()
+
+
+def test_confidence__worked_example():
+    """One token decides: with it nothing more is needed, and all that follows is important by the rule as it is."""
+    p_of = {(5, 6, 7): 0.9, (5,): 0.5, (5, 6): 0.895, (5, 7): 0.4}
+    examples = examples_of([Row(key=9, ids=[CLS, 5, 6, 7, SEP], word_ids=[-1, 0, 1, 2, -1])])
+    asked = []
+
+    def p_true(rows, keys):
+        asked.append((rows, keys))
+        return [p_of[tuple(row[1:-1])] for row in rows]
+
+    scores = Confidence(p_true, 0.01)(examples, lambda _: None)
+
+    # 5 drops by 0.4 and stays; with 6 the drop is 0.005 < 0.01: important, taken out; 7 is tried after 5 alone
+    np.testing.assert_allclose(scores, [0, 0.01 - 0.4, 0.01 - 0.005, 0.01 - 0.5, 0], atol=1e-7)
+    assert [rows[0][1:-1] for rows, _ in asked] == [[5, 6, 7], [5], [5, 6], [5, 7]]
+    assert {key for _, keys in asked for key in keys} == {9}
+
+
+def test_confidence__a_drop_of_just_the_threshold_is_not_important():
+    examples = examples_of([row_of([1])])
+    answer = iter([[0.75], [0.5]])
+
+    scores = Confidence(lambda rows, keys: next(answer), 0.25)(examples, lambda _: None)
+
+    assert scores.tolist() == [0, 0, 0]
+
+
+def test_confidence__nan_leaves_a_row_out():
+    examples = examples_of([row_of([1, 2], key=1), row_of([1, 2], key=2)])
+
+    def p_true(rows, keys):
+        return [math.nan if key == 1 else 0.5 for key in keys]
+
+    score = Confidence(p_true, 0.01)
+    scores = score(examples, lambda _: None)
+
+    assert scores[:5].tolist() == [0] * 5
+    assert np.all(scores[6:9] > 0)
+    assert (score.rows, score.left_out) == (1, 1)
+
+
+def test_confidence__one_call_a_step_for_all_rows():
+    examples = examples_of([row_of([size], key=size) for size in range(1, 6)])
+    sizes = []
+
+    def p_true(rows, keys):
+        sizes.append(len(rows))
+        return [0.5] * len(rows)
+
+    tokens = []
+    Confidence(p_true)(examples, tokens.append)
+
+    assert sizes == [5, 5, 4, 3, 2, 1]
+    assert tokens == [len(examples.input_ids.values)]
+
+
+@pytest.mark.parametrize("answer", [[0.5, 0.5], [], [1.5], [-0.1], [math.inf]])
+def test_confidence__answers_that_are_none(answer):
+    examples = examples_of([row_of([1])])
+
+    with pytest.raises(VocabularyError, match="--callable: expected 1 probabilities, got"):
+        Confidence(lambda rows, keys: answer)(examples, lambda _: None)
+
+
+def test_confidence__nan_for_part_of_a_row():
+    examples = examples_of([row_of([1])])
+    answer = iter([[0.5], [math.nan]])
+
+    with pytest.raises(VocabularyError, match=r"got 1 numbers, 1 of them not in \[0, 1\]"):
+        Confidence(lambda rows, keys: next(answer))(examples, lambda _: None)
+
+
+def test_load_callable__finds_it():
+    assert load_callable("tests.lexicon.test_confidence:answers")([[1]], [2]) == answers([[1]], [2])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("json", "expected package.module:function, got 'json'"),
+        ("no_such.module:f", "--callable no_such.module:f: no module 'no_such'"),
+        (
+            "json:no_such",
+            "--callable json:no_such: expected a function 'no_such' in 'json', found none",
+        ),
+        ("json:__name__", "expected a function '__name__'"),
+    ],
+)
+def test_load_callable__refuses(name, message):
+    with pytest.raises(VocabularyError, match=message):
+        load_callable(name)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from mslm_data.lexicon.measures import levine, plain, squared
+from mslm_data.lexicon.ngrams import count_ngrams, spell
+from mslm_data.lexicon.stream import read_words
+from tests.lexicon.test_ngrams import few_words, of_words
+from tests.reference import ngrams as reference
+
+LONGEST = 5
+
+
+def measured(measure, rows, n):
+    stream = read_words([of_words(rows)])
+    grams = count_ngrams(stream, [1] * (LONGEST - 1))
+    spelled = stream.words.tokens.values[spell(grams, n)]
+    return dict(zip(map(tuple, spelled.tolist()), measure(grams, stream.positions, n), strict=True))
+
+
+@given(few_words)
+def test_levine__is_the_least_over_every_split(rows) -> None:
+    counts = {
+        n: reference.count([[(word,) for word in row] for row in rows], n)
+        for n in range(1, LONGEST + 1)
+    }
+
+    for n in range(2, LONGEST + 1):
+        for gram, score in measured(levine, rows, n).items():
+            assert score == pytest.approx(
+                reference.levine(tuple((word,) for word in gram), counts), abs=1e-8
+            )
+
+
+@given(few_words)
+def test_squared__adds_the_log_of_the_grams_own_probability(rows) -> None:
+    counts = reference.count([[(word,) for word in row] for row in rows], 3)
+    once = measured(levine, rows, 3)
+
+    for gram, score in measured(squared, rows, 3).items():
+        log_p = math.log2(counts[tuple((word,) for word in gram)] / counts.total())
+        assert score == pytest.approx(once[gram] + log_p, abs=1e-8)
+
+
+def test_levine__a_strong_pair_with_anything_is_weak() -> None:
+    # "5 6" always together, 7 before them as often as before others; "8 9 5" only together
+    rows = [[7, 5, 6], [7, 5, 6], [7, 7, 7], [5, 6, 7], [8, 9, 10], [8, 9, 10]]
+
+    scores, naive = measured(levine, rows, 3), measured(plain, rows, 3)
+
+    assert scores[8, 9, 10] > scores[7, 5, 6] + 1
+    assert naive[7, 5, 6] > 1
+    # p(7 5 6) = 2/6; the best split is 7 | 5 6: p(7) = 6/18, p(5 6) = 3/12
+    assert scores[7, 5, 6] == pytest.approx(math.log2((2 / 6) / (6 / 18 * 3 / 12)))
+
+
+def test_plain__is_that_of_nltk() -> None:
+    # NLTK 3.10.4: QuadgramCollocationFinder.from_words("a b c d a b c d a e".split()).score_ngrams(pmi), and trigrams
+    rows = [[5, 6, 7, 8, 5, 6, 7, 8, 5, 9]]
+
+    assert measured(plain, rows, 3)[5, 6, 7] == 4.058893689053568
+    assert measured(plain, rows, 4)[5, 6, 7, 8] == 6.380821783940931
+    assert measured(plain, rows, 2)[5, 9] == 1.736965594166206
+
+
+@pytest.mark.parametrize("measure", [levine, plain, squared])
+def test_measures__of_no_ngram(measure) -> None:
+    stream = read_words([])
+
+    assert measure(count_ngrams(stream, [1]), stream.positions, 2).tolist() == []
+
+
+def test_levine__equal_values_tie_to_the_last_bit() -> None:
+    # 2 * 6 = 3 * 4 occurrences of words, one of the pair
+    rows = [[5, 6], [5], *[[6]] * 5, [7, 8], *[[7]] * 2, *[[8]] * 3]
+
+    scores = measured(levine, rows, 2)
+
+    assert scores[5, 6] == scores[7, 8]
+    assert np.isfinite(scores[5, 6])

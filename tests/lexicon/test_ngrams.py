@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.data.examples import Examples
+from mslm_data.lexicon import ngrams
+from mslm_data.lexicon.ngrams import Grams, count_ngrams, count_pairs, merge_runs, spell
+from mslm_data.lexicon.stream import WordStream, read_words
+from tests.generate import CLS, SEP, Row, examples_of, random_examples
+from tests.reference import ngrams as reference
+
+few_words = st.lists(st.lists(st.integers(5, 9), max_size=30), max_size=8)
+"""Rows of one-piece words, of five types, so that n-grams repeat."""
+
+
+def of_words(rows: Sequence[Sequence[int]]) -> Examples:
+    return examples_of(
+        Row(key=i, ids=[CLS, *row, SEP], word_ids=[-1, *range(len(row)), -1])
+        for i, row in enumerate(rows)
+    )
+
+
+def counted(stream: WordStream, grams: Sequence[Grams], n: int) -> dict[reference.Gram, int]:
+    types = [tuple(word) for word in stream.words.tokens.tolist()]
+    spelled = [tuple(types[word] for word in gram) for gram in spell(grams, n).tolist()]
+    return dict(zip(spelled, grams[n - 1].counts.tolist(), strict=True))
+
+
+@given(
+    few_words,
+    st.integers(1, 3),
+    st.sampled_from([0, 2000, 1 << 20]),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_count_ngrams__are_those_of_a_counter(rows, size, memory, places, across) -> None:
+    chunks = [of_words(rows[start : start + size]) for start in range(0, len(rows), size)]
+    words = [row for chunk in chunks for row in reference.rows_of(chunk)]
+    sentences = [[word for row in words for word in row]] if across else words
+
+    with patch.object(ngrams, "_PLACES_AT_ONCE", places):
+        stream = read_words(chunks, across=across)
+        grams = count_ngrams(stream, [2, 2, 3, 1], memory=memory)
+
+    for n, least in ((2, 1), (3, 1), (4, 1), (5, 1)):  # as 5-grams need one occurrence only
+        expected = {
+            gram: count for gram, count in reference.count(sentences, n).items() if count >= least
+        }
+        assert counted(stream, grams, n) == expected
+        assert stream.positions[n] == sum(expected.values())
+
+
+@given(few_words, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 1 << 20]))
+def test_count_ngrams__infrequent_ones_and_those_of_other_words_are_left_out(
+    rows, pairs, triples, memory
+) -> None:
+    stream = read_words([of_words(rows)])
+    kept = stream.words.tokens.values != 7
+    usable = [row for row in rows if row]
+
+    grams = count_ngrams(stream, [pairs, triples], kept=kept, memory=memory)
+
+    for n, least in ((2, min(pairs, triples)), (3, triples)):
+        every = reference.count([[(word,) for word in row] for row in usable], n)
+        expected = {
+            gram: count for gram, count in every.items() if count >= least and (7,) not in gram
+        }
+        assert counted(stream, grams, n) == expected
+
+
+@given(random_examples(), st.sampled_from([0, 1 << 20]))
+def test_count_ngrams__streams_spell_the_rows(examples, memory) -> None:
+    stream = read_words([examples])
+    grams = count_ngrams(stream, [1, 1], memory=memory)
+    types = [tuple(word) for word in stream.words.tokens.tolist()]
+    triples = spell(grams, 3).tolist()
+
+    found = [
+        tuple(types[word] for word in triples[number]) for number in grams[2].stream if number >= 0
+    ]
+
+    assert found == [
+        gram for row in reference.rows_of(examples) for gram in reference.grams_of(row, 3)
+    ]
+
+
+@given(few_words, st.sampled_from([0, 2000]), st.integers(0, 99), st.integers(1, 40))
+def test_count_ngrams__little_memory_changes_no_bit(rows, memory, stays, places) -> None:
+    stream = read_words([of_words(rows)])
+    with patch.object(ngrams, "IN_MEMORY", stays), patch.object(ngrams, "_PLACES_AT_ONCE", places):
+        little = count_ngrams(stream, [2] * 4, memory=memory)
+
+    for some, more in zip(little, count_ngrams(stream, [2] * 4), strict=True):
+        for name in ("stream", "counts", "left", "right"):
+            assert np.array_equal(getattr(some, name), getattr(more, name))
+
+
+def test_count_pairs__goes_to_disk_when_memory_ends() -> None:
+    stream = np.tile(np.arange(100, dtype=np.int32), 3)
+
+    with patch.object(ngrams, "merge_runs", wraps=merge_runs) as merging:
+        pairs = count_pairs(stream, 3, memory=0)
+
+    runs = merging.call_args.args[0]
+    assert (
+        len(runs) == 38
+    )  # 299 neighbours, less what the sieve leaves out, 8 by 8 as none of them repeats so soon
+    assert pairs.keys.tolist() == [left << 32 | left + 1 for left in range(99)]
+    assert pairs.counts.tolist() == [3] * 99
+    assert pairs.stream[[0, 98, 99, 100]].tolist() == [0, 98, -1, 0]
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 20), st.integers(1, 3)), min_size=1, max_size=5),
+    st.integers(1, 40),
+)
+def test_merge_runs__adds_counts_by_key(runs, most) -> None:
+    total = sum((Counter(run) for run in runs), Counter())
+    arrays = [np.array(sorted(run.items()), np.uint64).reshape(-1, 2) for run in runs]
+
+    keys, counts = merge_runs(arrays, 2, most)
+
+    assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == {
+        k: c for k, c in total.items() if c >= 2
+    }
+    assert keys.tolist() == sorted(keys.tolist())
+
+
+@given(st.lists(random_examples(max_rows=3), max_size=3))
+def test_read_words__marks_mentions(chunks) -> None:
+    stream = read_words(chunks)
+    places = [
+        (i, word) for word, i in zip(stream.numbers, stream.mentions, strict=True) if word >= 0
+    ]
+    rows = [row for chunk in chunks for row in reference.mentions_of(chunk)]
+    marks = [
+        0 if number < 0 else 2 if i and row[i - 1] == number else 1
+        for row in rows
+        for i, number in enumerate(row)
+    ]
+
+    assert [mark for mark, _ in places] == marks
+    assert np.flatnonzero(stream.in_mention).tolist() == sorted(
+        {int(word) for mark, word in places if mark}
+    )

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import models, processors
+
+from mslm_data.builds import build
+from mslm_data.data.examples import Examples
+from mslm_data.encode.tokenizer import Tokenizer, of_json
+from mslm_data.errors import VocabularyError
+from mslm_data.io import resources
+from mslm_data.lexicon import listing
+from mslm_data.lexicon.pmi import RECIPES, Choice, ngram_strings, rank_ngrams, stop_words_in
+from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
+from mslm_data.loading import Shards, load
+from tests import made
+from tests.generate import IDS, Row, examples_of, random_examples, rows_of
+from tests.lexicon.test_ngrams import of_words
+from tests.reference import ngrams as reference
+
+EASY = Choice(lengths=(2, 3), min_counts=(1,))
+
+
+def word_level(words: set[str]) -> Tokenizer:
+    """Make a tokenizer for which each word is one token."""
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    core = tokenizers.Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate([*specials, *sorted(words)])}, "[UNK]")
+    )
+    core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    core.add_special_tokens(specials)
+    return of_json(core.to_str())
+
+
+LETTERS = word_level(
+    {*"abcdefghijklmnopqrstuvwxyzABCDE", "of", "Of", "ab", "cd", "ef", *map(str, range(10, 13))}
+)
+
+
+def ranked(rows: list[str], choice: Choice = EASY, **options: int) -> Lexicon:
+    ids = [[LETTERS.core.token_to_id(word) for word in row.split()] for row in rows]
+    return rank_ngrams(
+        [of_words(ids)], LETTERS.core, LETTERS.ids, choice, about={"tokenizer": "x"}, **options
+    )
+
+
+def listed(rows: list[str], **choice: object) -> list[str]:
+    return ngram_strings(ranked(rows, replace(EASY, **choice)), LETTERS.core)
+
+
+ROWS = ["a b c", "a b c", "a b", "d e", "d e f", "d b"]
+
+
+def test_rank_ngrams__shorter_ones_first_then_by_score_then_by_words() -> None:
+    lexicon = ranked(["a b", "c d", "c d", "f e", "e f", "g g g"])
+
+    texts = ngram_strings(lexicon, LETTERS.core)
+
+    assert texts == ["a b", "c d", "e f", "f e", "g g", "g g g"]
+    assert lexicon.scores[:5].tolist() == sorted(lexicon.scores[:5], reverse=True)
+    assert lexicon.scores[2] == lexicon.scores[3]
+
+
+def test_rank_ngrams__orders_of_use() -> None:
+    rows = ["a b c", "a b c", "a d", "d b"]
+    by_length, by_score, longest = (
+        listed(rows, order=order) for order in ("length", "score", "longest")
+    )
+    scores = ranked(rows, replace(EASY, order="score")).scores
+
+    assert [len(text) for text in by_length] == [3] * 4 + [5]
+    assert scores.tolist() == sorted(scores, reverse=True)
+    assert sorted(by_score) == sorted(by_length)
+    assert longest == [by_length[-1], *by_length[:-1]]
+
+
+def test_rank_ngrams__least_counts_by_length() -> None:
+    assert listed(ROWS, min_counts=(2,)) == ["d e", "a b", "b c", "a b c"]
+    assert listed(ROWS, min_counts=(3, 2)) == ["a b", "a b c"]
+    assert listed(ROWS, min_counts=(2, 3)) == ["d e", "a b", "b c"]
+    assert listed(ROWS, min_counts=(2,), lengths=(3, 3)) == ["a b c"]
+
+
+def test_rank_ngrams__short_words_and_stop_words_are_left_out() -> None:
+    rows = ["ab cd ef", "ab Of cd", "ab a cd", "of ab"]
+
+    assert listed(rows, drop_short_words=True, lengths=(2, 2)) == [
+        "Of cd",
+        "cd ef",
+        "ab Of",
+        "of ab",
+        "ab cd",
+    ]
+    assert listed(rows, drop_short_words=True, stop_words=frozenset({"of"})) == [
+        "cd ef",
+        "ab cd",
+        "ab cd ef",
+    ]
+
+
+def test_rank_ngrams__unknown_words_are_in_no_ngram_but_count_as_words() -> None:
+    known, unknown = ["a b", "a b c"], ["a b", "a b [UNK] c"]
+
+    assert listed(unknown) == ["a b"]
+    assert ranked(known, replace(EASY, measure="plain", lengths=(2, 2))).scores[
+        -1
+    ] == pytest.approx(np.log2(2 * 5 / 4))
+    assert ranked(unknown, replace(EASY, measure="plain")).scores[0] == pytest.approx(
+        np.log2(2 * 6 / 4)
+    )
+
+
+def test_rank_ngrams__across_sentences_or_within() -> None:
+    assert listed(["a b", "c"]) == ["a b"]
+    assert listed(["a b", "c"], across_sentences=True) == ["a b", "b c", "a b c"]
+
+
+def test_rank_ngrams__sizes_and_shares() -> None:
+    rows = ["a b c d e", "a b c d e", "a c", "e b d"]
+    every = ranked(rows, replace(EASY, order="score"))
+    texts = ngram_strings(every, LETTERS.core)
+
+    assert listed(rows, size=3, order="score") == texts[:3]
+    assert sorted(listed(rows, size=3)) == sorted(texts[:3])
+    pairs = [text for text in texts if len(text) == 3]
+    triples = [text for text in texts if len(text) == 5]
+    assert listed(rows, size=4, shares=(50, 50)) == pairs[:2] + triples[:2]
+    assert (
+        listed(rows, size=5, shares=(50, 50)) == pairs[:2] + triples[:2]
+    )  # 2.5 of each, rounded down
+    assert listed(rows, size=3, shares=(0, 100)) == triples[:3]
+    assert listed(rows, size=1000, shares=(50, 50)) == pairs + triples
+
+
+@given(
+    random_examples(max_rows=8),
+    st.sampled_from([0.1, 0.5, 1.0]),
+    st.sampled_from([(), (50.0, 50.0), (12.5, 87.5)]),
+    st.integers(1, 40),
+)
+def test_rank_ngrams__coverage_is_reached_and_counted(
+    examples: Examples, coverage: float, shares, places: int
+) -> None:
+    rows = reference.rows_of(examples)
+    choice = replace(EASY, coverage=coverage, shares=shares)
+    try:
+        with patch.object(listing, "_PLACES_AT_ONCE", places):
+            lexicon = rank_ngrams([examples], LETTERS.core, IDS, choice, about={})
+    except VocabularyError:
+        assert all(IDS.unk in sum(gram, ()) for row in rows for gram in reference.grams_of(row, 2))
+        return
+    counts = lexicon.about["counts"]
+    every = rank_ngrams([examples], LETTERS.core, IDS, EASY, about={})
+
+    assert counts["tokens"] == sum(len(word) for row in rows for word in row)
+    assert counts["covered_tokens"] == reference.covered(rows, grams_of(lexicon))
+    reached = counts["covered_tokens"] >= coverage * counts["tokens"]
+    assert reached or len(lexicon) == len(every)
+
+
+def test_rank_ngrams__one_entry_less_covers_less() -> None:
+    rows = ["a b c d e", "a b c d e", "f g", "h i"]
+    choice = replace(EASY, lengths=(2, 2), coverage=0.5)
+
+    found = ranked(rows, choice)
+    less = ranked(rows, replace(choice, coverage=None, size=len(found) - 1))
+
+    assert found.about["counts"]["covered_tokens"] >= 7 > less.about["counts"]["covered_tokens"]
+
+
+def grams_of(lexicon: Lexicon) -> set[reference.Gram]:
+    found = set()
+    for tokens, starts in zip(lexicon.tokens.tolist(), lexicon.word_starts.tolist(), strict=True):
+        stops = [*starts[1:], len(tokens)]
+        found.add(
+            tuple(tuple(tokens[start:stop]) for start, stop in zip(starts, stops, strict=True))
+        )
+    return found
+
+
+@given(st.lists(random_examples(max_rows=4), min_size=1, max_size=3), st.booleans())
+def test_rank_ngrams__overlap_with_mentions_is_that_of_the_twin(
+    chunks: list[Examples], across: bool
+) -> None:
+    rows = [row for chunk in chunks for row in reference.rows_of(chunk)]
+    mentions = [row for chunk in chunks for row in reference.mentions_of(chunk)]
+    try:
+        lexicon = rank_ngrams(
+            chunks, LETTERS.core, IDS, replace(EASY, across_sentences=across), about={}
+        )
+    except VocabularyError:
+        return
+    counts = lexicon.about["counts"]
+
+    expected = reference.overlap(rows, mentions, grams_of(lexicon))
+    assert {name: counts[name] for name in expected} == expected
+
+
+@given(random_examples(max_rows=8), st.integers(1, 3), st.sampled_from(list(RECIPES)))
+def test_rank_ngrams__neither_chunks_nor_memory_change_a_byte(
+    examples: Examples, size: int, recipe: str
+) -> None:
+    rows = rows_of(examples)
+    chunks = [examples_of(rows[start : start + size]) for start in range(0, len(rows), size)]
+    choice = replace(RECIPES[recipe], min_counts=(1,), drop_short_words=False)
+    try:
+        one = rank_ngrams([examples], LETTERS.core, IDS, choice, about={})
+    except VocabularyError:
+        return
+    other = rank_ngrams(chunks, LETTERS.core, IDS, choice, about={}, memory=0)
+
+    assert grams_of(one) == grams_of(other)
+    assert np.array_equal(one.tokens.values, other.tokens.values)
+    assert np.array_equal(one.scores, other.scores)
+    assert one.about == other.about
+
+
+def test_rank_ngrams__the_lexicon_can_be_written_and_read(tmp_path: Path) -> None:
+    lexicon = ranked(ROWS)
+
+    write_lexicon(tmp_path / "pmi.arrow", lexicon)
+    read = read_lexicon(tmp_path / "pmi.arrow")
+
+    assert ngram_strings(read, LETTERS.core) == ngram_strings(lexicon, LETTERS.core)
+    assert read.about["kind"] == "ngrams"
+    assert read.about["size"] == LETTERS.ids.size
+    assert read.words.tolist() == lexicon.words.tolist()
+
+
+def test_rank_ngrams__entries_of_several_pieces_know_where_words_begin() -> None:
+    row = Row(key=0, ids=[2, 10, 11, 12, 13, 14, 15, 3], word_ids=[-1, 0, 0, 1, 2, 2, 2, -1])
+
+    lexicon = rank_ngrams(
+        [examples_of([row])], LETTERS.core, IDS, replace(EASY, order="longest"), about={}
+    )
+
+    assert lexicon.tokens.tolist()[0] == [10, 11, 12, 13, 14, 15]
+    assert lexicon.word_starts.tolist()[0] == [0, 2, 3]
+
+
+def test_rank_ngrams__nothing_frequent_says_what_to_lower() -> None:
+    with pytest.raises(
+        VocabularyError,
+        match=r"2 to 3 words that occur 9 times, got none among 15 words; lower the le",
+    ):
+        ranked(ROWS, replace(EASY, min_counts=(9,)))
+
+
+def test_rank_ngrams__a_size_too_small_for_any_share() -> None:
+    with pytest.raises(
+        VocabularyError, match="got none: no length has a share in 1; make the list longer"
+    ):
+        ranked(ROWS, replace(EASY, size=1, shares=(50, 50)))
+
+
+WRONG = [
+    ({"lengths": (1, 3)}, "lengths: expected from 2 to 5 words, got 1-3"),
+    ({"lengths": (2, 6)}, "lengths: expected from 2 to 5 words, got 2-6"),
+    ({"lengths": (4, 3)}, "lengths: expected from 2 to 5 words, got 4-3"),
+    ({"min_counts": (0,)}, "min-count: expected at least 1, got 0"),
+    ({"min_counts": (2, 2)}, "min-count: expected one number or 3, got 2"),
+    (
+        {"measure": "levin"},
+        "measure: expected one of levine, plain, squared, got 'levin'; did you mean 'levine'?",
+    ),
+    (
+        {"order": "scores"},
+        "order: expected one of length, score, longest, got 'scores'; did you mean 'score'?",
+    ),
+    ({"size": 0}, "size: expected at least 1 and no coverage besides, got 0"),
+    ({"size": 5, "coverage": 0.5}, "size: expected at least 1 and no coverage besides, got 5"),
+    ({"coverage": 1.5}, r"coverage: expected a share in \(0, 1\], got 1.5"),
+    (
+        {"size": 9, "shares": (50, 40, 9)},
+        "shares: expected 3 percentages that sum to 100, got 3 that sum to 99",
+    ),
+    (
+        {"size": 9, "shares": (50, 50)},
+        "shares: expected 3 percentages that sum to 100, got 2 that sum to 100",
+    ),
+    (
+        {"shares": (50, 25, 25)},
+        "shares: expected a size or a coverage that they are shares of, got neither",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_choice__refuses(options, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Choice(**options)
+
+
+def test_stop_words_in__the_shipped_ones() -> None:
+    words = stop_words_in("english")
+
+    assert len(words) == 179
+    assert {"the", "don't", "yourselves"} <= words
+
+
+def test_stop_words_in__a_file(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("Patient\n\n noted \n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+
+    assert stop_words_in(str(tmp_path / "words")) == {"patient", "noted"}
+    for name, kind in (("none", "FileNotFoundError"), ("bytes", "UnicodeDecodeError")):
+        with pytest.raises(
+            VocabularyError, match=rf"{name}: expected a file of stop words, one a line.*{kind}"
+        ):
+            stop_words_in(str(tmp_path / name))
+
+
+GOLD = {  # measured on the lists that the authors published, and on the paper's definition
+    "BC2GM-IOB": ((13273, 2194, 320), (14944, 7165, 2018), (9166, 3867, 933), (857, 3089, 5944)),
+    "NCBI-disease-IOB": ((5583, 1098, 167), (5902, 2691, 838), (4250, 1812, 540), None),
+    "BC5CDR-chem-IOB": ((10285, 2107, 338), (11001, 5516, 1936), None, None),
+}
+
+
+@pytest.fixture(scope="module", params=GOLD)
+def corpus(
+    request: pytest.FixtureRequest, real: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Shards]:
+    """Build a corpus with a tokenizer for which each of its words is one token."""
+    source = real / "blurb" / request.param
+    lines = [
+        line
+        for path in source.glob("*.tsv")
+        for line in path.read_text(encoding="utf-8").split("\n")
+    ]
+    tokenizer = word_level({line.split("\t")[0] for line in lines if line.strip()})
+    out = tmp_path_factory.mktemp("built") / "out"
+    build(made.pipeline_of(), [source], tokenizer, out, workers=1)
+    return request.param, load(out)
+
+
+def entries(
+    shards: Shards, splits: tuple[str, ...], choice: Choice
+) -> tuple[Lexicon, tuple[int, ...]]:
+    core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+    chunks = (chunk for split in splits for chunk in shards[split].chunks())
+    lexicon = rank_ngrams(chunks, core, shards.manifest.token_ids, choice, about={})
+    return lexicon, tuple(lexicon.about["counts"]["entries"].values())
+
+
+def test_rank_ngrams__the_released_lists_are_made_again(corpus: tuple[str, Shards]) -> None:
+    name, shards = corpus
+    released, _, _, overlap = GOLD[name]
+    choice = replace(RECIPES["released"], stop_words=stop_words_in("english"))
+
+    lexicon, sizes = entries(shards, shards.splits, choice)
+
+    assert shards.splits == ("train", "validation", "test")
+    assert sizes == released
+    counts = lexicon.about["counts"]
+    if overlap:
+        assert (
+            counts["mentions"],
+            counts["within_mentions"],
+            counts["of_mention_words"],
+        ) == overlap
+
+
+def test_rank_ngrams__the_papers_definition(corpus: tuple[str, Shards]) -> None:
+    name, shards = corpus
+    _, everything, train, _ = GOLD[name]
+
+    assert entries(shards, shards.splits, RECIPES["paper"])[1] == everything
+    if train:
+        assert entries(shards, ("train",), RECIPES["paper"])[1] == train
+
+
+def test_stop_words__are_shipped() -> None:
+    assert resources.path("vocab", "stop-words-english.txt").read_text().split() == sorted(
+        stop_words_in("english")
+    )

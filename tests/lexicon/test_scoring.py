@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import shutil
+import stat
+
+import numpy as np
+import pytest
+
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.scoring import about, longest_row, write_column
+from mslm_data.loading import load
+from tests.made import built, pipeline_of, tree
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of three splits, the first with several shards."""
+    folder = tmp_path_factory.mktemp("rows") / "d"
+    built(folder, pipeline=pipeline_of(unit_bytes=1500))
+    return folder
+
+
+def by_ids(examples, advance):
+    advance(len(examples.input_ids.values))
+    return (examples.input_ids.values * 0.5).astype(np.float32)
+
+
+def stopping_after(shards):
+    """Score as `by_ids`, and be interrupted within the shard after so many."""
+    calls = []
+
+    def score(examples, advance):
+        calls.append(len(examples))
+        if len(calls) > shards:
+            raise KeyboardInterrupt
+        return by_ids(examples, advance)
+
+    return score
+
+
+def write(out, shards, score, **made):
+    return write_column(out, dict(shards), about(shards.manifest, of="test", **made), score)
+
+
+def test_write_column__every_row_has_its_own(tmp_path, folder):
+    shards, seen = load(folder), []
+
+    report = write_column(
+        tmp_path / "c",
+        dict(shards),
+        about(shards.manifest),
+        by_ids,
+        progress=lambda *done: seen.append(done),
+    )
+
+    total = sum(split.record.tokens for split in shards.values())
+    files = sum(len(split.record.shards) for split in shards.values())
+    assert files > 4
+    for split in shards.values():
+        examples = split.examples()
+        found = open_scores(tmp_path / "c").of(examples)
+        assert np.array_equal(found.values, examples.input_ids.values * np.float32(0.5))
+    assert report.splits == {name: len(split) for name, split in shards.items()}
+    assert (report.tokens, report.shards, report.kept) == (total, files, 0)
+    assert (seen[0], seen[-1]) == ((0, total), (total, total))
+
+
+def test_write_column__files_are_private(tmp_path, folder):
+    write(tmp_path / "c", load(folder), by_ids)
+
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "c").rglob("*.arrow")}
+    assert modes == {0o600}
+
+
+@pytest.mark.parametrize("shards_done", [0, 1, 3])
+def test_write_column__goes_on_after_an_interruption(tmp_path, folder, shards_done):
+    shards, seen = load(folder), []
+    write(tmp_path / "whole", shards, by_ids)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "c", shards, stopping_after(shards_done))
+    left = tmp_path / "c" / "train" / ".data-00009-of-00009.arrow.1.tmp"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"half")
+
+    def score(examples, advance):
+        seen.append(len(examples))
+        return by_ids(examples, advance)
+
+    report = write(tmp_path / "c", shards, score)
+
+    assert tree(tmp_path / "c") == tree(tmp_path / "whole")
+    assert report.kept == shards_done
+    assert len(seen) == report.shards - shards_done
+
+
+def test_write_column__another_option_refused_before_work(tmp_path, folder):
+    shards = load(folder)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "c", shards, stopping_after(2), threshold=0.1)
+    before = tree(tmp_path / "c")
+
+    with pytest.raises(
+        VocabularyError, match=r"got another threshold; remove .*/c or pass another --out"
+    ):
+        write(tmp_path / "c", shards, by_ids, threshold=0.2)
+    with pytest.raises(VocabularyError, match="got another more, threshold;"):
+        write(tmp_path / "c", shards, by_ids, more=1)
+
+    assert tree(tmp_path / "c") == before
+
+
+def test_write_column__scores_of_another_build_refused(tmp_path, folder):
+    write(tmp_path / "c", load(folder), by_ids)
+    other = tmp_path / "d"
+    built(other, pipeline=pipeline_of(unit_bytes=1500, name="another", segment="whole"))
+
+    with pytest.raises(VocabularyError, match=r"got another plan;|files of others"):
+        write(tmp_path / "c", load(other), by_ids)
+
+
+def test_write_column__files_of_other_shards_refused(tmp_path, folder):
+    write(tmp_path / "c", load(folder), by_ids)
+    shutil.copy(
+        next((tmp_path / "c" / "train").glob("*.arrow")),
+        tmp_path / "c" / "train" / "data-00000-of-00099.arrow",
+    )
+
+    with pytest.raises(
+        VocabularyError, match=r"c/train: expected scores of \d+ shards, got 1 files of others"
+    ):
+        write(tmp_path / "c", load(folder), by_ids)
+
+
+def test_write_column__damaged_file_refused(tmp_path, folder):
+    write(tmp_path / "c", load(folder), by_ids)
+    path = next((tmp_path / "c" / "train").glob("*.arrow"))
+    path.write_bytes(path.read_bytes()[:300])
+
+    with pytest.raises(VocabularyError, match="not a file of them, or damaged"):
+        write(tmp_path / "c", load(folder), by_ids)
+
+
+def test_write_column__nan_refused(tmp_path, folder):
+    def score(examples, advance):
+        return np.full(len(examples.input_ids.values), np.nan, np.float32)
+
+    with pytest.raises(VocabularyError, match="expected a number for each token, got NaN"):
+        write(tmp_path / "c", load(folder), score)
+
+    assert not list((tmp_path / "c").rglob("*.arrow"))
+
+
+def test_longest_row__over_splits(folder):
+    shards = load(folder)
+
+    longest = longest_row(dict(shards))
+
+    assert longest == max(
+        len(split[i]["input_ids"]) for split in shards.values() for i in range(len(split))
+    )
+    assert longest_row({}) == 0

@@ -1,0 +1,273 @@
+"""The page of `mask-stats --report`: whole, on its own, and inert whatever the corpus says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import models
+
+import mslm_data as md
+from mslm_data.stats import mask_stats, schemes, sweep
+from mslm_data.stats.report import Report, Sentences, choose_rows, said_options
+from mslm_data.stats.report.charts import histogram, text
+from mslm_data.stats.report.sections import _cut
+from tests.generate import IDS, Row, examples_of, fixed_examples, row_of
+from tests.made import built
+
+EVIL = [
+    "<script>alert(1)</script>", "</style><script>alert(1)</script>", '" onmouseover="alert(1)', "' onload='x", "&amp;",
+    "<img src=https://example.org/x>", "$title", "${sections}", "\x00\x07", "]]>", "<!--", "סרטן", "\u202eevil",
+]  # fmt: skip
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Checks that tags close in order, and collects what a page is made of."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: dict[str, list[str]] = {}
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def tokenizer_of(words: dict[int, str]) -> tokenizers.Tokenizer:
+    vocab = {words.get(id_, f"w{id_}"): id_ for id_ in range(IDS.size)}
+    return tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="w1"))
+
+
+def report_of(
+    examples, words: dict[int, str] | None = None, *, label: str = "a", **strategies
+) -> Report:
+    strategies = strategies or {"joint": md.strategy("joint"), "blm": md.strategy("blm")}
+    labels = [label, "b"]
+    stats = {
+        name: mask_stats(lambda: [examples], way, labels=labels) for name, way in strategies.items()
+    }
+    return Report(
+        corpus=label,
+        split="train",
+        seed=0,
+        epochs=1,
+        strategies=strategies,
+        stats=stats,
+        sentences=Sentences(range(len(examples)), examples, tokenizer_of(words or {}), labels),
+        schemes=schemes("fixed=0,0"),
+        points=sweep(lambda: [examples], md.strategy("joint")),
+        words=[(word, 3, 4) for word in (words or {}).values()],
+    )
+
+
+def evil_rows() -> list[Row]:
+    ids = range(5, 5 + len(EVIL))
+    return [
+        Row(key=1, ids=[2, *ids, 3], word_ids=[-1, *range(len(EVIL)), -1], mentions=[(1, 3, 0)])
+    ]
+
+
+PAGES = {
+    "usual": lambda: report_of(fixed_examples(8)),
+    "evil": lambda: report_of(examples_of(evil_rows()), dict(enumerate(EVIL, 5)), label=EVIL[0]),
+    "no rows": lambda: report_of(fixed_examples(0)),
+    "no words": lambda: report_of(examples_of([row_of([])])),
+    "nothing hidden": lambda: report_of(fixed_examples(8), only=md.strategy("joint", elm=0, blm=0)),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_html__is_whole_and_needs_nothing_from_elsewhere(name: str) -> None:
+    html = PAGES[name]().html()
+    page = Page(html)
+
+    assert page.open == []
+    assert html.startswith("<!doctype html>")
+    names = {tag for tag, _ in page.tags}
+    assert not names & {
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+        "image",
+        "use",
+        "a",
+    }
+    for _, attributes in page.tags:
+        assert not {"src", "href", "srcset", "xlink:href", "action", "data"} & set(attributes)
+        assert not [attribute for attribute in attributes if attribute.startswith("on")]
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    style = "".join(page.words["style"])
+    assert not re.search(r"url\(|@import|https?:", style)
+    assert "$" not in "".join(page.words["style"] + page.words["script"])
+
+
+def test_html__corpus_text_is_inert() -> None:
+    page = Page(PAGES["evil"]().html())
+
+    shown = "".join(word for tag in ("span", "p", "th") for word in page.words[tag])
+    for evil in EVIL:
+        assert evil.replace("\x00\x07", "\ufffd\ufffd") in shown
+    assert "alert" not in "".join(page.words["script"] + page.words["style"])
+
+
+def test_html__lets_its_own_script_run_only() -> None:
+    page = Page(PAGES["usual"]().html())
+    digest = base64.b64encode(
+        hashlib.sha256("".join(page.words["script"]).encode()).digest()
+    ).decode()
+    (policy,) = [
+        tag["content"] for _, tag in page.tags if tag.get("http-equiv") == "Content-Security-Policy"
+    ]
+
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_html__says_when_the_weights_say_nothing() -> None:
+    rows = examples_of([row_of([1] * 10, [(0, 5)])])
+    saturated = report_of(rows, joint=md.strategy("joint", blm=0.1)).html()
+    other = report_of(rows, joint=md.strategy("joint", elm=0, blm=0.1)).html()
+
+    assert 'class="warn"' in saturated
+    assert "carry no information" in saturated
+    assert 'class="warn"' not in other
+
+
+def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
+    rows = examples_of([row_of([1, 2], [(1, 2)])])
+    html = report_of(rows, elm=md.strategy("elm")).html()
+
+    assert html.count('title="hidden in 100%: as ELM 100, as BLM 0"') == 2
+    assert html.count('title="hidden in 0%: as ELM 0, as BLM 0"') == 1
+    assert html.count('<span class="e" title="ELM">w10</span>') == 2
+    assert '<span class="m" data-label="a">' in html
+
+
+def test_said_options__of_a_file_only_its_name() -> None:
+    assert said_options(md.strategy("joint", corruption="80-10-10")).endswith("corruption 80-10-10")
+    assert said_options(object()) == "of one's own making"
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("ink", "ground"),
+    [("ink", ground) for ground in ("page", "card", "note", "heat", "grid", "elm-back", "blm-back")]
+    + [("soft", "page"), ("soft", "card")],
+)
+def test_template__text_can_be_read(ink: str, ground: str, theme: int) -> None:
+    """WCAG 2.1 asks for a contrast of 4.5 (its definition: (L1 + 0.05) / (L2 + 0.05))."""
+    template = (
+        importlib.resources.files("mslm_data.stats.report")
+        .joinpath("template.html")
+        .read_text("utf-8")
+    )
+    colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", template))
+
+    def luminance(name: str) -> float:
+        code = colours[name].split(", ")[theme]
+        parts = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(ink), luminance(ground)))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_said_options__leaves_paths_out() -> None:
+    from mslm_data.stats.report import _plain
+
+    assert _plain("/home/someone/pmi.arrow") == _plain("C:\\data\\pmi.arrow") == "pmi.arrow"
+    assert _plain([{"use": "a/b.arrow", "rate": 0.5, "most": None}]) == "[{use b.arrow, rate 0.5}]"
+
+
+def test_choose_rows__spread_over_the_split_each_with_a_mention(tmp_path: Path) -> None:
+    built(tmp_path / "out")
+    split = md.load(tmp_path / "out")["train"]
+    rows = choose_rows(split, 4)
+
+    starts = [len(split) * k // 4 for k in range(5)]
+    assert all(
+        start <= row < stop for row, start, stop in zip(rows, starts, starts[1:], strict=False)
+    )
+    for row, start, stop in zip(rows.tolist(), starts, starts[1:], strict=False):
+        before = split.examples(start, row).span_starts.lengths
+        some = len(split[row]["span_starts"]) > 0
+        assert (
+            not before.any() if some else not split.examples(start, stop).span_starts.lengths.any()
+        )
+    assert choose_rows(split, 10**6).tolist() == list(range(len(split)))
+
+
+def test_cut__the_last_bin_takes_what_is_beyond() -> None:
+    assert _cut([500, 400, 60, 31, 5, 3, 1]) == [500, 400, 60, 40]
+    assert _cut([500, 400, 60, 31, 5, 3, 1], 2) == [500, 500]
+    assert _cut([1, 0, 2]) == [1, 0, 2]
+    assert _cut([], 3) == [0, 0, 0]
+    assert _cut([]) == [0]
+
+
+def test_histogram__heights_are_in_proportion() -> None:
+    svg = histogram(["0", "1"], [10, 5], [0, 5], x="x")
+    heights = dict(re.findall(r'class="(.)".*?height="([\d.]+)"', svg))
+
+    assert float(heights["a"]) == pytest.approx(2 * float(heights["o"]))
+
+
+def test_text__keeps_what_can_be_read() -> None:
+    assert text("a\tb\nc é 腫") == "a\tb\nc é 腫"
+    assert text("\x1b[31m<&>\"'") == "\ufffd[31m&lt;&amp;&gt;&quot;&#x27;"
+
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_html__renders_in_a_browser(tmp_path: Path) -> None:
+    """The browser runs the page's script, which shows its button, and none of the corpus'."""
+    (tmp_path / "report.html").write_text(PAGES["evil"]().html(), encoding="utf-8")
+    words = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    done = subprocess.run(
+        [*words, "--enable-logging=stderr", "--dump-dom", (tmp_path / "report.html").as_uri()],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert '<button id="theme" type="button">' in done.stdout
+    assert done.stdout.count("<script") == 1
+    assert "CONSOLE" not in done.stderr

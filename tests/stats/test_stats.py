@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import asdict, fields
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mslm_data as md
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask.plan import MaskPlan
+from mslm_data.stats import (
+    LengthCounts,
+    MaskedWord,
+    MaskSpecificWeights,
+    Scheme,
+    effective_number_weights,
+    fixed_weights,
+    inverse_frequency_weights,
+    mask_stats,
+    most_masked_words,
+    released_weights,
+    schemes,
+    sweep,
+)
+from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED
+from mslm_data.stats.grid import BLMS, ELMS, has_both_rates
+from tests.generate import examples_of, fixed_examples, random_examples, row_of, rows_of, take
+from tests.reference import joint as twins
+from tests.reference import tally as tally_twin
+from tests.reference import weights as twin
+
+TOKENS = st.integers(0, 10**9)
+
+
+@given(TOKENS, TOKENS)
+def test_weights__equal_twin(n_elm, n_blm):
+    assert md.mask_specific_weights(n_elm, n_blm) == pytest.approx(
+        twin.paper(n_elm, n_blm), abs=1e-14
+    )
+    assert released_weights(n_elm, n_blm) == pytest.approx(twin.released(n_elm, n_blm), abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n_elm", "n_blm", "raw", "clipped", "final", "saturated"),
+    [
+        (30, 70, (0.7, 0.3), (0.7, 0.3), (0.598688, 0.401312), False),
+        (10, 90, (0.9, 0.1), (0.9, 0.1), (0.689974, 0.310026), False),
+        (40, 60, (0.6, 0.4), (0.6, 0.4), (0.549834, 0.450166), False),
+        (50, 50, (0.5, 0.5), (0.5, 0.5), (0.5, 0.5), False),
+        (70, 30, (0.3, 0.7), (0.5, 0.5), (0.5, 0.5), True),
+        (60, 40, (0.4, 0.6), (0.5, 0.5), (0.5, 0.5), True),  # the paper's example in 4.2
+        (0, 100, (1.0, 0.0), (1.0, 0.0), (0.731059, 0.268941), False),
+        (100, 0, (0.0, 1.0), (0.5, 0.5), (0.5, 0.5), True),
+        (0, 0, (0.5, 0.5), (0.5, 0.5), (0.5, 0.5), False),
+    ],
+)
+def test_weights__worked_examples(n_elm, n_blm, raw, clipped, final, saturated):
+    weights = MaskSpecificWeights.of(n_elm, n_blm)
+
+    assert (weights.w_elm_raw, weights.w_blm_raw) == pytest.approx(raw)
+    assert (weights.w_elm_clipped, weights.w_blm_clipped) == pytest.approx(clipped)
+    assert (weights.w_elm, weights.w_blm) == pytest.approx(final, abs=5e-7)
+    assert weights.saturated is saturated
+    assert md.mask_specific_weights(n_elm, n_blm) == (weights.w_elm, weights.w_blm)
+
+
+@pytest.mark.parametrize(
+    ("n_elm", "n_blm", "w_elm"),
+    [(30, 70, 0.5498), (70, 30, 0.5498), (64902, 29213, 0.5473), (0, 100, 0.6225), (0, 0, 0.5)],
+)
+def test_released_weights__worked_examples(n_elm, n_blm, w_elm):
+    assert released_weights(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=5e-5)
+
+
+@given(TOKENS, TOKENS)
+def test_inverse_frequency_weights__equal_twin(n_elm, n_blm):
+    assert inverse_frequency_weights(n_elm, n_blm) == pytest.approx(
+        twin.inverse_frequency(n_elm, n_blm), abs=1e-14
+    )
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.sampled_from(["0", "1/3", "0.9", "0.9999"]))
+def test_effective_number_weights__equal_twin(n_elm, n_blm, beta):
+    weights = effective_number_weights(n_elm, n_blm, float(Fraction(beta)))
+
+    assert weights == pytest.approx(twin.effective_number(n_elm, n_blm, Fraction(beta)), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "n_elm", "n_blm", "w_elm"),
+    [
+        ("paper", 30, 70, 0.598688),
+        ("paper", 70, 30, 0.5),
+        ("released", 30, 70, 0.549834),
+        ("inverse-frequency", 30, 70, 0.7),  # Eq. 2 before its clip
+        ("inverse-frequency", 64902, 40301, 0.383079),  # BC2GM at the headline rates
+        ("inverse-frequency", 0, 100, 0.5),
+        ("inverse-frequency", 100, 0, 0.5),
+        ("effective-number=0", 30, 70, 0.5),
+        ("effective-number=0.9", 30, 70, 0.510671),  # (1 - .9**70) / (2 - .9**30 - .9**70)
+        ("effective-number=0.9999", 30, 70, 0.699580),
+        ("effective-number=0.999999999999", 30, 70, 0.7),
+        ("effective-number", 10**7, 10**6, 0.5),  # far beyond 1 / (1 - beta)
+        ("effective-number", 0, 100, 0.5),
+        ("fixed=0.3,0.7", 30, 70, 0.3),
+    ],
+)
+def test_scheme__worked_examples(scheme, n_elm, n_blm, w_elm):
+    assert Scheme.of(scheme).weigh(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=1e-6)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_schemes__all_but_fixed_sum_to_1(n_elm, n_blm):
+    for scheme in schemes("effective-number=0.5"):
+        assert sum(scheme.weigh(n_elm, n_blm)) == pytest.approx(1)
+
+
+def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
+    names = [scheme.name for scheme in schemes("fixed=2,0.5", "paper", "effective-number=0.9999")]
+
+    assert names == [
+        "paper",
+        "released",
+        "inverse-frequency",
+        "effective-number=0.9999",
+        "fixed=2,0.5",
+    ]
+    assert Scheme.of("fixed=2,0.5").weigh(3, 4) == (2.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("papr", r"unknown 'papr'; did you mean 'paper'\?"),
+        ("paper=1", r"expected paper alone, got 'paper=1'"),
+        ("fixed", r"expected fixed=W_ELM,W_BLM, got 'fixed'"),
+        ("fixed=1", r"expected fixed=W_ELM,W_BLM, got 'fixed=1'"),
+        ("fixed=1,x", r"expected fixed=W_ELM,W_BLM, got 'fixed=1,x'"),
+        ("fixed=1,-1", r"expected two numbers of 0 or more for fixed, got 1 and -1"),
+        ("fixed=nan,1", r"expected two numbers of 0 or more for fixed, got nan and 1"),
+        (
+            "effective-number=x",
+            r"expected effective-number or effective-number=BETA, got 'effective-number=x'",
+        ),
+        ("effective-number=1", r"expected a beta in \[0, 1\) for effective-number, got 1"),
+    ],
+)
+def test_scheme__wrong(text, message):
+    with pytest.raises(ValueError, match=f"^weights: {message}$"):
+        Scheme.of(text)
+
+
+NEGATIVE = [
+    md.mask_specific_weights, released_weights, inverse_frequency_weights, effective_number_weights,
+    lambda n_elm, n_blm: fixed_weights(n_elm, n_blm, 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", NEGATIVE)
+def test_weights__negative(weights):
+    with pytest.raises(
+        ValueError, match=r"^weights: expected numbers of tokens, got n_elm=3, n_blm=-1$"
+    ):
+        weights(3, -1)
+
+
+def in_chunks(examples, size):
+    return lambda: (
+        take(examples, range(start, min(start + size, len(examples))))
+        for start in range(0, len(examples), size)
+    )
+
+
+def slow_stats(examples, *, seed, epochs, labels, **options):
+    """Count over rows as lists; per row: tokens, maskable, words, n_elm, n_blm; per mention: label, tokens, masked."""
+    rows, mentions = [], []
+    for row in rows_of(examples):
+        masks = [twins.joint(row, seed=seed, epoch=epoch, **options) for epoch in range(epochs)]
+        n_elm, n_blm = (sum(mask.count(kind) for mask in masks) for kind in (2, 1))
+        real = [word for word in row.word_ids if word >= 0]
+        rows.append((len(row.ids), len(real), len(set(real)), n_elm, n_blm))
+        for start, end, label in row.mentions:
+            mentions.append(
+                (label, end - start, sum(set(mask[start:end]) == {2} for mask in masks))
+            )
+    mean = sum(row[2] for row in rows) / max(len(rows), 1)
+
+    def group(some):
+        return (len(some), *(sum(row[column] for row in some) for column in (0, 1, 3, 4)))
+
+    def label_counts(some):
+        return (len(some), sum(size for _, size, _ in some), sum(masked for _, _, masked in some))
+
+    return {
+        "all": group(rows),
+        "shorter": group([row for row in rows if row[2] < mean]),
+        "longer": group([row for row in rows if row[2] > mean]),
+        "mean_words": mean,
+        "mentions": label_counts(mentions),
+        "labels": [label_counts([m for m in mentions if m[0] == k]) for k in range(len(labels))],
+    }
+
+
+@given(random_examples(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.25, 0.5, 1.0]))
+def test_mask_stats__equals_twin(examples, size, epochs, elm):
+    strategy = md.strategy("joint", elm=elm, blm=0.15)
+    stats = mask_stats(
+        in_chunks(examples, size), strategy, seed=7, epochs=epochs, labels=["a", "b"]
+    )
+    slow = slow_stats(examples, seed=7, epochs=epochs, labels=["a", "b"], elm=elm, blm=0.15)
+
+    assert (stats.sequences, stats.tokens, stats.maskable_tokens, stats.n_elm, stats.n_blm) == slow[
+        "all"
+    ]
+    assert tuple(asdict(stats.shorter).values()) == slow["shorter"]
+    assert tuple(asdict(stats.longer).values()) == slow["longer"]
+    assert (stats.mentions, stats.mention_tokens, stats.masked_mentions) == slow["mentions"]
+    assert [tuple(asdict(counts).values()) for counts in stats.labels.values()] == slow["labels"]
+    assert stats.mean_words == pytest.approx(slow["mean_words"])
+
+
+def test_mask_stats__whatever_the_chunks():
+    examples = fixed_examples()
+    strategy = md.strategy("joint", elm=0.5)
+    seen = [
+        mask_stats(in_chunks(examples, size), strategy, epochs=2, labels=["a", "b"])
+        for size in (1, 7, 64)
+    ]
+
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_mask_stats__rows_of_average_length_are_in_neither_group():
+    examples = examples_of([row_of([1] * 2), row_of([2] * 3), row_of([1] * 4, [(0, 1)])])
+    stats = mask_stats(lambda: [examples], md.strategy("joint", blm=0), labels=["a"])
+
+    assert stats.mean_words == 3
+    assert stats.shorter == LengthCounts(sequences=1, tokens=4, maskable_tokens=2, n_elm=0, n_blm=0)
+    assert stats.longer == LengthCounts(sequences=1, tokens=6, maskable_tokens=4, n_elm=1, n_blm=0)
+
+
+def test_mask_stats__has_what_the_contract_prints():
+    stats = mask_stats(lambda: [fixed_examples()], md.strategy("joint"), labels=["a", "b"])
+    counts = {
+        "sequences",
+        "tokens",
+        "maskable_tokens",
+        "mentions",
+        "mention_tokens",
+        "masked_mentions",
+        "n_elm",
+        "n_blm",
+    }
+    weights = {"w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm"}
+
+    assert counts <= {field.name for field in fields(stats)}
+    assert weights <= {field.name for field in fields(stats.weights)}
+    assert json.loads(json.dumps(asdict(stats)))["n_elm"] == stats.n_elm == stats.mention_tokens
+
+
+def test_mask_stats__no_rows():
+    stats = mask_stats(lambda: [], md.strategy("joint"), labels=[])
+
+    assert (stats.sequences, stats.n_elm, stats.mean_words, stats.weights.w_elm) == (0, 0, 0.0, 0.5)
+
+
+def test_mask_stats__no_epoch():
+    with pytest.raises(ValueError, match=r"^epochs: expected 1 or more, got 0$"):
+        mask_stats(lambda: [], md.strategy("joint"), epochs=0, labels=[])
+
+
+def slow_hidden(examples, *, seed, epochs, **options):
+    """Count what the masks do to rows, mentions, runs and words, over lists."""
+    masked, mentions, runs, words = [], Counter(), [], Counter()
+    inside = 0
+    for row in rows_of(examples):
+        for epoch in range(epochs):
+            mask = twins.joint(row, seed=seed, epoch=epoch, **options)
+            masked.append((len(mask) - mask.count(0), sum(word >= 0 for word in row.word_ids)))
+            runs += tally_twin.runs(mask)
+            for start, end, _ in row.mentions:
+                hidden = sum(kind > 0 for kind in mask[start:end])
+                inside += hidden
+                mentions[
+                    "whole" if hidden == end - start else "partly" if hidden else "untouched"
+                ] += 1
+            words.update(
+                ids for ids, places in tally_twin.words(row) if any(mask[t] for t in places)
+            )
+    return masked, mentions, runs, words, inside
+
+
+@given(random_examples(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.25, 1.0]))
+def test_mask_stats__what_is_hidden_equals_twin(examples, size, epochs, elm):
+    strategy = md.strategy("joint", elm=elm, blm=0.4)
+    stats = mask_stats(
+        in_chunks(examples, size), strategy, seed=7, epochs=epochs, labels=["a", "b"]
+    )
+    masked, mentions, runs, words, inside = slow_hidden(
+        examples, seed=7, epochs=epochs, elm=elm, blm=0.4
+    )
+
+    total, possible = sum(n for n, _ in masked), sum(n for _, n in masked)
+    per_row, lengths = Counter(n for n, _ in masked), Counter(runs)
+    bins = Counter(min(n * 20 // of, 19) for n, of in masked if of)
+    assert stats.masked_tokens == total
+    assert stats.realised_rate == pytest.approx(total / max(possible, 1))
+    assert stats.share_in_mentions == pytest.approx(inside / max(total, 1))
+    assert stats.mentions_whole == mentions["whole"]
+    assert stats.mentions_partly == mentions["partly"]
+    assert stats.mentions_untouched == mentions["untouched"]
+    assert stats.rows_without_mask == per_row[0]
+    assert list(stats.masked_per_row) == [per_row[k] for k in range(max(per_row, default=-1) + 1)]
+    assert list(stats.run_lengths) == [lengths[k] for k in range(max(lengths, default=-1) + 1)]
+    assert stats.mean_run_length == pytest.approx(sum(runs) / max(len(runs), 1))
+    assert list(stats.rate_per_row) == [bins[k] for k in range(20)]
+    assert (stats.masked_words, stats.masked_word_types) == (sum(words.values()), len(words))
+    assert stats.masked_word_entropy == pytest.approx(tally_twin.entropy(words))
+
+
+def test_mask_stats__rows_under_budget_are_those_that_owe():
+    rows = [row_of([1] * 8, [(0, 8)], key=1), row_of([1] * 8, [(0, 1)], key=2), row_of([], key=3)]
+    stats = mask_stats(
+        lambda: [examples_of(rows)], md.strategy("joint", blm=0.25), epochs=3, labels=["a"]
+    )
+
+    assert stats.rows_under_budget == 3  # nothing is left for BLM in the first row
+    assert stats.owing_per_row == (0,) * 8 + (3,)
+    assert stats.masked_per_row == (3, 0, 0, 3, 0, 0, 0, 0, 3)
+    assert stats.rows_without_mask == 3
+
+
+def test_mask_stats__histograms_end():
+    rows = [row_of([1] * (MOST_MASKED + 50), [(0, MOST_MASKED + 50)])]
+    stats = mask_stats(lambda: [examples_of(rows)], md.strategy("elm"), labels=["a"])
+
+    assert stats.masked_per_row == (0,) * MOST_MASKED + (1,)
+    assert stats.run_lengths == (0,) * LONGEST_RUN + (1,)
+    assert stats.mean_run_length == MOST_MASKED + 50
+
+
+def test_mask_stats__digest_is_of_the_kinds_in_stored_order():
+    examples, strategy = fixed_examples(), md.strategy("joint", elm=0.5)
+    kinds = [strategy.plan(examples, epoch=epoch).kinds.values.tobytes() for epoch in range(2)]
+    one = mask_stats(lambda: [examples], strategy, labels=["a", "b"])
+    two = mask_stats(in_chunks(examples, 5), strategy, epochs=2, labels=["a", "b"])
+
+    assert one.digest == hashlib.sha256(kinds[0]).hexdigest()
+    assert (
+        two.digest
+        == hashlib.sha256(b"".join(hashlib.sha256(k).digest() for k in kinds)).hexdigest()
+    )
+
+
+def test_mask_stats__a_plan_of_ones_own_owes_nothing():
+    class Nothing:
+        by_step = False
+
+        def plan(self, examples, **_):
+            return MaskPlan(
+                Ragged(
+                    np.zeros(len(examples.input_ids.values), np.uint8), examples.input_ids.offsets
+                )
+            )
+
+    stats = mask_stats(lambda: [fixed_examples()], Nothing(), labels=["a", "b"])
+
+    assert (stats.masked_tokens, stats.rows_under_budget, stats.rows_without_mask) == (0, 0, 64)
+    assert (stats.mean_run_length, stats.share_in_mentions, stats.masked_word_entropy) == (0, 0, 0)
+    assert stats.run_lengths == ()
+
+
+@given(random_examples(), st.integers(1, 3))
+def test_most_masked_words__equal_twin(examples, size):
+    strategy = md.strategy("joint", elm=1.0, blm=0.3)
+    words = most_masked_words(in_chunks(examples, size), strategy, seed=7, epochs=2, count=1000)
+    *_, masked, _ = slow_hidden(examples, seed=7, epochs=2, elm=1.0, blm=0.3)
+    there = Counter(ids for row in rows_of(examples) for ids, _ in tally_twin.words(row))
+
+    assert {word.tokens: (word.masked, word.occurrences) for word in words} == {
+        ids: (times, there[ids]) for ids, times in masked.items()
+    }
+    assert [word.masked for word in words] == sorted((word.masked for word in words), reverse=True)
+
+
+def test_most_masked_words__the_first_in_the_corpus_comes_first_among_equals():
+    examples = examples_of([row_of([2, 1, 1, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])])
+    words = most_masked_words(lambda: [examples], md.strategy("elm"), count=1)
+
+    assert words == [MaskedWord(tokens=(10, 10), masked=2, occurrences=2)]
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_sweep__each_point_is_what_mask_stats_counts(epochs):
+    examples = fixed_examples()
+    points = sweep(in_chunks(examples, 9), md.strategy("joint"), seed=3, epochs=epochs)
+
+    assert [(point.elm, point.blm) for point in points] == [
+        (elm, blm) for elm in ELMS for blm in BLMS
+    ]
+    for point in points:
+        strategy = md.strategy("joint", elm=point.elm, blm=point.blm)
+        stats = mask_stats(lambda: [examples], strategy, seed=3, epochs=epochs, labels=["a", "b"])
+        assert (point.whole.n_elm, point.whole.n_blm) == (stats.n_elm, stats.n_blm)
+        assert (point.shorter, point.longer, point.mean_words) == (
+            stats.shorter,
+            stats.longer,
+            stats.mean_words,
+        )
+        assert point.rate(point.whole) == stats.realised_rate
+        assert point.weights == stats.weights
+
+
+def test_sweep__other_options_stay():
+    points = sweep(
+        lambda: [fixed_examples()],
+        md.strategy("joint", pool="generic_only"),
+        elms=[0.5],
+        blms=[0.225],
+    )
+    strategy = md.strategy("joint", elm=0.5, blm=0.225, pool="generic_only")
+    stats = mask_stats(lambda: [fixed_examples()], strategy, labels=["a", "b"])
+
+    assert [(point.whole.n_elm, point.whole.n_blm) for point in points] == [
+        (stats.n_elm, stats.n_blm)
+    ]
+
+
+def test_sweep__no_rows():
+    points = sweep(lambda: [], md.strategy("joint"))
+
+    assert {point.rate(point.whole) for point in points} == {0.0}
+
+
+def test_sweep__strategies_without_both_rates():
+    assert has_both_rates(md.strategy("joint-released"))
+    assert not has_both_rates(md.strategy("elm"))
+    with pytest.raises(
+        ValueError,
+        match=r"^sweep: expected a strategy with the options elm and blm, such as joint$",
+    ):
+        sweep(lambda: [], md.strategy("elm"))
+
+
+def test_sweep__no_epoch():
+    with pytest.raises(ValueError, match=r"^epochs: expected 1 or more, got 0$"):
+        sweep(lambda: [], md.strategy("joint"), epochs=0)

@@ -80,7 +80,7 @@ def test_matches__empty_lexicon():
     examples = examples_of([Row(key=0, ids=[5, 6], word_ids=[0, 1])])
     trie = Trie.of(lexicon_of([]))
 
-    assert len(trie.matches(examples)[0]) == 0
+    assert len(trie.matches(examples)[0].values) == 0
     units = words(examples)
     assert trie.exact(examples, units.starts, units.ends, trie.table(np.empty(0), -1)).tolist() == [
         -1,

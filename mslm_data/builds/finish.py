@@ -19,7 +19,6 @@ from mslm_data.data import columns
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
-from mslm_data.shard import manifest as manifests
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
 
 
@@ -37,7 +36,7 @@ def finish(out: Path, plan: Plan, tokenizer: Tokenizer) -> Manifest:
     }
     _refuse_nothing(splits, receipts)
     manifest = Manifest(
-        format=manifests.FORMAT,
+        format=columns.FORMAT,
         name=plan.record["name"],
         pipeline=plan.record["pipeline"],
         plan=plan.digest,

@@ -14,7 +14,7 @@ from mslm_data import __version__
 from mslm_data.annotate import ANNOTATORS, Annotator
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.staging import stage, worth_staging
-from mslm_data.data.columns import MAX_LABELS
+from mslm_data.data.columns import FORMAT, MAX_LABELS
 from mslm_data.data.document import Document, Part, Unit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
@@ -122,6 +122,7 @@ def make_plan(
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
     record = {
+        "format": FORMAT,
         "name": pipeline.name,
         "about": asdict(pipeline.about),
         "pipeline": effective,

@@ -36,7 +36,7 @@ COLUMNS = (
     Column("doc_id", pa.string(), "row"),
     Column("input_ids", pa.int32(), "tokens"),
     Column("word_ids", pa.int32(), "tokens"),
-    Column("bio", pa.int8(), "tokens"),
+    Column("bio", pa.int16(), "tokens"),
     Column("span_starts", pa.int32(), "spans"),
     Column("span_ends", pa.int32(), "spans"),
     Column("span_labels", pa.int16(), "spans"),
@@ -46,8 +46,10 @@ COLUMNS = (
     Column("token_starts", pa.int32(), "tokens", "text"),
     Column("token_ends", pa.int32(), "tokens", "text"),
 )
-MAX_LABELS = 63
-"""More would not fit `bio`, which is int8."""
+FORMAT = 2
+"""Version of the folder's layout that this package writes, and the only one that it reads."""
+MAX_LABELS = 16_383
+"""The most labels whose tags fit into `bio`: two for each and one for O, in an int16."""
 
 
 def tag_names(labels: Sequence[str]) -> list[str]:
@@ -65,7 +67,7 @@ def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> 
     """
     kinds = {"always", *(["weak"] if weak else []), *(["text"] if text else [])}
     columns = [column for column in COLUMNS if column.when in kinds]
-    names = {"format": 1, "labels": list(labels), "tags": tag_names(labels)}
+    names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
     return pa.schema(
         [pa.field(column.name, column.arrow_type) for column in columns],
         metadata={

@@ -112,7 +112,7 @@ class Encoder:
         starts = (spans.starts - cuts[rows] + len(prefix)).astype(np.int32)
         ends = (spans.ends - cuts[rows] + len(prefix)).astype(np.int32)
         span_offsets = offsets_of(np.bincount(rows, minlength=len(cuts)))
-        bio = np.zeros(len(ids), np.int8)
+        bio = np.zeros(len(ids), np.int16)
         paint_bio(span_offsets, starts, ends, spans.labels, offsets, bio)
         sentence = np.repeat(np.arange(len(counts)), counts)
         document = layout.sentence_documents[sentence]

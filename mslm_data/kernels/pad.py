@@ -68,7 +68,7 @@ def pad_tags(
     Args:
         rows: int64 `[B]`.
         offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        bio: int8 `[T]`.
+        bio: int16 `[T]`.
         words: int32 `[T]`, -1 on special tokens.
         kinds: uint8 `[T]`.
         out: int64 `[B, L]`, written: the tags, -100 on special tokens and padding.

@@ -17,7 +17,7 @@ def paint_bio(
         ends: int32 `[S]`, half open.
         labels: int16 `[S]`; label l has the tags `1 + 2 l` (B) and `2 + 2 l` (I).
         offsets: int64 `[N + 1]`, tokens of each row.
-        bio: int8 `[T]`, zeros, written where mentions are.
+        bio: int16 `[T]`, zeros, written where mentions are.
     """
     for i in range(len(span_offsets) - 1):
         for s in range(span_offsets[i], span_offsets[i + 1]):

@@ -14,15 +14,13 @@ from typing import Any
 
 import msgspec
 
-from mslm_data.data.columns import MAX_LABELS, tag_names
+from mslm_data.data.columns import FORMAT, MAX_LABELS, tag_names
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.write import Count, ShardRecord
 
-FORMAT = 1
-"""Version of the folder's layout that this package writes, and the newest that it reads."""
 NAME = "manifest.json"
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What a split may be called: its name is a folder's."""
@@ -186,10 +184,8 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
     try:
         value = msgspec.json.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > FORMAT:
-            raise ShardError(
-                f"{path}: expected format {FORMAT} or older, got {version}; a newer mslm-data wrote it"
-            )
+        if isinstance(version, int) and not isinstance(version, bool):
+            _refuse_other_format(path, version)
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
@@ -207,6 +203,18 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         manifest,
         splits={name: manifest.splits[name] for name in sorted(manifest.splits, key=split_order)},
     )
+
+
+def _refuse_other_format(path: Path | str, version: int) -> None:
+    """Raise unless a folder is of the one format that this package reads."""
+    if version == FORMAT:
+        return
+
+    if version > FORMAT:
+        advice = "a newer mslm-data wrote the folder: upgrade, or build it again"
+    else:
+        advice = "an older mslm-data wrote the folder: remove it, or choose another --out, and build it again"
+    raise ShardError(f"{path}: expected format {FORMAT}, got {version}; {advice}")
 
 
 def _check(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:

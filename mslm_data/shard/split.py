@@ -153,7 +153,7 @@ Picks: TypeAlias = list[tuple[Shard, slice | npt.NDArray[np.int64], npt.NDArray[
 _TOKENS = ("input_ids", "word_ids", "bio")
 _SPANS = ("span_starts", "span_ends", "span_labels")
 _CHARACTERS = ("token_starts", "token_ends")
-_TYPES = {"bio": np.int8, "span_labels": np.int16}
+_TYPES = {"bio": np.int16, "span_labels": np.int16}
 """Those of columns that are not int32."""
 
 

@@ -90,7 +90,7 @@ def examples_of(
             columns, spans = _without_padding(columns, spans, kept)
             tokens = columns["input_ids"]
     starts, ends, labels = spans
-    bio = np.zeros(len(tokens.values), np.int8)
+    bio = np.zeros(len(tokens.values), np.int16)
     paint_bio(starts.offsets, starts.values, ends.values, labels.values, tokens.offsets, bio)
     return Examples(
         keys=_keys(rows, tokens),

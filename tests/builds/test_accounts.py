@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mslm_data.data.columns import MAX_LABELS
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
@@ -180,20 +181,27 @@ def test_build__keeps_the_order_of_labels_it_is_given_and_counts_others(tmp_path
     assert load(tmp_path / "out")["train"][0]["span_labels"] == [0, 1]
 
 
-@pytest.mark.parametrize("number", [63, 64])
-def test_build__holds_63_labels_and_refuses_64(tmp_path: Path, number: int) -> None:
-    words = " ".join(f"kinase/B-L{n:02d}" for n in range(number))
+def test_build__holds_as_many_labels_as_tags_can_tell_apart(tmp_path: Path) -> None:
+    words = " ".join(f"kinase/B-L{n:05d}" for n in range(MAX_LABELS))
     inputs = conll(tmp_path / "in", "train.tsv", words)
 
-    if number == 64:
-        with pytest.raises(
-            PipelineError, match="expected at most 63 labels, got 64; merge or choose some"
-        ):
-            made.built(tmp_path / "out", inputs)
-    else:
+    made.built(tmp_path / "out", inputs)
+
+    train = load(tmp_path / "out")["train"]
+    assert MAX_LABELS >= 16_000
+    assert train.examples().bio.values.max() == 2 * MAX_LABELS - 1
+    assert sorted(train.examples().span_labels.values) == [*range(MAX_LABELS)]
+    assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__refuses_more_labels_than_tags_can_tell_apart(tmp_path: Path) -> None:
+    words = " ".join(f"kinase/B-L{n:05d}" for n in range(MAX_LABELS + 1))
+    inputs = conll(tmp_path / "in", "train.tsv", words)
+
+    with pytest.raises(
+        PipelineError, match="expected at most 16383 labels, got 16384; merge or choose some"
+    ):
         made.built(tmp_path / "out", inputs)
-        assert max(load(tmp_path / "out")["train"][0]["bio"]) == 125
-        assert verify(tmp_path / "out")[1] == []
 
 
 def test_build__counts_mentions_that_do_not_fit_beside_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mslm_data.kernels.gather import gather, gather_alike
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 @given(rows=rows_of_numbers, data=st.data())
 def test_gather__copies_rows_in_the_order_asked_for(
     dtype: type, rows: list[list[int]], data: st.DataObject
@@ -51,9 +51,13 @@ def test_gather_alike__copies_each_column_as_gather_does(
 ) -> None:
     picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
     source = Ragged.of(rows, np.int32)
-    columns = source.values, source.values.astype(np.int8), 2 * source.values.astype(np.int16)
+    columns = source.values, source.values.astype(np.int16), 2 * source.values.astype(np.int16)
     to = offsets_of(source.lengths[picked]) + 1
-    out = np.full(to[-1], 77, np.int32), np.full(to[-1], 77, np.int8), np.full(to[-1], 77, np.int16)
+    out = (
+        np.full(to[-1], 77, np.int32),
+        np.full(to[-1], 77, np.int16),
+        np.full(to[-1], 77, np.int16),
+    )
 
     gather_alike(picked, source.offsets.astype(np.int32), columns, to, out)
 

@@ -19,7 +19,7 @@ MEANINGS = {
 
 @given(random_examples(labels=3))
 def test_paint_bio__equals_its_twin(examples: Examples) -> None:
-    bio = np.zeros(len(examples.input_ids.values), np.int8)
+    bio = np.zeros(len(examples.input_ids.values), np.int16)
 
     paint_bio(
         examples.span_starts.offsets,
@@ -39,7 +39,7 @@ def test_paint_bio__equals_its_twin(examples: Examples) -> None:
 
 
 def test_paint_bio__holds_the_last_of_63_labels() -> None:
-    bio = np.zeros(3, np.int8)
+    bio = np.zeros(3, np.int16)
 
     paint_bio(
         np.array([0, 1]),

@@ -9,6 +9,7 @@ import pytest
 from mslm_data.errors import ShardError
 from mslm_data.loading import load
 from mslm_data.shard.manifest import read_manifest, write_manifest
+from mslm_data.shard.verify import verify
 from tests.shard.damage import edit_manifest
 
 Change = Callable[[dict[str, Any]], Any]
@@ -58,15 +59,28 @@ def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> No
         load(folder)
 
 
-def test_read_manifest__refuses_a_newer_format_by_its_number(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (3, "a newer mslm-data wrote the folder: upgrade, or build it again"),
+        (1, "an older mslm-data wrote the folder: remove it, .* and build it again"),
+        (0, "build it again"),
+        (-1, "build it again"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_manifest, load, verify], ids=lambda read: read.__name__)
+def test_read_manifest__refuses_another_format_by_its_number(
+    folder: Path, read: Callable[[Path], object], version: int, advice: str
+) -> None:
     edit_manifest(
-        folder, lambda manifest: manifest.update(format=2, splits="what a newer one may have")
+        folder, lambda manifest: manifest.update(format=version, splits="what others may have")
     )
 
     with pytest.raises(
-        ShardError, match="expected format 1 or older, got 2; a newer mslm-data wrote it"
-    ):
-        read_manifest(folder)
+        ShardError, match=rf"expected format 2, got {version}; (.* )?{advice}$"
+    ) as caught:
+        read(folder)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +91,9 @@ def test_read_manifest__refuses_a_newer_format_by_its_number(folder: Path) -> No
         b"[]",
         b"null",
         b"1",
-        b'{"format": 1}',
+        b'{"format": 2}',
         b'{"format": "x"}',
+        b'{"format": true}',
         b"\xff\xfe",
         b'{"a": "\xff"}',
         b"[" * 9999,
@@ -119,7 +134,7 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
         (lambda m: m["tokenizer"].pop("sha256"), "expected the tokenizer's sha256, got none"),
         (
             lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]),
-            "at most 63 different labels",
+            "at most 16383 different labels",
         ),
         (lambda m: m["pipeline"].pop("encode"), "expected a manifest of mslm-data"),
         (lambda m: m["pipeline"]["annotate"].pop("weak"), "expected a manifest of mslm-data"),

@@ -273,7 +273,7 @@ def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
         (
             lambda data: b'{"format": 99}',
             ShardError,
-            "expected format 1 or older, got 99; a newer mslm-data wrote it",
+            "expected format 2, got 99; a newer mslm-data wrote the folder",
         ),
         (
             faulty.refused,

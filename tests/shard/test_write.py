@@ -118,7 +118,7 @@ def test_write_shard__gives_datasets_the_types_of_the_contract(one_build: Path) 
     } == {
         "input_ids": "int32",
         "word_ids": "int32",
-        "bio": "int8",
+        "bio": "int16",
         "span_labels": "int16",
     }
 

@@ -1,6 +1,7 @@
-"""Tables of names: a literal dict of `name -> "module:attribute"`, imported on use, with "did you mean".
+"""Tables of names, and options that are checked at every depth, both with "did you mean".
 
-A name may carry a version (`joint.v1`); the bare name means the newest of its versions.
+A `Registry` is a literal dict of `name -> "module:attribute"`, imported on use. A name may carry a
+version (`joint.v1`); the bare name means the newest of its versions.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import inspect
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,38 +26,156 @@ T = TypeVar("T")
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word, else `; known: a, b, c`."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; known: {', '.join(sorted(known))}"
 
 
 def from_options(
-    cls: type[T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
+    make: Callable[..., T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
 ) -> T:
-    """Make an options type from a table of a pipeline file, strictly.
+    """Call `make` with the options of a table, after checking every name and value at every depth.
+
+    Dataclasses may hold dataclasses, and tuples, lists, mappings and unions of them: the table
+    `{hide = "words", budget = {rate = 0.1, overun = "cut"}}` is refused for `overun` in `budget`.
 
     Args:
-        cls: A dataclass; its `__post_init__` may raise ValueError.
-        options: Field name -> value, as TOML gives them.
-        where: What to name in an error, such as `pipeline 'x', [source]`.
+        make: A dataclass, or a function whose parameters all have a name and a type. A ValueError
+            that it raises, or that the `__post_init__` of a nested dataclass raises, is reported as
+            a wrong option.
+        options: Name -> value, as TOML gives them. A value may also have its final type already.
+        where: What an error names first, such as `pipeline 'x', [source]`.
         also: Further names that the same table may have, for "did you mean".
 
     Raises:
-        PipelineError: An unknown field, a wrong type, or a value that the type refuses.
+        PipelineError: An unknown name, a missing one, a wrong type, or a value that the type refuses.
     """
-    fields = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
-    for name in options:
-        if name not in fields:
-            raise PipelineError(
-                f"{where}: unknown option '{name}'{did_you_mean(name, [*fields, *also])}"
-            )
+    wanted = _types_of(make)
+    _refuse_unknown(options, [*wanted, *also], wanted, where=where)
+
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        _check(value, wanted[name], where=where, place=name)
+        values[name] = _converted(value, wanted[name], where=where, place=name)
+
+    missing = [name for name in _required(make) if name not in values]
+    if missing:
+        raise PipelineError(f"{where}: expected the option '{missing[0]}', got none")
+
     try:
-        return msgspec.convert(dict(options), cls)
+        return make(**values)
+    except ValueError as error:
+        raise PipelineError(f"{where}: {error}") from None
+
+
+def _types_of(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the type of each option, in the order in which they are declared."""
+    hints = typing.get_type_hints(make, include_extras=True)
+    if dataclasses.is_dataclass(make):
+        return {field.name: hints[field.name] for field in dataclasses.fields(make) if field.init}
+    return {name: hints[name] for name in inspect.signature(make).parameters}
+
+
+def _required(make: Callable[..., Any]) -> Iterator[str]:
+    """Yield the options without a default."""
+    for name, parameter in inspect.signature(make).parameters.items():
+        if parameter.default is inspect.Parameter.empty:
+            yield name
+
+
+def _refuse_unknown(
+    options: Mapping[str, Any], listed: Collection[str], known: Collection[str], *, where: str
+) -> None:
+    """Raise if a table has a name that is not known; the error draws on the names that are listed."""
+    for name in options:
+        if name not in known:
+            raise PipelineError(f"{where}: unknown option '{name}'{did_you_mean(name, listed)}")
+
+
+def _check(value: Any, wanted: Any, *, where: str, place: str) -> None:
+    """Refuse unknown names in the tables of a value, and words that are none of the wanted ones.
+
+    msgspec checks all else, but ignores unknown fields of dataclasses and does not say which words it knows.
+
+    Args:
+        value: As TOML has it.
+        wanted: The type that it is to have.
+        where: What an error names first.
+        place: The path to the value, such as `stages[0].budget`.
+    """
+    options = _alternatives(wanted)
+
+    if isinstance(value, Mapping):
+        for option in options:
+            if dataclasses.is_dataclass(option):
+                fields = _types_of(option)  # type: ignore[arg-type]
+                _refuse_unknown(value, fields, fields, where=f"{where}, {place}")
+                for name, item in value.items():
+                    _check(item, fields[name], where=where, place=f"{place}.{name}")
+            elif _is_of(option, Mapping):
+                of_items = typing.get_args(option)[1:] or (Any,)
+                for name, item in value.items():
+                    _check(item, of_items[0], where=where, place=f"{place}.{name}")
+
+    elif isinstance(value, list | tuple):
+        for option in options:
+            if _is_of(option, Collection) and not _is_of(option, Mapping):
+                for number, (item, of_item) in enumerate(_items(value, option)):
+                    _check(item, of_item, where=where, place=f"{place}[{number}]")
+
+    elif isinstance(value, str) and not any(option in (str, Any) for option in options):
+        words = [
+            word
+            for option in options
+            if typing.get_origin(option) is Literal
+            for word in typing.get_args(option)
+            if isinstance(word, str)
+        ]
+        if words and value not in words:
+            raise PipelineError(
+                f"{where}: expected one of {', '.join(words)} for option '{place}', got '{value}'"
+            )
+
+
+def _alternatives(wanted: Any) -> list[Any]:
+    """Return the types that a type allows: the members of a union, or only itself."""
+    origin = typing.get_origin(wanted)
+    if origin is typing.Annotated:
+        return _alternatives(wanted.__origin__)
+    if origin in (typing.Union, types.UnionType):
+        return [option for member in typing.get_args(wanted) for option in _alternatives(member)]
+    return [wanted]
+
+
+def _is_of(option: Any, kind: type) -> bool:
+    """Return whether a type, with or without arguments, is a kind of collection."""
+    base = typing.get_origin(option) or option
+    return isinstance(base, type) and base is not str and issubclass(base, kind)
+
+
+def _items(values: Collection[Any], option: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each item of a list with the type that the item is to have."""
+    arguments = typing.get_args(option) or (Any,)
+    fixed = _is_of(option, tuple) and arguments[-1] is not Ellipsis
+    for number, value in enumerate(values):
+        if not fixed:
+            yield value, arguments[0]
+        elif number < len(arguments):
+            yield value, arguments[number]
+
+
+def _converted(value: Any, wanted: Any, *, where: str, place: str) -> Any:
+    """Return a value as the type that it is to have."""
+    try:
+        return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        message = re.sub(r" - at `\$\.?(.*)`$", r" for option '\1'", str(error))
-        raise PipelineError(f"{where}: {message[:1].lower()}{message[1:]}") from None
+        message, _, path = str(error).partition(" - at `$")
+        message = f"{message[:1].lower()}{message[1:]}"
+        raise PipelineError(f"{where}: {message} for option '{place}{path.rstrip('`')}'") from None
 
 
 class Registry:
-    """A literal table of what can be named in a pipeline or a call."""
+    """A literal table of what a pipeline or a call can name."""
 
     def __init__(self, kind: str, table: Mapping[str, str]) -> None:
         """Keep the table; nothing is imported before a name is used.
@@ -70,16 +192,18 @@ class Registry:
         return sorted(self._table)
 
     def resolve(self, name: str) -> str:
-        """Return the full name: `joint` -> `joint.v2`, the newest; a full name stays.
+        """Return the full name: the newest version of a bare name, any other name as it is.
 
         Raises:
-            PipelineError: No such name.
+            PipelineError: The name is not registered.
         """
         if name in self._table:
             return name
+
         versions = [full for full in self._table if re.fullmatch(re.escape(name) + r"\.v\d+", full)]
         if versions:
             return max(versions, key=lambda full: int(full.rsplit(".v", 1)[1]))
+
         bare = {full.rsplit(".v", 1)[0] for full in self._table}
         raise PipelineError(f"unknown {self.kind} '{name}'{did_you_mean(name, bare)}")
 
@@ -96,7 +220,6 @@ class Registry:
         where: str | None = None,
         also: Collection[str] = (),
     ) -> Any:
-        """Make the named thing from its options; see `from_options` for what is checked."""
-        return from_options(
-            self.load(name), options, where=where or f"{self.kind} '{name}'", also=also
-        )
+        """Make the named thing from its options, which `from_options` checks."""
+        where = where or f"{self.kind} '{name}'"
+        return from_options(self.load(name), options, where=where, also=also)

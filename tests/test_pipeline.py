@@ -96,7 +96,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"encode": {"split": "paragraph"}},
-            r"\[encode\]: invalid enum value 'paragraph' for option 'split'",
+            r"\[encode\]: expected one of mention, paper for option 'split', got 'paragraph'",
         ),
         (
             {"encode": {"keep_text": 1}},
@@ -109,7 +109,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"source": {"use": "conll", "fetch": [{"url": "http://a"}]}},
-            r"\[\[source\.fetch\]\]: object missing required field `sha256`",
+            r"\[\[source\.fetch\]\]: expected the option 'sha256', got none",
         ),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_make__fills_an_options_type() -> None:
         ({"derived": 1}, r"thing 'plain': unknown option 'derived'"),
         ({"rate": "high"}, r"thing 'plain': expected `float`, got `str` for option 'rate'"),
         ({"rate": 2.0}, r"thing 'plain': expected a rate of at most 1, got 2\.0"),
-        ({"mode": "c"}, r"thing 'plain': invalid enum value 'c' for option 'mode'"),
+        ({"mode": "c"}, r"thing 'plain': expected one of a, b for option 'mode', got 'c'"),
         ({"names": ["a", 1]}, r"thing 'plain': expected `str`, got `int` for option 'names\[1\]'"),
     ],
 )
@@ -111,3 +111,157 @@ def test_make__says_where() -> None:
 
 def test_from_options__takes_nothing() -> None:
     assert from_options(Options, {}, where="here") == Options()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    rate: float | Varying = 0.15
+    over: Literal["cut", "keep"] = "keep"
+
+    def __post_init__(self) -> None:
+        if self.rate == 7:
+            raise ValueError(f"expected a rate of at most 1, got {self.rate}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Varying:
+    start: float
+    stop: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pick:
+    hide: str
+    budget: Budget = Budget()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nested:
+    picks: tuple[Pick, ...] = ()
+    named: Mapping[str, Pick] = field(default_factory=dict)
+    pair: tuple[int, Budget] | None = None
+    listed: list[list[Budget]] = field(default_factory=list)
+    marked: Annotated[Budget | None, "a mark"] = None
+    size: Literal["all", "none"] | int = "all"
+    free: Mapping[str, Any] = field(default_factory=dict)
+
+
+def test_from_options__makes_what_is_nested() -> None:
+    made = from_options(
+        Nested,
+        {
+            "picks": [{"hide": "words", "budget": {"rate": {"start": 0.3}}}],
+            "named": {"a": {"hide": "tokens"}},
+            "pair": [1, {"over": "cut"}],
+            "listed": [[{"rate": 1}]],
+            "marked": {"rate": 0.5},
+            "size": 3,
+            "free": {"any": {"thing": 1}},
+        },
+        where="here",
+    )
+
+    assert made == Nested(
+        picks=(Pick(hide="words", budget=Budget(rate=Varying(start=0.3))),),
+        named={"a": Pick(hide="tokens")},
+        pair=(1, Budget(over="cut")),
+        listed=[[Budget(rate=1.0)]],
+        marked=Budget(rate=0.5),
+        size=3,
+        free={"any": {"thing": 1}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"picks": [{"hide": "a"}, {"hide": "words", "overun": "cut"}]},
+            r"^here, picks\[1\]: unknown option 'overun'; known: budget, hide$",
+        ),
+        (
+            {"picks": [{"hide": "a", "budget": {"ovr": "cut"}}]},
+            r"^here, picks\[0\]\.budget: unknown option 'ovr'; did you mean 'over'\?$",
+        ),
+        (
+            {"picks": [{"hide": "a", "budget": {"rate": {"start": 1, "stp": 1}}}]},
+            r"^here, picks\[0\]\.budget\.rate: unknown option 'stp'; did you mean 'stop'\?$",
+        ),
+        (
+            {"named": {"x": {"hid": "words"}}},
+            r"^here, named\.x: unknown option 'hid'; did you mean 'hide'\?$",
+        ),
+        (
+            {"pair": [1, {"rte": 1}]},
+            r"^here, pair\[1\]: unknown option 'rte'; did you mean 'rate'\?$",
+        ),
+        (
+            {"listed": [[], [{}, {"rte": 1}]]},
+            r"^here, listed\[1\]\[1\]: unknown option 'rte'; did you mean 'rate'\?$",
+        ),
+        (
+            {"marked": {"rte": 1}},
+            r"^here, marked: unknown option 'rte'; did you mean 'rate'\?$",
+        ),
+        (
+            {"marked": {"over": "ct"}},
+            r"^here: expected one of cut, keep for option 'marked\.over', got 'ct'$",
+        ),
+        ({"size": "al"}, r"^here: expected one of all, none for option 'size', got 'al'$"),
+        (
+            {"picks": [{}]},
+            r"^here: object missing required field `hide` for option 'picks\[0\]'$",
+        ),
+        (
+            {"marked": {"rate": 7}},
+            r"^here: expected a rate of at most 1, got 7\.0 for option 'marked'$",
+        ),
+        (
+            {"marked": {"rate": "high"}},
+            r"^here: expected `float \| object \| null`|`.*`, got `str` for option 'marked\.rate'$",
+        ),
+        ({"picks": {"hide": "a"}}, r"^here: expected `array`, got `object` for option 'picks'$"),
+        ({"picks": [3]}, r"^here: expected `object`, got `int` for option 'picks\[0\]'$"),
+    ],
+)
+def test_from_options__refuses_at_every_depth(options: dict[str, object], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        from_options(Nested, options, where="here")
+
+
+def test_from_options__takes_what_is_made_already() -> None:
+    pick = Pick(hide="words")
+
+    assert from_options(Nested, {"picks": (pick,)}, where="here") == Nested(picks=(pick,))
+
+
+def whole_words(rate: float = 0.15, budget: Budget | None = None, *, hide: str) -> tuple[Any, ...]:
+    if rate > 1:
+        raise ValueError(f"expected a rate of at most 1, got {rate}")
+    return rate, budget, hide
+
+
+def test_from_options__calls_a_function() -> None:
+    made = from_options(whole_words, {"hide": "x", "budget": {"rate": 1}}, where="here")
+
+    assert made == (0.15, Budget(rate=1.0), "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hide": "x", "rte": 1}, r"^here: unknown option 'rte'; did you mean 'rate'\?$"),
+        (
+            {"hide": "x", "budget": {"rte": 1}},
+            r"^here, budget: unknown option 'rte'; did you mean 'rate'\?$",
+        ),
+        ({"rate": 0.5}, r"^here: expected the option 'hide', got none$"),
+        ({"hide": "x", "rate": 2}, r"^here: expected a rate of at most 1, got 2\.0$"),
+        ({"hide": 1}, r"^here: expected `str`, got `int` for option 'hide'$"),
+    ],
+)
+def test_from_options__refuses_options_of_a_function(
+    options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(PipelineError, match=message):
+        from_options(whole_words, options, where="here")

@@ -57,7 +57,7 @@ def test_strategy__in_a_file(tmp_path):
         ('[mask]\nuse = "joint"\nelmo = 1\n', "unknown option 'elmo'; did you mean 'elm'?"),
         (
             '[mask]\nuse = "stages"\nof = [{ hide = "wrds", rate = 1 }]\n',
-            "invalid enum value 'wrds'",
+            "got 'wrds'",
         ),
         (
             '[mask]\nuse = "stages"\nof = [{ hide = "words", rate = 2 }]\n',

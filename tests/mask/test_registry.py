@@ -47,7 +47,7 @@ def test_strategies__name_and_one_line():
         (
             "joint",
             {"count": "some"},
-            "strategy 'joint': invalid enum value 'some' for option 'count'",
+            "strategy 'joint': for option 'count', got 'some'",
         ),
     ],
 )

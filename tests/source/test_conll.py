@@ -260,7 +260,7 @@ def test_read__finds_the_same_columns_in_every_part(tmp_path: Path) -> None:
         ({"word_column": 5}, "expected word_column from 0 to 4, got 5"),
         ({"tag_column": -1}, "expected tag_column from 0 to 4, got -1"),
         ({"tag_column": 0}, "expected word_column and tag_column to differ"),
-        ({"scheme": "bio"}, "invalid enum value 'bio' for option 'scheme'"),
+        ({"scheme": "bio"}, "expected one of auto, label for option 'scheme', got 'bio'"),
         ({"tag_colum": 1}, "unknown option 'tag_colum'; did you mean 'tag_column'?"),
     ],
 )

@@ -356,7 +356,7 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
         ({"separator": ";;"}, "expected separator to be one character of ASCII"),
         ({"categories": ["x"], "category_column": ""}, "expected category_column to name a column"),
         ({"patient_pattern": "("}, "expected patient_pattern to be a regular expression"),
-        ({"placeholders": "hide"}, "invalid enum value 'hide'"),
+        ({"placeholders": "hide"}, "expected one of .* for option 'placeholders', got 'hide'"),
     ],
 )
 def test_options__are_checked(options: dict[str, Any], message: str) -> None:

@@ -19,7 +19,7 @@ from mslm_data.builds.finish import finish
 from mslm_data.builds.plan import Plan, make_plan
 from mslm_data.builds.repeats import repeated_ids
 from mslm_data.builds.unit import Work, read_receipt, receipt_name, receipts_folder
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import ENGINES, Preload
 from mslm_data.errors import BuildError
@@ -121,8 +121,8 @@ class _Reporter:
     def __init__(
         self,
         out: Path,
-        sizes: Mapping[Unit, int],
-        missing: Sequence[Unit],
+        sizes: Mapping[WorkUnit, int],
+        missing: Sequence[WorkUnit],
         progress: Callable[[Progress], None],
     ) -> None:
         self._out, self._sizes, self._progress = out, sizes, progress
@@ -138,7 +138,7 @@ class _Reporter:
         self._count(self._units[receipt])
         self._say()
 
-    def _count(self, unit: Unit) -> None:
+    def _count(self, unit: WorkUnit) -> None:
         self._done += 1
         self._bytes += self._sizes[unit]
         receipt = read_receipt(self._out, unit)

@@ -15,7 +15,7 @@ from mslm_data.annotate import ANNOTATORS, Annotator
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.staging import stage, worth_staging
 from mslm_data.data.columns import FORMAT, MAX_LABELS
-from mslm_data.data.document import Document, Part, Unit
+from mslm_data.data.document import Document, Part, WorkUnit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io.files import canonical_json, sha256_of
@@ -56,7 +56,7 @@ class Plan:
 
     pipeline: Pipeline
     large: tuple[Path, ...]
-    units: tuple[Unit, ...]
+    units: tuple[WorkUnit, ...]
     sizes: tuple[int, ...]
     labels: tuple[str, ...]
     sources: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -103,12 +103,12 @@ def make_plan(
     stamps = {str(path): tuple(map(_stamp, source.files(path))) for path in paths_of_all}
     large = worth_staging(source, paths_of_all, unit_bytes=unit_bytes)
     staged = stage(staging, large) if staging else {}
-    units: list[Unit] = []
+    units: list[WorkUnit] = []
     sizes: list[int] = []
     for split, paths in found.items():
         plain = [staged.get(path, path) for path in paths]
         for number, (parts, size) in enumerate(_pack(of_split(source, split), plain, unit_bytes)):
-            units.append(Unit(split, number, parts))
+            units.append(WorkUnit(split, number, parts))
             sizes.append(int(size * share_of(source, split)))
     annotator = annotator_of(pipeline)
     labels = pipeline.annotate.labels or _labels_in(pipeline, source, units)
@@ -149,7 +149,7 @@ def make_plan(
     )
 
 
-def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], unit: Unit) -> None:
+def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], unit: WorkUnit) -> None:
     """See that a unit's inputs are still what the build was planned for.
 
     Raises:
@@ -218,7 +218,7 @@ def _pack(
         yield tuple(group), filled
 
 
-def _labels_in(pipeline: Pipeline, source: Source, units: Sequence[Unit]) -> tuple[str, ...]:
+def _labels_in(pipeline: Pipeline, source: Source, units: Sequence[WorkUnit]) -> tuple[str, ...]:
     """Read the whole source for the labels that occur, sorted.
 
     Raises:

@@ -14,7 +14,7 @@ from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.plan import source_of
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import Document, NotChosen, Part, SetAside, Unit
+from mslm_data.data.document import Document, NotChosen, Part, SetAside, WorkUnit
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Annotate, Pipeline
 from mslm_data.source.reading.choice import of_split
@@ -60,7 +60,7 @@ class Reading:
         )
         self.set_aside: list[SetAside] = []
 
-    def batches(self, unit: Unit) -> Iterator[list[Document]]:
+    def batches(self, unit: WorkUnit) -> Iterator[list[Document]]:
         """Give the unit's documents in lists that are worth one call and fit in memory; one by one on a trail."""
         batch: list[Document] = []
         characters = 0
@@ -77,7 +77,7 @@ class Reading:
         if batch:
             yield self._annotated(batch)
 
-    def _usable(self, unit: Unit) -> Iterator[Document]:
+    def _usable(self, unit: WorkUnit) -> Iterator[Document]:
         source = of_split(source_of(self._pipeline), unit.split)
         seen: dict[str, str] = {}
         for part in unit.parts:

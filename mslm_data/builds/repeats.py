@@ -8,13 +8,13 @@ import numpy as np
 
 from mslm_data.builds.plan import Plan
 from mslm_data.builds.unit import finished
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import BuildError
 from mslm_data.shard.read import Shard
 
 
-def repeated_ids(out: Path, plan: Plan) -> dict[Unit, frozenset[str]]:
+def repeated_ids(out: Path, plan: Plan) -> dict[WorkUnit, frozenset[str]]:
     """Return the units that hold documents of an id that a unit before them has, with these ids.
 
     A unit built again without them holds what it would hold were all of the file one unit: a repeated id is set aside
@@ -23,7 +23,7 @@ def repeated_ids(out: Path, plan: Plan) -> dict[Unit, frozenset[str]]:
     Raises:
         BuildError: The documents are of different files; see `unit.Work`.
     """
-    repeated: dict[Unit, frozenset[str]] = {}
+    repeated: dict[WorkUnit, frozenset[str]] = {}
     for split, total in plan.totals().items():
         units = [unit for unit in plan.units if unit.split == split]
         if total < 2:
@@ -45,14 +45,14 @@ def repeated_ids(out: Path, plan: Plan) -> dict[Unit, frozenset[str]]:
     return repeated
 
 
-def _shard(out: Path, unit: Unit) -> Shard:
+def _shard(out: Path, unit: WorkUnit) -> Shard:
     receipt = finished(out, unit)
     return Shard(
         out / unit.split / receipt.shard.file, receipt.shard, TokenIds(size=1), labels=None
     )
 
 
-def _refuse_other_file(before: Unit, unit: Unit, doc_id: str) -> None:
+def _refuse_other_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
     """Two units that share a file are parts of it; others are of different files."""
     paths, earlier = {part.path for part in unit.parts}, {part.path for part in before.parts}
     if not paths & earlier:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 
@@ -33,7 +33,7 @@ class Trail:
         fatal: Numbers of documents that are to be set aside, from 0 in the unit's order of annotation.
     """
 
-    def __init__(self, folder: Path, unit: Unit) -> None:
+    def __init__(self, folder: Path, unit: WorkUnit) -> None:
         """Read what is known of earlier deaths."""
         self._folder = folder / ".build" / "trails"
         self._deaths_file, self._place = (

@@ -13,7 +13,7 @@ from mslm_data.builds.plan import Stamp, refuse_changed, segmenter_of
 from mslm_data.builds.reading import OURS, Reading
 from mslm_data.builds.trail import Trail
 from mslm_data.data import columns
-from mslm_data.data.document import Document, Sentence, SetAside, Unit
+from mslm_data.data.document import Document, Sentence, SetAside, WorkUnit
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
@@ -56,7 +56,7 @@ class Work:
     stamps: Mapping[str, tuple[Stamp, ...]]
     repeated: frozenset[str] = frozenset()
 
-    def __call__(self, unit: Unit) -> str:
+    def __call__(self, unit: WorkUnit) -> str:
         """Build one unit and return its receipt's name.
 
         Raises:
@@ -94,11 +94,11 @@ class Work:
         )
         return name
 
-    def died(self, unit: Unit) -> None:
+    def died(self, unit: WorkUnit) -> None:
         """Note that a process died at a unit; see `engine.Work`."""
         Trail(Path(self.folder), unit).died()
 
-    def _examples(self, unit: Unit, reading: Reading, account: Account) -> Examples:
+    def _examples(self, unit: WorkUnit, reading: Reading, account: Account) -> Examples:
         segmenter = segmenter_of(self.pipeline)
         encode = self.pipeline.encode
         encoder = Encoder(
@@ -148,12 +148,12 @@ def receipts_folder(folder: Path) -> Path:
     return folder / ".build" / "receipts"
 
 
-def receipt_name(unit: Unit) -> str:
+def receipt_name(unit: WorkUnit) -> str:
     """Return the file name of a unit's receipt."""
     return f"{unit.name}.json"
 
 
-def read_receipt(folder: Path, unit: Unit, *, every_byte: bool = False) -> Receipt | None:
+def read_receipt(folder: Path, unit: WorkUnit, *, every_byte: bool = False) -> Receipt | None:
     """Return a unit's receipt if there is one and its shard is there in full, else None: the unit is to be done.
 
     Args:
@@ -174,7 +174,7 @@ def read_receipt(folder: Path, unit: Unit, *, every_byte: bool = False) -> Recei
     return receipt if whole else None
 
 
-def finished(folder: Path, unit: Unit) -> Receipt:
+def finished(folder: Path, unit: WorkUnit) -> Receipt:
     """Return the receipt of a unit that must be done, its shard as it was written.
 
     Raises:

@@ -123,8 +123,8 @@ class Part(NamedTuple):
     line: int = 1
 
 
-class Unit(NamedTuple):
-    """What is built at once and becomes one shard: a pure function of the inputs and the pipeline."""
+class WorkUnit(NamedTuple):
+    """A piece of a build that one process does and that becomes one shard: a pure function of inputs and pipeline."""
 
     split: str
     number: int

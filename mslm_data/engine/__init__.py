@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
@@ -26,11 +26,11 @@ class Work(Protocol):
         """What is built: processes elsewhere see that they have it under the same path."""
         ...
 
-    def __call__(self, unit: Unit) -> str:
+    def __call__(self, unit: WorkUnit) -> str:
         """Write a unit's shard and receipt, and return the receipt's name."""
         ...
 
-    def died(self, unit: Unit) -> None:
+    def died(self, unit: WorkUnit) -> None:
         """Note that a process ended while it was at a unit, which is to be tried again.
 
         Raises:
@@ -57,7 +57,7 @@ class Engine(Protocol):
     def __call__(
         self,
         work: Work,
-        units: Sequence[Unit],
+        units: Sequence[WorkUnit],
         *,
         workers: int | None,
         done: Callable[[str], None],
@@ -80,7 +80,7 @@ class Engine(Protocol):
         ...
 
 
-def attempt(work: Work, unit: Unit) -> str | MslmDataError:
+def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
     """Do a unit in another process, and return what may travel back: an exception's message can hold a note's text.
 
     Returns:

@@ -15,7 +15,7 @@ from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.errors import BuildError, of_the_system
 
@@ -26,7 +26,7 @@ _FAILED_STARTS = 3
 
 def run(
     work: Work,
-    units: Sequence[Unit],
+    units: Sequence[WorkUnit],
     *,
     workers: int | None,
     done: Callable[[str], None],
@@ -47,10 +47,10 @@ def run(
 class _Crew:
     """Processes, each at one unit at most; a broken pipe is a dead process."""
 
-    def __init__(self, work: Work, units: Sequence[Unit], context: BaseContext) -> None:
+    def __init__(self, work: Work, units: Sequence[WorkUnit], context: BaseContext) -> None:
         self._work, self._waiting, self._context = work, deque(units), context
         self._hands: dict[Connection, BaseProcess] = {}
-        self._at: dict[Connection, Unit] = {}
+        self._at: dict[Connection, WorkUnit] = {}
         self._begun: set[Connection] = set()
         self._failed_starts = 0
 
@@ -62,7 +62,7 @@ class _Crew:
             for pipe in wait(list(self._at)):
                 self._take(pipe, done)  # type: ignore[arg-type]
 
-    def _give(self, unit: Unit) -> None:
+    def _give(self, unit: WorkUnit) -> None:
         """Hand a unit to an idle process, or to a new one."""
         pipe = next((pipe for pipe in self._hands if pipe not in self._at), None) or self._hire()
         self._at[pipe] = unit
@@ -86,7 +86,7 @@ class _Crew:
         else:
             done(outcome)
 
-    def _lost(self, pipe: Connection, unit: Unit) -> None:
+    def _lost(self, pipe: Connection, unit: WorkUnit) -> None:
         """Take a unit back from a dead process."""
         pipe.close()
         self._hands.pop(pipe).join()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data import __version__
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.engine import Preload, Work
 from mslm_data.engine.ray_cluster import connected
 from mslm_data.engine.ray_hand import Hand, versions
@@ -36,7 +36,7 @@ _WITHOUT_CPU_S = 300.0
 
 def run(
     work: Work,
-    units: Sequence[Unit],
+    units: Sequence[WorkUnit],
     *,
     workers: int | None,
     done: Callable[[str], None],
@@ -74,7 +74,7 @@ class _Crew:
     """Actors, each at one unit at most; one that fails in any way is not asked again."""
 
     def __init__(
-        self, ray: Any, work: Work, units: Sequence[Unit], most: int, preload: Preload
+        self, ray: Any, work: Work, units: Sequence[WorkUnit], most: int, preload: Preload
     ) -> None:
         self._ray, self._died = ray, work.died
         self._work = ray.put(work)  # once, not with each unit
@@ -82,7 +82,7 @@ class _Crew:
         self._actor = ray.remote(Hand).options(**_OPTIONS)
         self._terms = (versions(), str(Path.cwd()), work.folder, *preload)
         self._idle: list[Any] = []
-        self._at: dict[Any, tuple[Any, Unit | None]] = {}
+        self._at: dict[Any, tuple[Any, WorkUnit | None]] = {}
         """What will be answered -> the actor, and its unit; None while it starts."""
         self._failed_starts = 0
         self._last_cpu = time.monotonic()
@@ -142,7 +142,7 @@ class _Crew:
             done(outcome)
         self._idle.append(actor)
 
-    def _lost(self, unit: Unit | None, how: str) -> None:
+    def _lost(self, unit: WorkUnit | None, how: str) -> None:
         if unit is not None:
             self._died(unit)
             self._waiting.append(unit)

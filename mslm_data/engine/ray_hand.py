@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mslm_data import __version__
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.engine import PRELOAD, Work, attempt
 from mslm_data.errors import BuildError, MslmDataError
 
@@ -56,7 +56,7 @@ class Hand:
             importlib.import_module(module)
         return None
 
-    def attempt(self, work: Work, unit: Unit) -> str | MslmDataError:
+    def attempt(self, work: Work, unit: WorkUnit) -> str | MslmDataError:
         """Do a unit; see `engine.attempt`."""
         outcome = attempt(work, unit)
         if isinstance(outcome, MslmDataError):

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.builds import unit
-from mslm_data.data.document import Part, Unit
+from mslm_data.data.document import Part, WorkUnit
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus
 
 CANARY = "zebulonkanarie"
 
 
-def units(count: int, path: str = __file__) -> list[Unit]:
-    return [Unit("train", number, (Part(path),)) for number in range(count)]
+def units(count: int, path: str = __file__) -> list[WorkUnit]:
+    return [WorkUnit("train", number, (Part(path),)) for number in range(count)]
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Fake:
     how: tuple[str, ...] = ()
     deaths: list[str] = field(default_factory=list)
 
-    def __call__(self, unit: Unit) -> str:
+    def __call__(self, unit: WorkUnit) -> str:
         folder = Path(self.folder)
         times = len(list(folder.glob(f"{unit.name}.*")))
         (folder / f"{unit.name}.{os.getpid()}").touch()
@@ -45,7 +45,7 @@ class Fake:
             _fail(self.how[times])
         return unit.name
 
-    def died(self, unit: Unit) -> None:
+    def died(self, unit: WorkUnit) -> None:
         self.deaths.append(unit.name)
         if len(self.deaths) >= 3:
             raise BuildError(f"{unit.name}: died too often")
@@ -90,7 +90,7 @@ def finely(name: str) -> Corpus:
 class SlowWork(unit.Work):
     """Each unit takes a while, and until a file beside the folder lets it; another file says which process is at it."""
 
-    def __call__(self, of: Unit) -> str:
+    def __call__(self, of: WorkUnit) -> str:
         note = Path(f"{self.folder}.at") / str(os.getpid())
         note.parent.mkdir(exist_ok=True)
         note.touch()
@@ -101,7 +101,7 @@ class SlowWork(unit.Work):
         note.unlink()
         return receipt
 
-    def died(self, of: Unit) -> None:
+    def died(self, of: WorkUnit) -> None:
         with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:
             file.write(f"{of.name}\n")
         super().died(of)

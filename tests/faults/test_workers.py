@@ -18,7 +18,7 @@ import pytest
 from mslm_data import builds
 from mslm_data.builds import reading
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import Unit
+from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
@@ -132,7 +132,7 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
 
 
 def test_trail__gives_up_before_the_first_document(tmp_path: Path) -> None:
-    unit = Unit("train", 0, ())
+    unit = WorkUnit("train", 0, ())
     Trail(tmp_path, unit).died()
     for _ in range(2):
         with Trail(tmp_path, unit):

@@ -13,7 +13,7 @@ from typing import Any
 from mslm_data.annotate import Annotated
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds import unit
-from mslm_data.data.document import Document, Unit
+from mslm_data.data.document import Document, WorkUnit
 
 _annotate = LoadedTerms.annotate
 
@@ -21,7 +21,7 @@ _annotate = LoadedTerms.annotate
 class FaultyWork(unit.Work):
     """As it is told by the file beside the folder: `{"do": …, "document": id, "times": at most}`."""
 
-    def __call__(self, of: Unit) -> str:
+    def __call__(self, of: WorkUnit) -> str:
         fault = Path(f"{self.folder}.fault")
         told = json.loads(fault.read_text()) if fault.is_file() else {}
         if told:

@@ -108,6 +108,7 @@ class Work:
             protect_mentions=encode.split == "mention",
             keep_text=encode.keep_text,
             weak=reading.weak,
+            corpus=self.pipeline.name,
         )
         parts = []
         for batch in reading.batches(unit):

@@ -34,6 +34,7 @@ class Encoder:
         protect_mentions: bool = True,
         keep_text: bool = False,
         weak: bool = False,
+        corpus: str = "",
     ) -> None:
         """Say how.
 
@@ -45,6 +46,7 @@ class Encoder:
                 before the word that would overflow, as the inputs of Abaho et al. 2024 were cut.
             keep_text: Give each row its text and its tokens' characters.
             weak: Give each mention its concept and confidence.
+            corpus: The name of the corpus, which is part of each row's key.
 
         Raises:
             TokenizerError: `max_tokens` leaves no room beside the special tokens.
@@ -52,6 +54,7 @@ class Encoder:
         self._tokenizer, self._table = tokenizer, WordTable(tokenizer)
         self._labels: Mapping[str, int] = {label: number for number, label in enumerate(labels)}
         self._protect, self._keep_text, self._weak = protect_mentions, keep_text, weak
+        self._corpus = corpus
         self._room = max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
         if self._room < 1:
             raise TokenizerError(
@@ -118,7 +121,7 @@ class Encoder:
         document = layout.sentence_documents[sentence]
         keys = np.empty(len(cuts), np.uint64)
         doc_ids = [document.id for document in documents]
-        digests = np.frombuffer(b"".join(map(_digest, doc_ids)), "<u8")
+        digests = np.array([digest_of(self._corpus, document) for document in documents], np.uint64)
         window = np.arange(len(sentence)) - np.repeat(np.cumsum(counts) - counts, counts)
         name_rows(digests[document], layout.sentence_numbers[sentence], window, keys)
         return Examples(
@@ -138,13 +141,20 @@ class Encoder:
         )
 
 
-def digest_of(doc_id: str) -> int:
-    """Return the 64 bits that a document's rows get their keys from: BLAKE2b of its id."""
-    return int.from_bytes(_digest(doc_id), "little")
+def digest_of(corpus: str, document: Document) -> int:
+    """Return the 64 bits that the keys of a document's rows come from.
 
+    They are BLAKE2b of the corpus' name, the document's id and its text, each after its length. The
+    text tells corpora apart that have one name and number their documents alike, such as two folders
+    built by one pipeline file: their first documents are both `train:0`.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for part in (corpus, document.id, document.text):
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
 
-def _digest(doc_id: str) -> bytes:
-    return hashlib.blake2b(doc_id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest.digest(), "little")
 
 
 def _concepts(documents: Sequence[Document], spans: Mentions) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def test_build__fetches_once_and_builds_what_input_builds(site: Site, tmp_path: 
     fetched = build(site, tmp_path)
     again = build(site, tmp_path)
     given = run(
-        "build", "--source", "blurb/ncbi-disease", "--input", SAMPLE, "--json", "--set", "annotate.labels=[]",
+        "build", "--source", tmp_path / "corpus.toml", "--input", SAMPLE, "--json",
         "--tokenizer", resources.path("vocab", "sample/vocab.txt"), "--out", tmp_path / "given",
     )  # fmt: skip
 

@@ -102,10 +102,15 @@ def test_encode__equals_its_twin(
     name: str, documents: list[Document], max_tokens: int, protect: bool
 ) -> None:
     tokenizer = made.TOKENIZERS[name]()
-    twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect)
+    twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect, corpus="mine")
 
     examples, account = encoded(
-        tokenizer, documents, max_tokens=max_tokens, protect_mentions=protect, keep_text=True
+        tokenizer,
+        documents,
+        max_tokens=max_tokens,
+        protect_mentions=protect,
+        keep_text=True,
+        corpus="mine",
     )
 
     rows, count = twin.encode(documents, [Presplit().sentences(document) for document in documents])

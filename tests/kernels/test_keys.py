@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.encode.encoder import digest_of
 from mslm_data.kernels.keys import digest_rows, name_rows
 from tests.reference import draws
 
@@ -62,11 +61,3 @@ def test_digest_rows__tells_rows_of_few_ids_apart() -> None:
 
     assert len(np.unique(out)) == len(ids)
     assert np.unpackbits(out.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.002)
-
-
-def test_digest_of__never_changes() -> None:
-    assert (
-        digest_of("train:0") == 12432971178054450268
-    )  # printf 'train:0' | b2sum -l 64, read as little-endian
-    assert digest_of("") == 13020603013274838756
-    assert digest_of("é") != digest_of("e\u0301")

@@ -47,7 +47,7 @@ def test_strategies__name_and_one_line():
         (
             "joint",
             {"count": "some"},
-            "strategy 'joint': for option 'count', got 'some'",
+            "strategy 'joint': expected one of fixed, bernoulli for option 'count', got 'some'",
         ),
     ],
 )

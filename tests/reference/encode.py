@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -73,6 +74,7 @@ class Twin:
     unk: int = -1
     max_tokens: int = 512
     protect: bool = True
+    corpus: str = ""
 
     def encode(
         self, documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]]
@@ -191,9 +193,9 @@ class Twin:
             bio = [0] * (len(before) + len(inside) + len(after))
             for start, end, label in kept:
                 bio[start:end] = [1 + 2 * label] + [2 + 2 * label] * (end - start - 1)
-            digest = int.from_bytes(
-                hashlib.blake2b(document.id.encode(), digest_size=8).digest(), "little"
-            )
+            named = [text.encode() for text in (self.corpus, document.id, document.text)]
+            framed = b"".join(struct.pack("<Q", len(data)) + data for data in named)
+            digest = int.from_bytes(hashlib.blake2b(framed, digest_size=8).digest(), "little")
             edge, tail = [-1] * len(before), [-1] * len(after)
             rows.append(
                 Row(

@@ -1,7 +1,8 @@
-"""Annotation: which characters of a document are mentions, and of what.
+"""Annotation: finds which characters of a document are mentions, and of what.
 
-An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a process; what it
-returns annotates documents. Overlaps are resolved afterwards, for all annotators alike, by `resolve.flatten`.
+An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a
+process, and returns an object that annotates documents. Overlaps are resolved afterwards, for all
+annotators alike, by `overlaps.flatten`.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from mslm_data.registry import Registry
 
 
 class Annotated(NamedTuple):
-    """What an annotator found in a document.
+    """The mentions that an annotator found in a document.
 
     Attributes:
-        spans: In any order; they may overlap each other, but no placeholder.
-        left_out: Reason -> mentions that the annotator found and does not give.
+        spans: Mentions in any order. They may overlap each other, but no placeholder.
+        left_out: Reason -> number of mentions that the annotator found and does not give.
     """
 
     spans: tuple[Span, ...]
     left_out: Mapping[str, int]
 
 
-class Running(Protocol):
+class LoadedAnnotator(Protocol):
     """An annotator with its model in memory."""
 
     def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents; what one gives does not depend on the others.
+        """Annotate documents; the result of one does not depend on the others.
 
         Raises:
             AnnotateError: Something is wrong that is not one document's fault.
@@ -44,10 +45,21 @@ class Annotator(Protocol):
     """Whether mentions carry concepts and confidences that belong into the shards."""
 
     def digest(self) -> str:
-        """Return a digest of everything but the options that decides what is found: model, table; "" for nothing."""
+        """Return a digest of all that decides which mentions are found, but for the options.
+
+        This is the model or the table; "" if there is neither.
+        """
         ...
 
-    def start(self) -> Running:
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels that mentions can have; empty if only the source knows.
+
+        Raises:
+            AnnotateError: The model or table is missing or damaged.
+        """
+        ...
+
+    def start(self) -> LoadedAnnotator:
         """Load the model.
 
         Raises:

@@ -1,7 +1,7 @@
-"""What no mention may reach across, and what is put where a placeholder stands.
+"""Decides what a mention may not reach across, and hides placeholders from concept matchers.
 
-Concept matchers skip punctuation and line ends between the words of a name, so `Heart; failure` is a heart failure to
-them, and the last word above a blank line joins the first below it.
+Concept matchers skip punctuation and line ends between the words of a name. To them `Heart;
+failure` is a heart failure, and the last word above a blank line joins the first below it.
 """
 
 from __future__ import annotations
@@ -11,48 +11,52 @@ from collections.abc import Sequence
 
 from mslm_data.data.document import Placeholder
 
-_LINE = re.compile(r"\r\n?|\n")
-_BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*[\r\n]")
-_ITEM = re.compile(r"[\r\n][^\S\r\n]*(?:[-*+\u2022#>]|(?:\(?\d{1,3}|[A-Za-z])[.)]\s)")
+_LINE_END = re.compile(r"\r\n?|\n")
+_BLANK_LINE = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*[\r\n]")
+_LIST_MARK = re.compile(r"[\r\n][^\S\r\n]*(?:[-*+\u2022#>]|(?:\(?\d{1,3}|[A-Za-z])[.)]\s)")
 
 
-def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str | None:
-    """Return why a mention of this text is none, or None.
+def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
+    """Return the reason why a mention of this text is left out, or "".
 
     Args:
-        text: From its first character to its last.
+        text: The mention's characters.
         not_inside: Characters that may not stand in it.
-        max_line_breaks: Line ends that may: wrapped lines.
+        max_line_breaks: Number of line ends that may stand in it, where lines are wrapped.
     """
     if any(character in not_inside for character in text):
         return "reaches across punctuation"
-    lines = len(_LINE.findall(text))
-    if lines:
-        if _BLANK.search(text):
-            return "reaches across a blank line"
-        if _ITEM.search(text):
-            return "reaches across a list mark"
-        if lines > max_line_breaks:
-            return "reaches across a line end"
-    return None
+
+    line_ends = len(_LINE_END.findall(text))
+    if not line_ends:
+        return ""
+    if _BLANK_LINE.search(text):
+        return "reaches across a blank line"
+    if _LIST_MARK.search(text):
+        return "reaches across a list mark"
+    if line_ends > max_line_breaks:
+        return "reaches across a line end"
+    return ""
 
 
 def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Return a text of the same length in which no name can stand in a placeholder or reach across one.
+    """Return a text of the same length in which no name stands in a placeholder or crosses one.
 
-    `.000.` stands in its place: full stops are tokens that MedCAT never skips within a name, and digits in one token
-    take one place in its windows of context.
+    `.000.` takes the place of a placeholder of five characters. MedCAT never skips full stops
+    within a name, and digits in one token take one place in its windows of context.
     """
     if not placeholders:
         return text
-    pieces, at = [], 0
+
+    pieces: list[str] = []
+    past = 0
     for start, end, *_ in placeholders:
-        pieces += [
-            text[at:start],
-            "." + "0" * (end - start - 2) + "." if end - start > 1 else "." * (end - start),
-        ]
-        at = end
-    return "".join([*pieces, text[at:]])
+        length = end - start
+        pieces.append(text[past:start])
+        pieces.append("." + "0" * (length - 2) + "." if length > 1 else "." * length)
+        past = end
+    pieces.append(text[past:])
+    return "".join(pieces)
 
 
 def touches(start: int, end: int, placeholders: Sequence[Placeholder]) -> bool:

@@ -1,4 +1,4 @@
-"""The source's own mentions."""
+"""Keeps the source's own mentions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from mslm_data.data.document import Document
 
 @dataclass(frozen=True, kw_only=True)
 class Gold:
-    """Keeps what the source has: gold mentions, or weak ones that were made elsewhere."""
+    """Keeps the mentions of the source: gold ones, or weak ones that were made elsewhere.
+
+    Attributes:
+        weak: Whether mentions carry concepts and confidences.
+    """
 
     weak: bool = False
 
     def digest(self) -> str:
-        """Return nothing: the source's digest says it all."""
+        """Return "": the digest of the source covers its mentions."""
         return ""
 
+    def labels(self) -> tuple[str, ...]:
+        """Return no label: they are known when the source has been read."""
+        return ()
+
     def start(self) -> Gold:
-        """Return itself: there is no model."""
+        """Return itself, as there is no model to load."""
         return self
 
     def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """See `Running`."""
+        """Return the mentions that each document has."""
         return [Annotated(document.spans, document.unplaced) for document in documents]

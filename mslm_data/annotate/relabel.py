@@ -1,4 +1,4 @@
-"""The source's labels to ours."""
+"""Turns the source's labels into ours."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mslm_data.data.document import Span
 def relabel(
     spans: Iterable[Span], *, rename: Mapping[str, str], labels: Sequence[str]
 ) -> tuple[list[Span], dict[str, int]]:
-    """Rename labels and leave out mentions of labels that are not wanted.
+    """Rename labels, and leave out mentions of labels that are not wanted.
 
     Args:
         spans: Mentions.
-        rename: The source's label -> ours; others stay.
-        labels: Wanted labels; empty for all.
+        rename: The source's label -> ours; a label that is not here stays.
+        labels: Wanted labels, after renaming; empty for all.
 
     Returns:
         The mentions kept, in order, and reason -> number of those not kept.
@@ -23,5 +23,7 @@ def relabel(
     renamed = [span._replace(label=rename.get(span.label, span.label)) for span in spans]
     if not labels:
         return renamed, {}
+
     kept = [span for span in renamed if span.label in labels]
-    return kept, {"label not wanted": len(renamed) - len(kept)} if len(kept) < len(renamed) else {}
+    num_left_out = len(renamed) - len(kept)
+    return kept, {"label not wanted": num_left_out} if num_left_out else {}

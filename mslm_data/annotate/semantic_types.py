@@ -1,4 +1,4 @@
-"""Semantic types to labels: tables like Table 12 of Abaho et al. 2024."""
+"""Reads tables of semantic types and their labels, like Table 12 of Abaho et al. 2024."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticTypes:
-    """Which semantic types are mentions, and of what.
+    """Semantic types that are mentions, and their labels.
 
     Attributes:
-        labels: The labels; of two that a concept could have, the one that comes first here is its label.
+        labels: The labels by precedence: of two that a concept could have, it gets the first here.
         of_type: Type id (`T047`) -> label.
         names: Type id -> name.
     """
@@ -26,35 +26,40 @@ class SemanticTypes:
     names: dict[str, str]
 
     def label(self, types: Collection[str]) -> str | None:
-        """Return the label of a concept of these types, None where the table has none of them."""
-        found = {self.of_type[type_id] for type_id in types if type_id in self.of_type}
+        """Return the label of a concept of these types; None if the table has none of them."""
+        found = self._labels_of(types)
         return next((label for label in self.labels if label in found), None)
 
     def num_labels(self, types: Collection[str]) -> int:
         """Return how many labels a concept of these types could have."""
-        return len({self.of_type[type_id] for type_id in types if type_id in self.of_type})
+        return len(self._labels_of(types))
+
+    def _labels_of(self, types: Collection[str]) -> set[str]:
+        return {self.of_type[type_id] for type_id in types if type_id in self.of_type}
 
 
 def path_of(name: str) -> Path:
-    """Return a table's file: one below the shipped `vocab/`, or else one of the user's."""
+    """Return a table's file: a shipped one below `vocab/`, or else a path of the user's."""
     shipped = resources.path("vocab", name)
     return shipped if shipped.is_file() else Path(name)
 
 
 def read(name: str) -> SemanticTypes:
-    """Read a table: `labels`, and `[[type]]` entries with `tui`, `label` and, if need be, `name`.
+    """Read a table: `labels`, and `[[type]]` entries with `tui`, `label` and optionally `name`.
 
     Args:
         name: A file below `vocab/`, or a path.
 
     Raises:
-        AnnotateError: There is none, or it is not such a table.
+        AnnotateError: No such file, or it is not such a table.
     """
     path = path_of(name)
     if not path.is_file():
         raise AnnotateError(
-            f"types: expected a file below vocab/ or a path, found no '{name}'; the paper's is semantic_types.toml"
+            f"annotate.types: expected a file below vocab/ or a path, found no '{name}'; the "
+            f"paper's is semantic_types.toml"
         )
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         types = content["type"]
@@ -63,11 +68,15 @@ def read(name: str) -> SemanticTypes:
         names = {str(entry["tui"]).upper(): str(entry.get("name", "")) for entry in types}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AnnotateError(
-            f"{path}: expected labels = [...] and [[type]] entries with tui and label, got {type(error).__name__}"
+            f"{path}: expected labels = [...] and [[type]] entries with tui and label, "
+            f"got {type(error).__name__}"
         ) from None
+
+    known = ", ".join(map(str, labels)) or "(none)"
     for type_id, label in of_type.items():
         if label not in labels:
             raise AnnotateError(
-                f"{path}: type {type_id}: expected one of the labels, got '{label}'; add it to labels"
+                f"{path}: type {type_id}: expected one of the labels {known}, got '{label}'; "
+                f"add it to labels"
             )
     return SemanticTypes(labels=labels, of_type=of_type, names=names)

@@ -1,4 +1,4 @@
-"""spaCy: the entities of a trained pipeline, or of one with an entity ruler, as mentions."""
+"""Takes the entities of a spaCy pipeline, trained or with an entity ruler, as mentions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ _ASKS = "annotator 'spacy'"
 
 @dataclass(frozen=True, kw_only=True)
 class SpacyNer:
-    """Entities (`doc.ents`) of a spaCy pipeline.
+    """Finds the entities (`doc.ents`) of a spaCy pipeline.
 
-    Labels are the pipeline's; `[annotate] rename` and `labels` choose among them. A mention's concept is what an
-    entity linker or ruler says (`kb_id_`, else `ent_id_`); spaCy's entities have no confidence, so scores are 1.
+    Labels are the pipeline's; `[annotate] rename` and `labels` choose among them. A mention's
+    concept is the one that an entity linker or ruler gives (`kb_id_`, else `ent_id_`). spaCy's
+    entities have no confidence, so scores are 1.
 
     Attributes:
-        model: An installed pipeline's name (`en_core_sci_sm`), or its folder. Loading it runs code that it names.
-        exclude: Components not to load, for speed ("parser", "tagger" …), where the entities do not need them.
-        batch_size: Texts at once. With more than 1 a trained pipeline is faster, and what a document gives may depend
-            on its neighbours in the last digit of a score, and so, once in a while, in an entity.
-        piece: Characters of a document at once; a longer one is cut at an empty line, a line or a space, and no
-            entity is found across. spaCy itself refuses a million (E088).
-        weak: Mentions carry concepts and confidences.
+        model: The name of an installed pipeline (`en_core_sci_sm`), or its folder. Loading it runs
+            code that it names.
+        exclude: Components that are not loaded, for speed ("parser", "tagger" …), where the
+            entities do not need them.
+        batch_size: Number of texts that are annotated at once. More than 1 is faster with a trained
+            pipeline. The result of a document may then depend on its neighbours in the last digit
+            of a score, and so, rarely, in an entity.
+        piece: Maximum number of characters that are annotated at once. A longer document is cut at
+            an empty line, a line or a space, and no entity is found across the cut. spaCy itself
+            refuses a million characters (E088).
+        weak: Whether mentions carry concepts and confidences.
     """
 
     model: str = ""
@@ -48,57 +53,79 @@ class SpacyNer:
             )
 
     def digest(self) -> str:
-        """Return a digest of spaCy's version and of all files of the pipeline; see `Annotator`."""
+        """Return a digest of spaCy's version and of all files of the pipeline."""
         return digest_of(self._named(), _ASKS)
 
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the components that set entities, sorted."""
+        nlp = self._pipeline()
+        found: set[str] = set()
+        for name in nlp.pipe_names:
+            if "doc.ents" in nlp.get_pipe_meta(name).assigns:
+                found.update(nlp.pipe_labels.get(name, ()))
+        return tuple(sorted(found))
+
     def start(self) -> LoadedSpacy:
-        """Load the pipeline; see `Annotator`."""
-        return LoadedSpacy(self, load_pipeline(self._named(), _ASKS, self.exclude))
+        """Load the pipeline."""
+        return LoadedSpacy(self, self._pipeline())
+
+    def _pipeline(self) -> Any:
+        return load_pipeline(self._named(), _ASKS, self.exclude)
 
     def _named(self) -> str:
         if not self.model:
             raise AnnotateError(
-                f"{_ASKS}: expected model, got none; pass --set annotate.model=NAME, an installed pipeline or a folder"
+                f"{_ASKS}: expected model, got none; pass --set annotate.model=NAME, the name of "
+                f"an installed pipeline or its folder"
             )
         return self.model
 
 
 class LoadedSpacy:
-    """A pipeline in memory."""
+    """A spaCy pipeline in memory."""
 
     def __init__(self, options: SpacyNer, nlp: Any) -> None:
-        """Keep the pipeline."""
-        self._options, self._nlp = options, nlp
+        """Keep the pipeline and its options."""
+        self._options = options
+        self._nlp = nlp
 
     def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents; see `Running`."""
+        """Annotate documents, long ones in pieces."""
+        limit = self._options.piece
         places = [
             (number, start, end)
             for number, document in enumerate(documents)
-            for start, end in pieces(
-                document.text, document.placeholders, limit=self._options.piece
-            )
+            for start, end in pieces(document.text, document.placeholders, limit=limit)
         ]
         texts = (documents[number].text[start:end] for number, start, end in places)
+
         spans: list[list[Span]] = [[] for _ in documents]
         left_out: list[Counter[str]] = [Counter() for _ in documents]
         docs = self._nlp.pipe(texts, batch_size=self._options.batch_size)
         for (number, offset, _), doc in zip(places, docs, strict=True):
             for entity in doc.ents:
-                span = _span(entity, offset)
+                span = _span_of(entity, offset)
                 if span.start == span.end:
                     left_out[number]["white space only"] += 1
                 elif touches(span.start, span.end, documents[number].placeholders):
                     left_out[number]["in a placeholder"] += 1
                 else:
                     spans[number].append(span)
+
         return [
             Annotated(tuple(found), reasons) for found, reasons in zip(spans, left_out, strict=True)
         ]
 
 
-def _span(entity: Any, offset: int) -> Span:
-    """Return an entity as a mention of the document, without white space at its ends."""
+def _span_of(entity: Any, offset: int) -> Span:
+    """Return an entity as a mention of the document, without white space at its ends.
+
+    Args:
+        entity: spaCy's entity.
+        offset: The document's character at which spaCy's text begins.
+    """
     text = entity.text
-    start = offset + entity.start_char + len(text) - len(text.lstrip())
-    return Span(start, start + len(text.strip()), entity.label_, entity.kb_id_ or entity.ent_id_)
+    num_leading = len(text) - len(text.lstrip())
+    start = offset + entity.start_char + num_leading
+    end = start + len(text.strip())
+    return Span(start, end, entity.label_, entity.kb_id_ or entity.ent_id_)

@@ -225,8 +225,12 @@ def _labels_in(pipeline: Pipeline, source: Source, units: Sequence[WorkUnit]) ->
         PipelineError: The mentions are not the source's, so that reading it tells nothing.
     """
     if pipeline.annotate.use != "gold":
+        known = annotator_of(pipeline).labels()
+        some = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
         raise PipelineError(
-            f"pipeline '{pipeline.name}', [annotate]: expected labels, as '{pipeline.annotate.use}' finds them"
+            f"pipeline '{pipeline.name}', [annotate]: expected the labels that are wanted, as "
+            f"annotator '{pipeline.annotate.use}' finds mentions and not the source, got none; "
+            f"it has the labels {some}: list those you want as annotate.labels"
         )
     found: set[str] = set()
     for unit in units:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, Running
+from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.plan import source_of
@@ -164,11 +164,11 @@ class Remembering:
     def __init__(self, annotator: Annotator) -> None:
         """Load the model."""
         self.weak = annotator.weak
-        self._running: Running = annotator.start()
+        self._running: LoadedAnnotator = annotator.start()
         self._known: OrderedDict[bytes, Annotated] = OrderedDict()
 
     def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """See `Running`; only running text is remembered, as gold mentions are each document's own."""
+        """Annotate documents; only running text is remembered, as gold mentions are each document's own."""
         if not self.weak:
             return self._running.annotate(documents)
         keys = [_key(document) for document in documents]

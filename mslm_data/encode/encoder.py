@@ -14,7 +14,7 @@ from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.layout import Ints, Layout, lay_out
 from mslm_data.encode.mentions import Account, Mentions, align, costs, split_at
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.encode.words import WordTable
+from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
 from mslm_data.kernels.tags import paint_bio

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mslm_data.data.document import Document, Sentence
 from mslm_data.data.ragged import offsets_of
-from mslm_data.encode.words import WordTable
+from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.words import count_pieces, find_words, lay_pieces
 
 Ints = npt.NDArray[np.int64]

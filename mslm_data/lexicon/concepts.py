@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.annotate.medcat import building as medcat_build
-from mslm_data.annotate.medcat import importing as medcat_import
+from mslm_data.annotate.medcat import database
+from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat import pack as medcat_pack
 from mslm_data.errors import AnnotateError
 from mslm_data.lexicon import concept_tables, obo, rrf
 from mslm_data.lexicon.names import Choice, Name, distinct
 from mslm_data.lexicon.pack import write_pack
 
-_ROWS_AT_ONCE = 50_000
 _TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
 
 Reader = Callable[[Path, tuple[str, ...], Choice, Counter[str]], Iterator[Name]]
@@ -95,14 +94,14 @@ def make_pack(inputs: Sequence[Input], out: Path, *, choice: Choice, name: str =
     names = _kept(
         (name for read, one in readers for name in _named(read, one, choice, left_out)), kept
     )
-    settled = medcat_build.build(_frames(names), prefer=choice.types)
+    settled = database.build_database(_frames(names), prefer=choice.types)
     concepts = settled.cdb.cui2info
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(
             f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
         )
-    cat = medcat_build.model(settled.cdb)
+    cat = medcat_model.model_of(settled.cdb)
     write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
     return Report(
@@ -171,11 +170,7 @@ def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
 
 def _frames(names: Iterable[Name]) -> Iterator[Any]:
     """Give names as tables in MedCAT's columns."""
-    frame = medcat_import.load("pandas").DataFrame
-    rows: list[tuple[str, ...]] = []
-    for name in names:
-        rows.append((name.concept, name.name, name.source, name.status, "|".join(name.types), ""))
-        if len(rows) == _ROWS_AT_ONCE:
-            yield frame(rows, columns=medcat_build.COLUMNS)
-            rows = []
-    yield frame(rows, columns=medcat_build.COLUMNS)
+    return database.frames_of(
+        (name.concept, name.name, name.source, name.status, "|".join(name.types), "")
+        for name in names
+    )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.encode.words import WordTable
+from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.encoders import Encoder

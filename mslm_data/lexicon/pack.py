@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mslm_data.annotate.medcat import importing as medcat_import
+from mslm_data.annotate.medcat.library import import_module
 
 
 class _Sorted(set[str]):
@@ -39,17 +39,17 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
     with TemporaryDirectory(prefix=".part-", dir=out.parent) as temporary:
         made = Path(temporary) / "pack"
         made.mkdir()
-        medcat_import.load("medcat.storage.serialisers").serialise("json", cat, str(made))
+        import_module("medcat.storage.serialisers").serialise("json", cat, str(made))
         cat.save_model_card(str(made / "model_card.json"))
         made.rename(out)
 
 
 def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
     """Say in a configuration where the pack comes from, and nothing of this machine."""
-    snapshot = medcat_import.load("medcat.utils.envsnapshot").Environment
+    snapshot = import_module("medcat.utils.envsnapshot").Environment
     meta = config.meta
     meta.description = f"{name}: made by mslm-data vocab concepts from {', '.join(sources)}"
-    meta.medcat_version = medcat_import.load("medcat.version").__version__
+    meta.medcat_version = import_module("medcat.version").__version__
     meta.last_saved = datetime.datetime(1970, 1, 1)  # MedCAT's times have no zone
     meta.saved_environ = snapshot(
         dependencies={}, transitive_deps={}, os="", cpu_arcitecture="", python_version=""

@@ -11,7 +11,7 @@ import numpy as np
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.encode.words import WordTable
+from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.gather import gather
 from mslm_data.shard.manifest import Manifest

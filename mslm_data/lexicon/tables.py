@@ -14,7 +14,7 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.encode.words import WordTable
+from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.strings import pieces_of

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, Running
+from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
 from mslm_data.data.document import Document, Placeholder, Span
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture
 from tests.made import ODD_WORDS
@@ -65,7 +65,7 @@ class Subject:
         self.annotator: Annotator = ANNOTATORS.make(name, fixture.options)
 
     @functools.cached_property
-    def running(self) -> Running:
+    def running(self) -> LoadedAnnotator:
         return self.annotator.start()
 
 
@@ -152,6 +152,15 @@ def test_annotate__another_start_finds_the_same(subject: Subject) -> None:
     assert list(map(plain, again.annotate(documents))) == list(
         map(plain, subject.running.annotate(documents))
     )
+
+
+def test_labels__are_those_of_the_mentions(subject: Subject) -> None:
+    [annotated] = subject.running.annotate([Document(id="d", text="asthma, aspirin")])
+
+    labels = subject.annotator.labels()
+
+    assert len(set(labels)) == len(labels)
+    assert {span.label for span in annotated.spans} <= set(labels)
 
 
 def test_digest__follows_the_model(subject: Subject) -> None:

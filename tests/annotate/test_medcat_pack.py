@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mslm_data.annotate.medcat import pack as medcat_pack
-from mslm_data.annotate.medcat.data import is_data
+from mslm_data.annotate.medcat.data_only import is_data_only
 from mslm_data.errors import AnnotateError
 
 CLASSES = {
@@ -81,7 +81,7 @@ class Evil:
 def test_checked__takes_a_pack_of_data_without_a_digest(pack: Path) -> None:
     copy = medcat_pack.checked(pack, "")
 
-    assert is_data(copy)
+    assert is_data_only(copy)
     assert medcat_pack.digest(copy) == medcat_pack.digest(pack)
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.medcat import building as medcat_build
-from mslm_data.annotate.medcat import importing as medcat_import
-from mslm_data.annotate.medcat import loading as medcat_load
+from mslm_data.annotate.medcat import database
+from mslm_data.annotate.medcat import model as medcat_model
+from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, singular
 from tests.annotate.medcat_made import CONCEPTS, entities, notes, table_of, write_table
 
@@ -52,7 +52,7 @@ def lemmatising(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(provider: str, model: Path, versions: list[str]) -> Any:
-    made = medcat_build.configuration()
+    made = database.configuration()
     made.general.nlp.provider = provider
     made.general.nlp.modelname = str(model)
     made.cdb_maker.name_versions = versions
@@ -60,27 +60,27 @@ def config(provider: str, model: Path, versions: list[str]) -> Any:
 
 
 def model(provider: str, spacy_model: Path, versions: list[str], table: Path) -> Any:
-    maker = medcat_import.load("medcat.model_creation.cdb_maker").CDBMaker(
+    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(
         config(provider, spacy_model, versions)
     )
-    return medcat_build.model(maker.prepare_csvs(medcat_build.table(table)))
+    return medcat_model.model_of(maker.prepare_csvs(database.read_frames(table)))
 
 
 def as_we_run(cat: Any, tokenizer: str) -> Any:
     """Settle a model as the annotator does, but with MedCAT's own removal of overlaps."""
-    medcat_load._settle(cat.config, tokenizer=tokenizer, settings={})
+    medcat_model._settle(cat.config, tokenizer=tokenizer, settings={})
     cat.config.general.show_nested_entities = False
-    return medcat_import.load("medcat.cat").CAT(cat.cdb, cat.vocab, cat.config)
+    return import_module("medcat.cat").CAT(cat.cdb, cat.vocab, cat.config)
 
 
 @functools.cache
 def both(diacritics: bool) -> tuple[Any, Any]:
     """Our tokenizer and MedCAT's splits of spaCy's."""
-    medcat_import.load()
-    settings = medcat_build.configuration()
+    import_module()
+    settings = database.configuration()
     settings.general.diacritics = diacritics
-    ours = medcat_import.load("medcat.tokenizing.tokenizers").create_tokenizer(WORDS, settings)
-    split_all = medcat_import.load("medcat.tokenizing.spacy_impl.tokenizers").spacy_split_all
+    ours = import_module("medcat.tokenizing.tokenizers").create_tokenizer(WORDS, settings)
+    split_all = import_module("medcat.tokenizing.spacy_impl.tokenizers").spacy_split_all
     return ours, split_all(spacy.blank("en"), diacritics)
 
 
@@ -143,7 +143,7 @@ def test_lemmas__finds_what_spacy_finds_with_these_lemmas(
 
 def test_lemmas__finds_plurals(tmp_path: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", f"{CONCEPTS}C9900014,headaches,T,P,T184,\n")
-    cat = medcat_build.model(medcat_build.build(medcat_build.table(table)).cdb)
+    cat = medcat_model.model_of(database.build_database(database.read_frames(table)).cdb)
 
     assert [found[2] for found in entities(cat, "strokes, headache and Lung Cancers")] == [
         "C9900008", "C9900014", "C9900011",

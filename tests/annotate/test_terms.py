@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS
-from mslm_data.annotate.terms import trie as term_trie
+from mslm_data.annotate.terms import matcher, texts
 from mslm_data.annotate.terms.annotator import LoadedTerms, Terms
 from mslm_data.annotate.terms.table import Term
 from mslm_data.data.document import Document, Placeholder, Sentence
-from mslm_data.errors import AnnotateError
+from mslm_data.errors import AnnotateError, PipelineError
 from tests import made
 from tests.reference import terms as twin
 
@@ -94,7 +94,7 @@ def test_annotate__is_exact_though_all_hashes_are_equal(
 ) -> None:
     match_case = [False] * len(terms)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(term_trie, "hashes_of", lambda codes, words: np.zeros(len(words), np.uint64))
+        patch.setattr(matcher, "hashes_of", lambda codes, words: np.zeros(len(words), np.uint64))
         loaded = LoadedTerms(terms, match_case=match_case)
         got = found(loaded, given)
 
@@ -113,10 +113,10 @@ def test_annotate__any_unicode_equals_twin(given: list[Document]) -> None:
 
 def test_kinds__are_right_for_all_of_unicode() -> None:
     """Characters that are in no range of the table are other ones, without case."""
-    listed = {code for codes in term_trie._ASSIGNED for code in codes}
+    listed = {code for codes in texts._ASSIGNED for code in codes}
     others = [chr(code) for code in range(sys.maxunicode + 1) if code not in listed]
 
-    assert {term_trie._kind(character) for character in others} == {0}
+    assert {texts._kind(character) for character in others} == {0}
     assert all(character.lower() == character == character.casefold() for character in others)
 
 
@@ -174,7 +174,7 @@ def test_annotate__longest_term_of_either_case() -> None:
 
 
 def test_annotate__many_documents_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mslm_data.annotate.terms.annotator._CHARACTERS_AT_ONCE", 20)
+    monkeypatch.setattr("mslm_data.annotate.terms.annotator._BATCH_CHARACTERS", 20)
     loaded = LoadedTerms([Term("a b", "X", "C")], match_case=[False])
     given = [
         Document(id=str(i), text=text)
@@ -276,6 +276,19 @@ def test_start__says_that_there_is_no_table(tmp_path: Path, method: str) -> None
         getattr(Terms(), method)()
     with pytest.raises(AnnotateError, match=re.escape(f"found no '{tmp_path / 'x.csv'}'")):
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
+
+
+def test_build__names_the_labels_to_choose_from(tmp_path: Path) -> None:
+    names = "".join(f"name{number},L{number:02d}\n" for number in range(22))
+    terms = table(tmp_path, f"name,label\n{names}")
+    pipeline = made.pipeline_of(annotate={"use": "terms", "table": terms.table})
+
+    with pytest.raises(
+        PipelineError,
+        match=r"expected the labels that are wanted, as annotator 'terms' .*, got none; it has the "
+        r"labels L00, .*, L19 and 2 more: list those you want as annotate\.labels",
+    ):
+        made.built(tmp_path / "out", pipeline=pipeline)
 
 
 def test_digest__is_of_the_table_and_not_of_its_place(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.terms.trie import hashes_of, leftmost, texts_of
+from mslm_data.annotate.terms.matcher import hashes_of, leftmost
+from mslm_data.annotate.terms.texts import texts_of
 from tests import made
 from tests.reference import terms as twin
 

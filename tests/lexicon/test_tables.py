@@ -144,7 +144,7 @@ def test_read_table__not_utf8(tmp_path):
 
 
 def test_pieces_of__empty_strings_have_none():
-    from mslm_data.encode.words import WordTable
+    from mslm_data.encode.word_table import WordTable
 
     ids, numbers = pieces_of(["", "kinase", "", "a/b"], WordTable(made.word_piece()))
 

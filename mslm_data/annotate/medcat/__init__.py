@@ -1,1 +1,1 @@
-"""MedCAT as an annotator: opening packs, tokenising as MedCAT does, and building packs."""
+"""MedCAT as an annotator: checks a model pack, loads it, and turns its entities into mentions."""

@@ -1,7 +1,8 @@
 """MedCAT: the concepts of a model pack whose semantic types a table names, as weak mentions.
 
-As Appendix G.1 of Abaho et al. 2024 does it. MedCAT gives all nested mentions here, so that a shorter one takes the
-place of a longer that is left out (`heart` for `Heart; failure`); `resolve.flatten` makes them flat afterwards.
+As Appendix G.1 of Abaho et al. 2024 does it. MedCAT is made to give all nested mentions. So where a
+mention is left out, a shorter one inside it can take its place: `heart` for `Heart; failure`.
+`overlaps.flatten` makes the mentions flat afterwards.
 """
 
 from __future__ import annotations
@@ -14,34 +15,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mslm_data.annotate import Annotated, boundaries, semantic_types
-from mslm_data.annotate.medcat import importing as medcat_import
-from mslm_data.annotate.medcat import loading as medcat_load
-from mslm_data.annotate.medcat import pack as medcat_pack
-from mslm_data.data.document import Document, Span
+from mslm_data.annotate.medcat import pack
+from mslm_data.annotate.medcat.library import import_module
+from mslm_data.annotate.medcat.model import load_model
+from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError
 
 
 @dataclass(frozen=True, kw_only=True)
 class MedCat:
-    """Options of annotation with MedCAT 2.
+    """Finds concepts with MedCAT 2.
 
     Attributes:
-        model_pack: A model pack, a folder or a zip, of MedCAT 2 or 1; or a concept table (.csv, in MedCAT's columns),
-            which becomes a concept database when annotation starts. Loading a pack runs what is in it.
-        sha256: The pack's digest; with it, no other pack is loaded. A pack that is more than data has to be named by
-            it: all but concept tables and what `mslm-data vocab concepts` makes. Of a zip the file's own SHA-256 will
-            do as well.
-        types: Table of semantic types and their labels, below `vocab/` or a path.
-        min_score: Mentions of a lower confidence are left out. 1 is a name that stands for one concept only; others
-            have a similarity of contexts.
-        tokenizer: "lemmas": ours, plural nouns also as singulars; "words": ours, as written, which finds what
-            MedCAT's spaCy tokenizer finds without a lemmatizer; "pack": the pack's own, three to four times slower.
-        keep_meta: Name of a meta-annotation -> its values that are kept (`{"Status": ["Affirmed"]}`). Empty: the
-            pack's meta-annotation models, which take a hundred times longer than all else, are not loaded.
+        model_pack: A model pack (a folder or a zip) of MedCAT 2 or 1, or a concept table (.csv) in
+            MedCAT's columns. A table becomes a concept database when annotation starts. Loading a
+            pack runs code that is in it.
+        sha256: The pack's digest; no other pack is then loaded. Required for a pack that is more
+            than data: all but concept tables and packs of `mslm-data vocab concepts`. For a zip the
+            file's own SHA-256 will do as well.
+        types: Table of semantic types and their labels: a file below `vocab/`, or a path.
+        min_score: Mentions of a lower confidence are left out. A name that stands for one concept
+            only has confidence 1; other names have a similarity of contexts.
+        tokenizer: "lemmas": ours, which also looks plural nouns up as singulars; "words": ours,
+            as written, which finds what MedCAT's spaCy tokenizer finds without a lemmatizer;
+            "pack": the pack's own, three to four times slower.
+        keep_meta: Name of a meta-annotation -> the values that are kept
+            (`{"Status": ["Affirmed"]}`). If empty, the pack's meta-annotation models are not
+            loaded; they take a hundred times longer than everything else.
         not_inside: Characters that a mention may not reach across.
-        max_line_breaks: Line ends that a mention may reach across; never a blank line or a list mark.
-        settings: Settings of MedCAT by their tables (`components.ner.min_name_len`), for those who know them.
-        weak: Mentions carry concepts and confidences.
+        max_line_breaks: Line ends that a mention may reach across; never a blank line or list mark.
+        settings: MedCAT's own settings by their tables (`components.ner.min_name_len`), for those
+            who know them.
+        weak: Whether mentions carry concepts and confidences.
     """
 
     model_pack: str = ""
@@ -56,46 +61,56 @@ class MedCat:
     weak: bool = True
 
     def __post_init__(self) -> None:
-        if self.sha256 and (
-            len(self.sha256) != 64 or set(self.sha256.lower()) - set("0123456789abcdef")
-        ):
-            raise ValueError("expected sha256 as 64 hexadecimal digits")
+        is_hexadecimal = set(self.sha256.lower()) <= set("0123456789abcdef")
+        if self.sha256 and (len(self.sha256) != 64 or not is_hexadecimal):
+            raise ValueError(
+                f"expected sha256 as 64 hexadecimal digits, got {len(self.sha256)} characters"
+            )
         if not 0 <= self.min_score <= 1:
             raise ValueError(f"expected min_score between 0 and 1, got {self.min_score}")
 
     def pack_digest(self) -> str:
-        """Return the digest of the pack, which `sha256` can name.
+        """Return the digest of the pack, for the option `sha256`.
 
         Raises:
-            AnnotateError: No pack is named, or there is none.
+            AnnotateError: No pack is named, or nothing is there.
         """
-        return medcat_pack.digest(self._path())
+        return pack.digest(self._path())
 
     def digest(self) -> str:
-        """Return a digest of the pack, the table of types and MedCAT's version; see `Annotator`."""
-        version = medcat_import.load("medcat.version").__version__
+        """Return a digest of the pack, the table of semantic types and MedCAT's version."""
+        version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
         table = hashlib.sha256(semantic_types.path_of(self.types).read_bytes()).hexdigest()
         return hashlib.sha256(f"{self.pack_digest()} {table} {version}".encode()).hexdigest()
 
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the table of semantic types."""
+        return semantic_types.read(self.types).labels
+
     def start(self) -> LoadedMedCat:
-        """Check the pack's digest and load it; see `Annotator`."""
+        """Check the pack's digest, and load it."""
         types = semantic_types.read(self.types)
-        copy = medcat_pack.checked(self._path(), self.sha256)
-        meta, settings = bool(self.keep_meta), self.settings
+        copy = pack.checked(self._path(), self.sha256)
         try:
-            cat = medcat_load.load(
-                copy, tokenizer=self.tokenizer, meta=meta, settings=settings, prefer=types.of_type
+            cat = load_model(
+                copy,
+                tokenizer=self.tokenizer,
+                meta=bool(self.keep_meta),
+                settings=self.settings,
+                prefer=types.of_type,
             )
         except AnnotateError as error:
+            # The user named the pack, not our private copy of it.
             raise AnnotateError(str(error).replace(str(copy), self.model_pack)) from None
         return LoadedMedCat(self, cat, types)
 
     def _path(self) -> Path:
         if not self.model_pack:
             raise AnnotateError(
-                "annotator 'medcat': expected model_pack, got none; pass --set annotate.model_pack=PACK with a MedCAT "
-                "model pack, or make one with `mslm-data vocab concepts`"
+                "annotator 'medcat': expected model_pack, got none; pass --set "
+                "annotate.model_pack=PACK with a MedCAT model pack, or make one with "
+                "`mslm-data vocab concepts`"
             )
         return Path(self.model_pack)
 
@@ -104,83 +119,108 @@ class LoadedMedCat:
     """MedCAT with its model in memory.
 
     Attributes:
-        counts: `concepts` of the pack, those `with_label`, and of them `with_two_labels`.
+        counts: Number of `concepts` of the pack, of those `with_label`, and of these the ones
+            `with_two_labels`.
     """
 
     def __init__(self, options: MedCat, cat: Any, types: semantic_types.SemanticTypes) -> None:
         """Choose the concepts whose types the table has.
 
+        Args:
+            options: The annotator's options.
+            cat: MedCAT's `CAT`.
+            types: Semantic types and their labels.
+
         Raises:
-            AnnotateError: The pack has none.
+            AnnotateError: The pack has no such concept, or its own filter keeps none of them.
         """
-        self._options, self._cat = options, cat
+        self._options = options
+        self._cat = cat
+
         infos = cat.cdb.cui2info
         labels = {cui: types.label(info["type_ids"]) for cui, info in infos.items()}
         self._labels = {cui: label for cui, label in labels.items() if label}
         if not self._labels:
-            some = sorted({type_id for info in infos.values() for type_id in info["type_ids"]})[:3]
-            raise AnnotateError(
-                f"{options.model_pack}: expected concepts with a semantic type of {options.types} (T047 and others), "
-                f"got {len(infos)} concepts with {'types such as ' + ', '.join(some) if some else 'no types'}; SNOMED "
-                f"packs have no UMLS types: use a UMLS pack, or a table of types of your own with annotate.types"
-            )
+            raise AnnotateError(_no_concept(options, infos))
+
+        with_two = [cui for cui in self._labels if types.num_labels(infos[cui]["type_ids"]) > 1]
         self.counts = {
             "concepts": len(infos),
             "with_label": len(self._labels),
-            "with_two_labels": sum(
-                types.num_labels(infos[cui]["type_ids"]) > 1 for cui in self._labels
-            ),
+            "with_two_labels": len(with_two),
         }
-        # Applied before the pack removes overlaps: a concept of another type hides none of ours.
+
+        # MedCAT filters before it removes overlaps: a concept of another type hides none of ours.
         filters = cat.config.components.linking.filters
-        filters.cuis = (set(self._labels) & filters.cuis) if filters.cuis else set(self._labels)
+        wanted = set(self._labels)
+        filters.cuis = wanted & filters.cuis if filters.cuis else wanted
         if not filters.cuis:
             raise AnnotateError(
-                f"{options.model_pack}: expected that the pack's own filter (linking.filters.cuis) keeps concepts of "
-                f"{options.types}, got none"
+                f"{options.model_pack}: expected that the pack's own filter "
+                f"(linking.filters.cuis) keeps concepts of {options.types}, got none"
             )
 
     def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents one by one; see `Running`."""
-        return [self._annotate(document) for document in documents]
+        """Annotate documents one by one."""
+        return [self._annotate(document.text, document.placeholders) for document in documents]
 
-    def _annotate(self, document: Document) -> Annotated:
-        found = self._cat(boundaries.hide(document.text, document.placeholders))
+    def _annotate(self, text: str, placeholders: Sequence[Placeholder]) -> Annotated:
+        found = self._cat(boundaries.hide(text, placeholders))
+        entities = found.linked_ents if found else ()
+
         spans: list[Span] = []
         left_out: Counter[str] = Counter()
-        for entity in found.linked_ents if found else ():
-            start, end = entity.base.start_char_index, entity.base.end_char_index
+        for entity in entities:
+            start = entity.base.start_char_index
+            end = entity.base.end_char_index
             score = min(1.0, max(0.0, float(entity.context_similarity)))
-            reason = self._refusal(document, start, end, score, entity)
+
+            if score < self._options.min_score:
+                reason = "score below min_score"
+            elif boundaries.touches(start, end, placeholders):
+                reason = "in a placeholder"
+            else:
+                reason = self._crossing(text[start:end]) or self._other_meta(entity)
+
             if reason:
                 left_out[reason] += 1
             else:
                 spans.append(Span(start, end, self._labels[entity.cui], entity.cui, score))
         return Annotated(tuple(sorted(spans)), left_out)
 
-    def _refusal(
-        self, document: Document, start: int, end: int, score: float, entity: Any
-    ) -> str | None:
-        """Return why a mention that MedCAT found is left out, or None."""
-        options = self._options
-        if score < options.min_score:
-            return "score below min_score"
-        if boundaries.touches(start, end, document.placeholders):
-            return "in a placeholder"
-        crossing = boundaries.crossing(
-            document.text[start:end],
-            not_inside=options.not_inside,
-            max_line_breaks=options.max_line_breaks,
+    def _crossing(self, text: str) -> str:
+        """Return what a mention reaches across and may not, or ""."""
+        return boundaries.crossing(
+            text,
+            not_inside=self._options.not_inside,
+            max_line_breaks=self._options.max_line_breaks,
         )
-        if crossing or not options.keep_meta:
-            return crossing
+
+    def _other_meta(self, entity: Any) -> str:
+        """Return which meta-annotation has a value that is not wanted, or ""."""
+        if not self._options.keep_meta:
+            return ""
+
         meta = self._cat.get_addon_output(entity).get("meta_anns", {})
-        for name, values in options.keep_meta.items():
+        for name, values in self._options.keep_meta.items():
             if name not in meta:
                 known = ", ".join(sorted(meta)) or "none"
                 raise AnnotateError(
-                    f"annotate.keep_meta: expected a meta-annotation of the pack ({known}), got '{name}'"
+                    f"annotate.keep_meta: expected a meta-annotation of the pack ({known}), "
+                    f"got '{name}'"
                 )
             if meta[name]["value"] not in values:
                 return f"meta-annotation {name}"
-        return None
+        return ""
+
+
+def _no_concept(options: MedCat, infos: Mapping[str, Any]) -> str:
+    """Return the message for a pack whose concepts have no semantic type of the table."""
+    all_types = {type_id for info in infos.values() for type_id in info["type_ids"]}
+    examples = ", ".join(sorted(all_types)[:3])
+    types = f"types such as {examples}" if examples else "no types"
+    return (
+        f"{options.model_pack}: expected concepts with a semantic type of {options.types} (T047 "
+        f"and others), got {len(infos)} concepts with {types}; SNOMED packs have no UMLS types: "
+        f"use a UMLS pack, or a table of types of your own with annotate.types"
+    )

@@ -1,7 +1,8 @@
-"""MedCAT model packs on disk: their digest, which is looked at before anything in them is read, and private copies.
+"""MedCAT model packs on disk: their digests, and private copies of them.
 
-Loading a pack is running it: most hold pickles, and the JSON form can name classes that are imported and called. So a
-pack is loaded from a copy that nobody else can write, made of just the bytes whose digest was looked at.
+Loading a pack is running it: most packs hold pickles, and the JSON form can name classes that are
+imported and called. So the digest is compared before anything is read, and the pack is loaded from
+a copy that nobody else can write, made of just the bytes whose digest was compared.
 """
 
 from __future__ import annotations
@@ -10,66 +11,70 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from mslm_data.annotate.medcat.data import is_data
+from mslm_data.annotate.medcat.data_only import is_data_only
 from mslm_data.errors import AnnotateError
 from mslm_data.io import archive, cache
 from mslm_data.io.files import sha256_of
 
-_AT_ONCE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a pack as 64 hexadecimal digits.
 
-    Of a concept table (a file that is no zip) it is the file's. Of a folder, and of a zip of the same files, it is
-    that of the lines `SHA256  NAME` of all files, sorted by name: what `sha256sum` prints for them.
+    A concept table (a file that is not a zip) has the file's. A folder, and a zip of the same
+    files, have that of the lines `SHA256  NAME` of all files, sorted by name: the lines that
+    `sha256sum` prints for them.
 
     Raises:
-        AnnotateError: There is nothing there, or it is no whole zip of plain files.
+        AnnotateError: Nothing is there, or it is not a whole zip of plain files.
     """
     if not path.exists():
         raise AnnotateError(
-            f"{path}: expected a MedCAT model pack (a folder or a zip) or a concept table (.csv), found nothing; "
-            f"`mslm-data vocab concepts` makes a pack"
+            f"{path}: expected a MedCAT model pack (a folder or a zip) or a concept table (.csv), "
+            f"found nothing; `mslm-data vocab concepts` makes a pack"
         )
     if _is_table(path):
         return sha256_of(path)
-    files = sorted(_zipped(path) if path.is_file() else _in_folder(path))
-    return hashlib.sha256(
-        "".join(f"{sha256}  {name}\n" for name, sha256 in files).encode()
-    ).hexdigest()
+
+    files = sorted(_files_in_zip(path) if path.is_file() else _files_in_folder(path))
+    lines = "".join(f"{sha256}  {name}\n" for name, sha256 in files)
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def checked(path: Path, sha256: str) -> Path:
-    """Return what can be loaded in the place of a pack: a private copy of the very bytes that were looked at.
+    """Return a pack that can be loaded: a private copy of the very bytes that were checked.
 
     Args:
-        path: A folder, a zip, or a concept table. A folder beside a zip, which MedCAT itself would load instead of it,
-            is not looked at.
-        sha256: Its `digest`, or of a zip also that of the file itself. "" accepts tables, and packs that are data only,
-            such as those of `mslm-data vocab concepts`.
+        path: A folder, a zip, or a concept table. A folder beside a zip is ignored, though MedCAT
+            itself would load it in place of the zip.
+        sha256: The `digest` of the pack; of a zip also that of the file itself. "" accepts tables,
+            and packs that are data only, such as those of `mslm-data vocab concepts`.
 
     Raises:
-        AnnotateError: No pack, another digest, or one that has to be named and is not; a zip that is not to be
-            trusted; a disk that is full.
+        AnnotateError: It is not a pack; its digest is another; it has to be named by its digest and
+            is not; the zip must not be trusted; the disk is full.
     """
     found = digest(path)
-    if sha256 and sha256.lower() != found and not _is_zip_of(path, sha256.lower(), found):
+    named = sha256.lower()
+    if named and named != found and not _is_zip_of(path, named, found):
         raise AnnotateError(
-            f"{path}: expected a pack with sha256 {sha256.lower()}, got {found}; nothing of it was loaded. "
+            f"{path}: expected a pack with sha256 {named}, got {found}; nothing of it was loaded. "
             f"If this is the pack you mean, and you trust it, name its sha256"
         )
     if _is_table(path) and not sha256:
         return path
+
     copy = _copied(path, found)
     if copy.is_dir() and not ((copy / "cdb").is_dir() or (copy / "cdb.dat").is_file()):
         raise AnnotateError(
             f"{path}: expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither"
         )
-    if not sha256 and not is_data(copy):
+    if not sha256 and not is_data_only(copy):
         raise AnnotateError(
-            f"{path}: expected the sha256 of a pack that holds more than data, got none; nothing of it was loaded, as "
-            f"loading it runs what is in it. If you trust where it is from: --set annotate.sha256={found}"
+            f"{path}: expected the sha256 of a pack that holds more than data, got none; nothing "
+            f"of it was loaded, as loading it runs code that is in it. If you trust where it is "
+            f"from: --set annotate.sha256={found}"
         )
     return copy
 
@@ -79,14 +84,18 @@ def _is_table(path: Path) -> bool:
 
 
 def _is_zip_of(path: Path, sha256: str, found: str) -> bool:
-    """Return whether a zip has this SHA-256 and files of this digest: both of one copy, so of the same bytes."""
+    """Return whether a zip has this SHA-256 and files of this digest.
+
+    Both are taken of one private copy, so they are of the same bytes.
+    """
     if path.suffix != ".zip" or not path.is_file():
         return False
+
     place = _place(path, found)
     try:
         with cache.alone(place), cache.staging(place) as temporary:
             copy = temporary / "pack.zip"
-            _write(copy, _pieces(path))
+            _write(copy, _chunks(path))
             return sha256_of(copy) == sha256 and digest(copy) == found
     except OSError as problem:
         raise AnnotateError(
@@ -99,13 +108,15 @@ def _copied(path: Path, found: str) -> Path:
 
     def make(made: Path) -> None:
         if _is_table(path):
-            _write(made, _pieces(path))
+            _write(made, _chunks(path))
         elif path.is_file():
             archive.unpack(path, made, error=AnnotateError)
         else:
             made.mkdir(mode=0o700)
-            for name, file in _files(path):
-                _write(made / name, _pieces(file))
+            for name, file in _walk(path):
+                _write(made / name, _chunks(file))
+
+        # The pack may have changed since its digest was taken.
         if digest(made) != found:
             raise AnnotateError(
                 f"{path}: expected a pack that stays as it is, got other bytes the second time"
@@ -120,39 +131,41 @@ def _copied(path: Path, found: str) -> Path:
 
 
 def _place(path: Path, found: str) -> Path:
-    return (
-        cache.folder("packs", error=AnnotateError)
-        / f"{found}{path.suffix if _is_table(path) else ''}"
-    )
+    suffix = path.suffix if _is_table(path) else ""
+    return cache.folder("packs", error=AnnotateError) / f"{found}{suffix}"
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Give the files below a folder, each with its name from there."""
     for path in folder.rglob("*"):
         if path.is_file():
             yield path.relative_to(folder).as_posix(), path
 
 
-def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    for name, path in _files(folder):
+def _files_in_folder(folder: Path) -> Iterator[tuple[str, str]]:
+    """Give the name and SHA-256 of each file."""
+    for name, path in _walk(folder):
         yield name, sha256_of(path)
 
 
-def _zipped(path: Path) -> Iterator[tuple[str, str]]:
-    for name, pieces in archive.members(path, error=AnnotateError):
-        if pieces is not None:
-            sha256 = hashlib.sha256()
-            for piece in pieces:
-                sha256.update(piece)
-            yield PurePosixPath(name).as_posix(), sha256.hexdigest()
+def _files_in_zip(path: Path) -> Iterator[tuple[str, str]]:
+    """Give the name and SHA-256 of each file."""
+    for name, chunks in archive.members(path, error=AnnotateError):
+        if chunks is None:  # a folder
+            continue
+        sha256 = hashlib.sha256()
+        for chunk in chunks:
+            sha256.update(chunk)
+        yield PurePosixPath(name).as_posix(), sha256.hexdigest()
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(_AT_ONCE):
-            yield piece
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
     with cache.private(path) as file:
-        for piece in pieces:
-            file.write(piece)
+        for chunk in chunks:
+            file.write(chunk)

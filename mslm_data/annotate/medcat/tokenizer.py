@@ -1,9 +1,11 @@
 """A tokenizer for MedCAT: the splits of its spaCy tokenizer, without spaCy.
 
-MedCAT 2.9 takes a tokenizer by name (`config.general.nlp.provider`). Of the two it ships, `spacy` spends its time in
-extension attributes, and `regex` looks tokens up linearly and lets nested mentions through (an inclusive end index in
-an exclusive slice). What MedCAT's tagger and normaliser say of a token depends on its characters alone, so it is
-worked out once for each distinct token here, and those two components are left out of the pipeline.
+MedCAT 2.9 takes a tokenizer by name (`config.general.nlp.provider`). It ships two. `spacy` spends
+its time in extension attributes. `regex` looks tokens up linearly and lets nested mentions through
+(an inclusive end index in an exclusive slice).
+
+What MedCAT's tagger and normaliser say of a token depends on its characters alone. So it is worked
+out here once for each distinct token, and those two components are left out of the pipeline.
 """
 
 from __future__ import annotations
@@ -12,50 +14,59 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mslm_data.annotate.medcat.tokens import Token, TokenDocument, TokenSpan, Word
+from mslm_data.annotate.medcat.token_objects import Token, TokenDocument, TokenSpan, Word
 
 WORDS = "mslm_data.words"
-"""Provider: tokens as they are written; finds what spaCy's tokenizer finds without a lemmatizer."""
+"""Provider: tokens as written. Finds what spaCy's tokenizer finds without a lemmatizer."""
 
 LEMMAS = "mslm_data.lemmas"
 """Provider: plural nouns are also looked up as singulars, in names and in texts alike."""
 
-_MOST_WORDS = 1 << 20
-"""Distinct tokens that are remembered; numbers and typing errors never end, so it starts anew then."""
+_MAX_WORDS = 1 << 20
+"""Distinct tokens kept in memory; typing errors never end, so the table is then cleared."""
 
 
 class _Words(dict[str, Word]):
-    """Text of a token -> its word, worked out when it is first met."""
+    """Token text -> its word, worked out when the token is first met."""
 
     def __init__(self, make: Callable[[str], Word]) -> None:
         super().__init__()
         self._make = make
 
     def __missing__(self, text: str) -> Word:
-        if len(self) >= _MOST_WORDS:
+        if len(self) >= _MAX_WORDS:
             self.clear()
-        word = self[text] = self._make(text)
+        word = self._make(text)
+        self[text] = word
         return word
 
 
-class Tokenizer:
-    """Splits as MedCAT's `spacy_split_all` does; its `BaseTokenizer`.
+class MedCatTokenizer:
+    """Splits as MedCAT's `spacy_split_all` does; implements its `BaseTokenizer`.
 
-    A token is a run of `[A-Za-z0-9@]` (with `diacritics` accented Latin letters too) or any one other character,
-    but for one space after something that is not white space. White space counts where MedCAT counts tokens.
+    A token is a run of `[A-Za-z0-9@]` (with `diacritics` accented Latin letters too) or any one
+    other character. One space after something that is not white space is not a token. All other
+    white space is, because MedCAT counts tokens.
     """
 
     def __init__(
         self, *, diacritics: bool, lemma: Callable[[str], str], words: Callable[[str, str], Word]
     ) -> None:
-        """Make one; see `creator`."""
+        """Compile the split.
+
+        Args:
+            diacritics: Whether accented Latin letters belong to words.
+            lemma: Lower-case token -> its dictionary form.
+            words: Token and its dictionary form -> what MedCAT is told of it.
+        """
         letters = "A-Za-z0-9@" + ("À-ÖØ-öø-ÿ" if diacritics else "")
         self._pattern = re.compile(rf"[{letters}]+|(?<!\S) |[^{letters} ]")
         self._words = _Words(lambda text: words(text, lemma(text.lower())))
 
     def __call__(self, text: str) -> TokenDocument:
         """Return the tokens of a text."""
-        document, words = TokenDocument(text), self._words
+        document = TokenDocument(text)
+        words = self._words
         document.tokens = [
             Token(document, words[match[0]], match.start(), index)
             for index, match in enumerate(self._pattern.finditer(text))
@@ -77,68 +88,84 @@ class Tokenizer:
         return TokenSpan(tokens[0].document, tokens[0].index, tokens[-1].index + 1)
 
     def entity_from_tokens_in_doc(self, tokens: list[Token], doc: TokenDocument) -> TokenSpan:
-        """Return the document's span of these tokens, or a new one."""
+        """Return the span of these tokens that the document already has, or a new one."""
         place = (tokens[0].index, tokens[-1].index)
-        found = (
-            span
-            for span in doc.ner_ents + doc.linked_ents
-            if (span.start_index, span.end_index) == place
-        )
-        return next(found, None) or self.entity_from_tokens(tokens)
+        for span in doc.ner_ents + doc.linked_ents:
+            if (span.start_index, span.end_index) == place:
+                return span
+        return self.entity_from_tokens(tokens)
 
     def get_doc_class(self) -> type[TokenDocument]:
-        """Return what add-ons register paths with."""
+        """Return the class that add-ons register document paths with."""
         return TokenDocument
 
     def get_entity_class(self) -> type[TokenSpan]:
-        """Return what add-ons register paths with."""
+        """Return the class that add-ons register entity paths with."""
         return TokenSpan
 
 
-def creator(
+def factory(
     lemma: Callable[[str], str], stop_words: Callable[[Any], Iterable[str]]
-) -> Callable[[Any], Tokenizer]:
-    """Return what MedCAT's registry of tokenizers wants: a function of its configuration.
+) -> Callable[[Any], MedCatTokenizer]:
+    """Return a function of a MedCAT configuration, as MedCAT's registry of tokenizers wants it.
 
     Args:
         lemma: Lower-case token -> its dictionary form.
-        stop_words: Configuration -> words that are no mention when they stand alone.
+        stop_words: Configuration -> words that are not a mention when they stand alone.
     """
 
-    def create(config: Any) -> Tokenizer:
-        rules, stops = config.preprocessing, frozenset(stop_words(config))
+    def create(config: Any) -> MedCatTokenizer:
+        rules = config.preprocessing
+        stops = frozenset(stop_words(config))
         skipped = re.compile(f"^({'|'.join(sorted(rules.words_to_skip))})$")
 
         def make(text: str, lemma: str) -> Word:
-            lower, stop = text.lower(), text.lower() in stops
-            # As MedCAT's TagAndSkipTagger: what does not begin with a letter or digit is punctuation.
-            punctuation = not _PLAIN.match(lower) and text not in rules.keep_punct
-            skip = punctuation or bool(skipped.match(lower)) or (rules.skip_stopwords and stop)
-            norm = lemma if len(lower) >= rules.min_len_normalize else lower
-            return Word(text, lemma=lemma, norm=norm, skip=(punctuation, skip), is_stop=stop)
+            lower = text.lower()
+            is_stop = lower in stops
 
-        return Tokenizer(diacritics=config.general.diacritics, lemma=lemma, words=make)
+            # As MedCAT's TagAndSkipTagger: a token that does not begin with a letter or digit is
+            # punctuation.
+            is_punctuation = not _BEGINS_PLAIN.match(lower) and text not in rules.keep_punct
+            to_skip = (
+                is_punctuation
+                or bool(skipped.match(lower))
+                or bool(rules.skip_stopwords and is_stop)
+            )
+            norm = lemma if len(lower) >= rules.min_len_normalize else lower
+            return Word(
+                text,
+                lemma=lemma,
+                norm=norm,
+                is_punctuation=is_punctuation,
+                to_skip=to_skip,
+                is_stop=is_stop,
+            )
+
+        return MedCatTokenizer(diacritics=config.general.diacritics, lemma=lemma, words=make)
 
     return create
 
 
-_PLAIN = re.compile("[a-z0-9]")
-_SAME = ("ss", "us", "is", "ous")
+_BEGINS_PLAIN = re.compile("[a-z0-9]")
+_NOT_PLURAL = ("ss", "us", "is", "ous")
 _ENDINGS = (
-    ("aches", "ache"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x"), ("ruses", "rus"),
-    ("stases", "stasis"), ("noses", "nosis"), ("roses", "rosis"), ("moses", "mosis"), ("ies", "y"), ("s", ""),
+    ("aches", "ache"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x"),
+    ("ruses", "rus"), ("stases", "stasis"), ("noses", "nosis"), ("roses", "rosis"),
+    ("moses", "mosis"), ("ies", "y"), ("s", ""),
 )  # fmt: skip
+"""Ending -> its singular; the first that fits is taken."""
 
 
 def singular(word: str) -> str:
-    """Return the singular of a lower-case English noun, `headaches` -> `headache`, `biopsies` -> `biopsy`.
+    """Return the singular of a lower-case English noun: `headaches` -> `headache`.
 
-    A few rules and no dictionary: a word that is no plural may change too (`diabetes`), which does no harm, since
-    names and texts change alike and are also looked up as written. MedCAT leaves words of under five letters alone.
+    The rules are few and there is no dictionary, so a word that is not a plural may change too
+    (`diabetes`). This does no harm: names and texts change alike and are also looked up as written.
+    MedCAT leaves words of under five letters alone.
     """
-    if not word.endswith("s") or word.endswith(_SAME):
+    if not word.endswith("s") or word.endswith(_NOT_PLURAL):
         return word
-    for ending, instead in _ENDINGS:
+    for ending, replacement in _ENDINGS:
         if word.endswith(ending):
-            return word[: -len(ending)] + instead
+            return word[: -len(ending)] + replacement
     return word

@@ -1,1 +1,1 @@
-"""A table of terms as an annotator: reading the table, matching it, and flattening what it finds."""
+"""A table of terms as an annotator: reads the table and finds its names in text."""

@@ -16,7 +16,7 @@ _DISAMBIGUATE = "N"
 
 
 class Term(NamedTuple):
-    """A name, and what a mention of it is."""
+    """A name, and the label and concept of its mentions."""
 
     name: str
     label: str
@@ -24,26 +24,28 @@ class Term(NamedTuple):
 
 
 def read_terms(path: Path, types: str) -> list[Term]:
-    """Read a table; a name that stands twice with the same label and concept is given once.
+    """Read a table; a name that stands twice with the same label and concept is returned once.
+
+    The first row names the columns, in any order; columns not listed here are ignored. A table of
+    names has `name`, `label` and optionally `concept`. A table of concepts has `cui`, `name` and
+    `type_ids` as MedCAT has them, where `|` separates several names or types, and optionally
+    `name_status`. A concept's label follows from all of its types; concepts without a label and
+    names of status N are left out.
 
     Args:
-        path: CSV in UTF-8, or where it ends in `.tsv` or `.txt` fields between TABs without any quoting. The first
-            row names the columns, in any order, others are ignored: `name`, `label` and, if need be, `concept`; or
-            `cui`, `name` and `type_ids` as MedCAT has them, where `|` separates several. Of these a concept's label
-            follows from all of its types, concepts without one and names of status N are left out.
-        types: Table of semantic types, for the second form; see `semantic_types.read`.
+        path: CSV in UTF-8. Where it ends in `.tsv` or `.txt`: fields between TABs, without quoting.
+        types: For a table of concepts: the table of semantic types, see `semantic_types.read`.
 
     Raises:
-        AnnotateError: The table is missing or broken, or has no term; file and line, never a name.
+        AnnotateError: The table is missing, broken or empty; names file and line, never a name.
     """
-    tabs = path.suffix in (".tsv", ".txt")
+    has_tabs = path.suffix in (".tsv", ".txt")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = (
-                csv.reader(file, "excel-tab", quoting=csv.QUOTE_NONE)
-                if tabs
-                else csv.reader(file, strict=True)
-            )
+            if has_tabs:
+                reader = csv.reader(file, "excel-tab", quoting=csv.QUOTE_NONE)
+            else:
+                reader = csv.reader(file, strict=True)
             try:
                 terms = _terms(path, reader, types)
             except csv.Error as error:
@@ -54,6 +56,7 @@ def read_terms(path: Path, types: str) -> list[Term]:
         raise AnnotateError(
             f"{path}: expected a term table in UTF-8, got {type(error).__name__}"
         ) from None
+
     if not terms:
         raise AnnotateError(
             f"{path}: expected a term, or a concept with a type of {types}, got none"
@@ -63,55 +66,66 @@ def read_terms(path: Path, types: str) -> list[Term]:
 
 def _terms(path: Path, reader: Any, types: str) -> list[Term]:
     columns = [column.strip().lower() for column in next(reader, [])]
+    terms: Iterable[Term]
     if {"name", "label"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "label", "concept"), filled=2)
-        return list(
-            dict.fromkeys(
-                Term(name, intern(label), intern(concept)) for name, label, concept in rows
-            )
+        rows = _rows(path, reader, columns, ("name", "label", "concept"), required=2)
+        terms = (Term(name, intern(label), intern(concept)) for name, label, concept in rows)
+    elif {"name", "cui", "type_ids"} <= set(columns):
+        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"), required=2)
+        terms = _terms_of_concepts(rows, semantic_types.read(types))
+    else:
+        raise AnnotateError(
+            f"{path}:1: expected the columns name and label, or cui, name and type_ids, got "
+            f"{len(columns)} column(s) that lack them; files that end in .tsv or .txt are "
+            f"separated by TABs, others by commas"
         )
-    if {"name", "cui", "type_ids"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"), filled=2)
-        return list(dict.fromkeys(_of_concepts(rows, semantic_types.read(types))))
-    raise AnnotateError(
-        f"{path}:1: expected the columns name and label, or cui, name and type_ids, got {len(columns)} column(s) that "
-        "lack them; files that end in .tsv or .txt are separated by TABs, others by commas"
-    )
+    return list(dict.fromkeys(terms))
 
 
 def _rows(
-    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str], *, filled: int
+    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str], *, required: int
 ) -> Iterator[tuple[str, ...]]:
-    """Give the wanted fields of each row, "" for a column that is not there; the first `filled` are never empty."""
+    """Give the wanted fields of each row, "" for a column that the table lacks.
+
+    Args:
+        path: For messages.
+        reader: The rows after the first, as `csv.reader` gives them.
+        columns: Columns of the table.
+        wanted: Columns of the result.
+        required: How many of these, from the first, must not be empty.
+    """
     places = [columns.index(column) if column in columns else -1 for column in wanted]
     for fields in reader:
         if not fields:
             continue
         if len(fields) != len(columns):
             raise AnnotateError(
-                f"{path}:{reader.line_num}: expected {len(columns)} fields as in line 1, got {len(fields)}"
+                f"{path}:{reader.line_num}: expected {len(columns)} fields as in line 1, "
+                f"got {len(fields)}"
             )
+
         row = tuple(fields[place].strip() if place >= 0 else "" for place in places)
-        if "" in row[:filled]:
+        if "" in row[:required]:
             raise AnnotateError(
                 f"{path}:{reader.line_num}: expected a {wanted[row.index('')]}, got an empty field"
             )
         yield row
 
 
-def _of_concepts(
+def _terms_of_concepts(
     rows: Iterable[tuple[str, ...]], table: semantic_types.SemanticTypes
 ) -> Iterator[Term]:
     types_of: dict[str, set[str]] = {}
-    names_of: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     for names, concept, types, status in rows:
-        types_of.setdefault(concept, set()).update(
-            type_id.strip() for type_id in types.upper().split("|")
-        )
+        of_concept = types_of.setdefault(concept, set())
+        of_concept.update(type_id.strip() for type_id in types.upper().split("|"))
         if status.upper() != _DISAMBIGUATE:
-            names_of += ((name.strip(), concept) for name in names.split("|") if name.strip())
+            named += ((name.strip(), concept) for name in names.split("|") if name.strip())
+
+    # Only now: a concept may get further types in any row.
     labels = {concept: table.label(types) for concept, types in types_of.items()}
-    for name, concept in names_of:
+    for name, concept in named:
         label = labels[concept]
         if label is not None:
             yield Term(name, label, concept)

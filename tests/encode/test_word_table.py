@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.encode.words import Growing, WordTable, words_of_pieces
+from mslm_data.encode.word_table import Growing, WordTable, words_of_pieces
 from tests import made
 from tests.reference.encode import first_characters
 

@@ -1,4 +1,4 @@
-"""Tokens, spans and documents for MedCAT 2.9, as objects that cost little.
+"""Tokens, spans and documents that MedCAT 2.9 works on, as objects that cost little.
 
 The names of their members are those of MedCAT's protocols in `medcat.tokenizing.tokens`.
 """
@@ -11,30 +11,39 @@ from typing import Any, ClassVar
 
 
 class Word:
-    """What is true of a token wherever it stands; the names are MedCAT's."""
+    """What holds of a token wherever it stands; the names are MedCAT's."""
 
     __slots__ = (
-        "is_digit", "is_punctuation", "is_stop", "is_upper", "lemma", "lower", "norm", "text", "text_versions",
-        "to_skip",
+        "is_digit", "is_punctuation", "is_stop", "is_upper", "lemma", "lower", "norm", "text",
+        "text_versions", "to_skip",
     )  # fmt: skip
 
     def __init__(
-        self, text: str, *, lemma: str, norm: str, skip: tuple[bool, bool], is_stop: bool
+        self,
+        text: str,
+        *,
+        lemma: str,
+        norm: str,
+        is_punctuation: bool,
+        to_skip: bool,
+        is_stop: bool,
     ) -> None:
-        """Make one.
+        """Describe a token.
 
         Args:
             text: Its characters.
             lemma: Its dictionary form.
-            norm: What is looked up first.
-            skip: Whether it is punctuation, and whether names may have it between their words.
-            is_stop: Whether it is no mention when it stands alone.
+            norm: The form that is looked up first.
+            is_punctuation: Whether it is punctuation.
+            to_skip: Whether a name may have it between its words.
+            is_stop: Whether it is not a mention when it stands alone.
         """
         self.text = text
         self.lower = text.lower()
         self.lemma = lemma
         self.norm = norm
-        self.is_punctuation, self.to_skip = skip
+        self.is_punctuation = is_punctuation
+        self.to_skip = to_skip
         self.is_stop = is_stop
         self.is_upper = text.isupper()
         self.is_digit = text.isdigit()
@@ -45,8 +54,9 @@ class Token:
     """A word at a place: MedCAT's `BaseToken` and `MutableToken` in one.
 
     Attributes:
-        document: What it is a token of.
-        word: What it says; a component that says something else of it gives it a word of its own.
+        document: The document it is a token of.
+        word: What holds of its text. A component that says otherwise of this one token gives it a
+            word of its own.
         char_index: Its first character.
         index: Its number in the document.
     """
@@ -61,18 +71,31 @@ class Token:
 
     def _with_space(self) -> str:
         end = self.char_index + len(self.word.text)
-        space = self.document.text[end : end + 1] == " " and not self.word.text.isspace()
-        return self.word.text + (" " if space else "")
+        before_space = self.document.text[end : end + 1] == " "
+        if before_space and not self.word.text.isspace():
+            return self.word.text + " "
+        return self.word.text
 
-    def _change(self, **changes: Any) -> None:
+    def _change(self, name: str, value: Any) -> None:
+        """Give this token a word of its own in which one member differs; words are shared."""
         word = self.word
-        now = {name: getattr(word, name) for name in ("is_punctuation", "to_skip", "norm")}
-        new = now | changes
-        if new != now:
-            skip = (bool(new["is_punctuation"]), bool(new["to_skip"]))
-            self.word = Word(
-                word.text, lemma=word.lemma, norm=str(new["norm"]), skip=skip, is_stop=word.is_stop
-            )
+        if getattr(word, name) == value:
+            return
+
+        members = {
+            "norm": word.norm,
+            "is_punctuation": word.is_punctuation,
+            "to_skip": word.to_skip,
+            name: value,
+        }
+        self.word = Word(
+            word.text,
+            lemma=word.lemma,
+            norm=str(members["norm"]),
+            is_punctuation=bool(members["is_punctuation"]),
+            to_skip=bool(members["to_skip"]),
+            is_stop=word.is_stop,
+        )
 
     base = property(lambda self: self)
     tag = property(lambda self: None)  # noqa: ARG005
@@ -85,14 +108,17 @@ class Token:
     is_digit = property(attrgetter("word.is_digit"))
     text_with_ws = property(_with_space)
     is_punctuation = property(
-        attrgetter("word.is_punctuation"), lambda self, value: self._change(is_punctuation=value)
+        attrgetter("word.is_punctuation"),
+        lambda self, value: self._change("is_punctuation", value),
     )
-    to_skip = property(attrgetter("word.to_skip"), lambda self, value: self._change(to_skip=value))
-    norm = property(attrgetter("word.norm"), lambda self, value: self._change(norm=value))
+    to_skip = property(
+        attrgetter("word.to_skip"), lambda self, value: self._change("to_skip", value)
+    )
+    norm = property(attrgetter("word.norm"), lambda self, value: self._change("norm", value))
 
 
 class _Extras:
-    """What add-ons (MetaCAT) keep with documents and spans, under names that they register with the class."""
+    """Values that add-ons (MetaCAT) keep with documents and spans, by registered names."""
 
     defaults: ClassVar[dict[str, Any]]
 
@@ -101,41 +127,41 @@ class _Extras:
 
     @classmethod
     def register_addon_path(cls, path: str, def_val: Any = None, force: bool = True) -> None:
-        """Take a name and what it stands for where nothing was kept."""
+        """Register a name and its default value."""
         if force or path not in cls.defaults:
             cls.defaults[path] = def_val
 
     def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        """Return where values are kept, and what is this object's there."""
+        """Return the table that holds the values, and the key of this object in it."""
         raise NotImplementedError
 
     def set_addon_data(self, path: str, val: Any) -> None:
-        """Keep a value."""
+        """Keep a value under a registered name."""
         kept, key = self._place()
         kept[(path, *key)] = val
 
     def get_addon_data(self, path: str) -> Any:
-        """Return what was kept."""
+        """Return the value kept under a name, or its default."""
         kept, key = self._place()
         return kept.get((path, *key), self.defaults.get(path))
 
     def has_addon_data(self, path: str) -> bool:
-        """Return whether something was kept."""
+        """Return whether a name has a value that is true."""
         return bool(self.get_addon_data(path))
 
     def get_available_addon_paths(self) -> list[str]:
-        """Return the names under which something was kept."""
+        """Return the registered names that have a value."""
         return [path for path in self.defaults if self.has_addon_data(path)]
 
 
 class TokenSpan(_Extras):
-    """Tokens of a document; MedCAT's `BaseEntity` and `MutableEntity` in one.
+    """Neighbouring tokens of a document: MedCAT's `BaseEntity` and `MutableEntity` in one.
 
     Attributes:
         start_index: The first token.
-        end_index: The last, inclusive as in MedCAT's spaCy entities.
+        end_index: The last token, inclusive as in MedCAT's spaCy entities.
         start_char_index: The first character.
-        end_char_index: The one after the last.
+        end_char_index: The character after the last.
     """
 
     base = property(lambda self: self)
@@ -146,11 +172,16 @@ class TokenSpan(_Extras):
         self.tokens = document.tokens[start:stop]
         self.start_index = start
         self.end_index = start + len(self.tokens) - 1
-        self.start_char_index = self.tokens[0].char_index if self.tokens else 0
-        self.end_char_index = (
-            self.tokens[-1].char_index + len(self.tokens[-1].word.text) if self.tokens else 0
-        )
+
+        self.start_char_index = 0
+        self.end_char_index = 0
+        if self.tokens:
+            last = self.tokens[-1]
+            self.start_char_index = self.tokens[0].char_index
+            self.end_char_index = last.char_index + len(last.word.text)
         self.text = document.text[self.start_char_index : self.end_char_index]
+
+        # MedCAT's linker fills these in.
         self.label = -1
         self.link_candidates: list[str] = []
         self.context_similarity: float = 0.0
@@ -170,12 +201,12 @@ class TokenSpan(_Extras):
 
 
 class TokenDocument(_Extras):
-    """A text and its tokens; MedCAT's `BaseDocument` and `MutableDocument` in one."""
+    """A text and its tokens: MedCAT's `BaseDocument` and `MutableDocument` in one."""
 
     base = property(lambda self: self)
 
     def __init__(self, text: str) -> None:
-        """Make one without tokens."""
+        """Make a document whose tokens are still to be set."""
         self.text = text
         self.tokens: list[Token] = []
         self.ner_ents: list[TokenSpan] = []
@@ -195,7 +226,7 @@ class TokenDocument(_Extras):
         return self.tokens[index]
 
     def get_tokens(self, start_index: int, end_index: int) -> list[Token]:
-        """Return the tokens that begin at characters `start_index` to `end_index`, both inclusive."""
+        """Return the tokens that begin at characters from `start_index` to `end_index` inclusive."""
         return [token for token in self.tokens if start_index <= token.char_index <= end_index]
 
     def isupper(self) -> bool:

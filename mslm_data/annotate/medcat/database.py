@@ -1,0 +1,118 @@
+"""Builds MedCAT's concept database in memory, from tables of concepts."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data.annotate.medcat.library import import_module
+from mslm_data.annotate.medcat.tokenizer import LEMMAS
+from mslm_data.errors import AnnotateError
+
+COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
+"""Columns of a MedCAT concept table; the first two are required. `|` separates names and types."""
+
+_FRAME_ROWS = 50_000
+
+
+class Settled(NamedTuple):
+    """A concept database in which each name stands for one concept.
+
+    Attributes:
+        cdb: MedCAT's `CDB`.
+        names: Number of names that stood for several concepts before.
+    """
+
+    cdb: Any
+    names: int
+
+
+def configuration() -> Any:
+    """Return the MedCAT configuration that databases are built with.
+
+    It has our tokenizer, no spelling correction, no logs and no usage files.
+    """
+    config = import_module("medcat.config.config").Config()
+    config.general.nlp.provider = LEMMAS
+    config.general.log_level = logging.ERROR
+    config.general.spell_check = False
+    config.general.usage_monitor.enabled = False
+    return config
+
+
+def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Settled:
+    """Build a concept database and give each ambiguous name to one concept.
+
+    MedCAT links an ambiguous name by the contexts of the concepts it learned, and a database that
+    learned nothing drops the name. So the name goes to a concept of a preferred type; among these
+    to one whose primary name it is; among these to the first.
+
+    Args:
+        frames: pandas tables with `COLUMNS`, taken one by one.
+        prefer: Preferred semantic types.
+    """
+    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(configuration())
+    cdb = maker.prepare_csvs(frames)
+
+    settled = 0
+    for name, info in cdb.name2info.items():
+        status: dict[str, str] = info["per_cui_status"]
+        if len(status) < 2:
+            continue
+
+        chosen = min(status, key=lambda cui: _preference(cdb, cui, status[cui], prefer))
+        for cui in status:
+            if cui != chosen:
+                cdb.cui2info[cui]["names"].discard(name)
+        info["per_cui_status"] = {chosen: status[chosen]}
+        settled += 1
+    return Settled(cdb, settled)
+
+
+def _preference(cdb: Any, cui: str, status: str, prefer: Collection[str]) -> tuple[bool, bool]:
+    """Return a key that is smallest for the concept that should have a name."""
+    has_other_type = cdb.cui2info[cui]["type_ids"].isdisjoint(prefer)
+    is_not_primary = status != "P"
+    return has_other_type, is_not_primary
+
+
+def read_frames(path: Path) -> Iterator[Any]:
+    """Read a concept table, CSV in UTF-8, as pandas frames.
+
+    Columns that are not in `COLUMNS` are ignored.
+
+    Raises:
+        AnnotateError: The table is not CSV in UTF-8, or lacks the columns `cui` and `name`.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file, restval="")
+        try:
+            names = {str(name): str(name).strip().lower() for name in rows.fieldnames or ()}
+            if not {"cui", "name"} <= set(names.values()):
+                raise AnnotateError(
+                    f"{path}: expected a table with the columns {', '.join(COLUMNS)}, of which "
+                    f"cui and name are required, got {len(names)} column(s) without them"
+                )
+
+            taken = [name for name in names if names[name] in COLUMNS]
+            columns = [names[name] for name in taken]
+            yield from frames_of(([row[name] for name in taken] for row in rows), columns)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise AnnotateError(
+                f"{path}:{rows.line_num}: expected a CSV table in UTF-8, got {type(error).__name__}"
+            ) from None
+
+
+def frames_of(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:
+    """Put rows into pandas frames, for `build_database`; the last frame may be empty."""
+    frame = import_module("pandas").DataFrame
+    batch: list[Sequence[str]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _FRAME_ROWS:
+            yield frame(batch, columns=columns)
+            batch = []
+    yield frame(batch, columns=columns)

@@ -1,0 +1,72 @@
+"""Imports MedCAT, in one place: without its logs, and with our tokenizers registered."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mslm_data import _optional
+from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, factory, singular
+
+
+def import_module(module: str = "medcat", *, wanted_by: str = "annotator 'medcat'") -> ModuleType:
+    """Import a module of MedCAT, or one that MedCAT depends on.
+
+    Args:
+        module: `medcat`, a module below it such as `medcat.cat`, or `pandas`.
+        wanted_by: The caller as a user would name it, for the message when the module is missing.
+
+    Raises:
+        MissingExtraError: MedCAT is not installed.
+    """
+    _optional.load("medcat", wanted_by=wanted_by)
+
+    # At WARNING MedCAT writes the beginning of notes that fail in training, at DEBUG every mention.
+    logging.getLogger("medcat").setLevel(logging.ERROR)
+
+    _register_tokenizers(_optional.load("medcat.tokenizing.tokenizers", wanted_by=wanted_by))
+    return _optional.load(module, wanted_by=wanted_by)
+
+
+def _register_tokenizers(registry: Any) -> None:
+    """Make our tokenizers known to MedCAT, once a process."""
+    known = dict(registry.list_available_tokenizers())
+    if WORDS not in known:
+        registry.register_tokenizer(WORDS, factory(str, stop_words))
+    if LEMMAS not in known:
+        registry.register_tokenizer(LEMMAS, factory(singular, stop_words))
+
+
+def stop_words(config: Any) -> set[str]:
+    """Return the stop words of a MedCAT configuration: its own, or spaCy's for its language."""
+    if config.preprocessing.stopwords is not None:
+        return set(config.preprocessing.stopwords)
+
+    # A pack keeps its spaCy model under this prefix; the model's name begins with its language.
+    folder = os.path.basename(config.general.nlp.modelname)
+    language, _, _ = folder.removeprefix("tokenizer_internals_").partition("_")
+    return _spacy_stop_words(language) or _spacy_stop_words("en")
+
+
+def _spacy_stop_words(language: str) -> set[str]:
+    """Read spaCy's list of a language; empty where spaCy has none.
+
+    The file is run alone: importing spaCy takes 2 seconds a process, 5 where torch is installed.
+    """
+    package = importlib.util.find_spec("spacy")
+    if package is None or package.origin is None:
+        _optional.load("spacy", wanted_by="annotator 'medcat'")
+        return set()
+
+    path = Path(package.origin).parent / "lang" / language / "stop_words.py"
+    spec = importlib.util.spec_from_file_location(f"_stop_words_{language}", path)
+    if not language.isalpha() or not path.is_file() or spec is None or spec.loader is None:
+        return set()
+
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return set(module.STOP_WORDS)

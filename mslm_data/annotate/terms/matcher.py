@@ -1,0 +1,87 @@
+"""Matches terms in texts: a trie over words, and the choice of matches that do not overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.annotate.terms.texts import Array, Texts
+from mslm_data.kernels import terms as kernels
+
+
+class TermTrie:
+    """A trie of terms over words: terms that begin with the same words share them."""
+
+    def __init__(self, texts: Texts, *, match_case: bool) -> None:
+        """Put each text into the trie as one term.
+
+        Args:
+            texts: Terms of one word or more each.
+            match_case: Whether words are compared as they are, or without their case.
+        """
+        self._match_case = match_case
+        self._names = self._compared(texts)
+
+        # Words of each term, and a hash table of edges that is at most half full.
+        bounds = np.searchsorted(texts.words[:, 0], texts.starts)
+        bounds = np.append(bounds, len(texts.words)).astype(np.int64)
+        num_places = 1 << (2 * len(texts.words)).bit_length()
+        self._edges = np.full((num_places, 4), -1, np.int32)
+        nodes = np.empty(len(texts.starts), np.int32)
+        hashes = hashes_of(self._names, texts.words)
+        kernels.add_terms(self._names, texts.words, hashes, bounds, self._edges, nodes)
+
+        # The terms that end at node n are `_order[_bounds[n]:_bounds[n + 1]]`.
+        num_nodes = int(self._edges[:, 3].max()) + 1
+        self._order = np.argsort(nodes, kind="stable")
+        self._bounds = np.searchsorted(nodes[self._order], np.arange(num_nodes + 1))
+        self._ending = (np.diff(self._bounds) > 0).astype(np.uint8)
+
+    def longest(self, texts: Texts) -> npt.NDArray[np.int32]:
+        """Find the longest term that begins at each word.
+
+        Returns:
+            `[W, 2]`: the word past the term's last, and the node at which the term ends; 0, 0 where
+            no term begins.
+        """
+        codes = self._compared(texts)
+        hashes = hashes_of(codes, texts.words)
+        out = np.empty((len(texts.words), 2), np.int32)
+        kernels.longest_terms(
+            codes, texts.words, hashes, self._names, self._edges, self._ending, out
+        )
+        return out
+
+    def terms(self, node: int) -> Array:
+        """Return the numbers of the terms that end at a node, rising."""
+        return self._order[self._bounds[node] : self._bounds[node + 1]]
+
+    def _compared(self, texts: Texts) -> Array:
+        return texts.codes if self._match_case else texts.folded
+
+
+def leftmost(past: npt.NDArray[np.int32]) -> Array:
+    """Choose terms that do not overlap: the first, then the first that begins after it, and so on.
+
+    Args:
+        past: `[W]`, the word past the term that begins at each word, 0 for none.
+
+    Returns:
+        The first words of the terms chosen.
+    """
+    out = np.empty(len(past), np.int32)
+    count = np.empty(1, np.int64)
+    kernels.leftmost_terms(past, out, count)
+    return out[: count[0]]
+
+
+def hashes_of(codes: Array, words: Array) -> Array:
+    """Return a hash of each word, uint64 `[W]`.
+
+    Args:
+        codes: uint32 `[C]`, the text.
+        words: int32 `[W, 3]`, its words.
+    """
+    out = np.empty(len(words), np.uint64)
+    kernels.hash_words(codes, words, out)
+    return out

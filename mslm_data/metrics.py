@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data import bio
+
 Ints = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.integer[Any]]
-"""`[B, L]`, as `bio` has them: 0 is O, `1 + 2 * label` is B, `2 + 2 * label` is I."""
+"""`[B, L]`, numbered as `mslm_data.data.bio` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +82,15 @@ def word_mentions(tags: Tags, word_ids: Tags) -> Ints:
         tags: `[B, L]`; only those on first sub-words are looked at.
         word_ids: `[B, L]`, number of the word in its row; -1 on special tokens and padding.
     """
+    from mslm_data.data.ragged import Ragged, offsets_of  # brings numba
+
     first = first_subwords(word_ids)
-    row_of, of_words = np.nonzero(first)[0], tags[first].astype(np.int64)
-    labels = (of_words - 1) // 2  # -1 for O
-    goes_on = (of_words > 0) & (of_words % 2 == 0)
-    goes_on[:1] = False
-    goes_on[1:] &= (labels[1:] == labels[:-1]) & (row_of[1:] == row_of[:-1])
-    starts = np.flatnonzero((of_words > 0) & ~goes_on)
-    stops = np.append(np.flatnonzero(~goes_on), len(of_words))
-    ends = stops[np.searchsorted(stops, starts, side="right")]
-    before = np.cumsum(first.sum(axis=1)) - first.sum(axis=1)  # words of the rows above
-    rows = row_of[starts]
-    return np.stack([rows, starts - before[rows], ends - before[rows], labels[starts]], axis=1)
+    words = Ragged(tags[first], offsets_of(first.sum(axis=1)))
+    starts, ends, labels = bio.mentions(words)
+
+    rows = np.repeat(np.arange(len(tags)), starts.lengths)
+    columns = [rows, starts.values, ends.values, labels.values]
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 class MentionScores:
@@ -127,10 +126,11 @@ class MentionScores:
                 raise ValueError(
                     f"{name}: expected tags of shape {word_ids.shape}, got {tags.shape}"
                 )
-            wrong = int(np.count_nonzero((tags[first] < 0) | (tags[first] > 2 * len(self.labels))))
+            known = bio.count_tags(len(self.labels))
+            wrong = int(np.count_nonzero((tags[first] < 0) | (tags[first] >= known)))
             if wrong:
                 raise ValueError(
-                    f"{name}: expected tags in [0, {2 * len(self.labels)}], got others on {wrong} word(s)"
+                    f"{name}: expected tags in [0, {known - 1}], got others on {wrong} word(s)"
                 )
         words = first.sum(axis=1)
         self._make_room(int(words.max(initial=-1)))
@@ -139,9 +139,7 @@ class MentionScores:
         same = _in_both(true, found)
         for column, mentions in enumerate((same, true, found)):
             np.add.at(self._counts[:, :, column], (words[mentions[:, 0]], mentions[:, 3]), 1)
-        self._inside_words += int(
-            np.count_nonzero((word_ids >= 0) & ~first & (gold > 0) & (gold % 2 == 1))
-        )
+        self._inside_words += int(np.count_nonzero((word_ids >= 0) & ~first & bio.begins(gold)))
 
     def result(self, *, mean_words: float | None = None) -> dict[str, Any]:
         """Return all scores and counts, as JSON has them.

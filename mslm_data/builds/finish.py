@@ -16,6 +16,7 @@ from mslm_data.builds.card import card
 from mslm_data.builds.plan import Plan
 from mslm_data.builds.unit import Receipt, finished
 from mslm_data.data import columns
+from mslm_data.data.bio import tag_names
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
@@ -43,7 +44,7 @@ def finish(out: Path, plan: Plan, tokenizer: Tokenizer) -> Manifest:
         versions=plan.record["versions"],
         tokenizer={"sha256": tokenizer.digest, "ids": asdict(tokenizer.ids)},
         labels=plan.labels,
-        tags=tuple(columns.tag_names(plan.labels)),
+        tags=tuple(tag_names(plan.labels)),
         about=plan.record["about"],
         annotator=plan.record["annotator"],
         segmenter=plan.record["segmenter"],

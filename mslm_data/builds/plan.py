@@ -14,7 +14,8 @@ from mslm_data import __version__
 from mslm_data.annotate import ANNOTATORS, Annotator
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.staging import stage, worth_staging
-from mslm_data.data.columns import FORMAT, MAX_LABELS
+from mslm_data.data.bio import MAX_LABELS
+from mslm_data.data.columns import FORMAT
 from mslm_data.data.document import Document, Part, WorkUnit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from mslm_data.data.bio import tag_names
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -48,13 +50,6 @@ COLUMNS = (
 )
 FORMAT = 2
 """Version of the folder's layout that this package writes, and the only one that it reads."""
-MAX_LABELS = 16_383
-"""The most labels whose tags fit into `bio`: two for each and one for O, in an int16."""
-
-
-def tag_names(labels: Sequence[str]) -> list[str]:
-    """Return the tags of labels in the order of `bio`: O, B-X, I-X, B-Y, I-Y and so on."""
-    return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
 
 
 def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> pa.Schema:

@@ -41,7 +41,7 @@ class Examples:
         keys: uint64 `[N]`, one digest a row; seeds the row's draws.
         input_ids: int32, T tokens in N rows, special tokens included.
         word_ids: int32, same offsets: number of the word within the row; -1 on special tokens.
-        bio: int16, same offsets: 0 is O, `1 + 2 * label` is B, `2 + 2 * label` is I.
+        bio: int16, same offsets: tags, numbered as `mslm_data.data.bio` says.
         span_starts: int32, S mentions in N rows: first token of the mention, counted within the row; rising.
         span_ends: int32, same offsets: half open.
         span_labels: int16, same offsets.

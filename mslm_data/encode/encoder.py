@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mslm_data.data.bio import paint
 from mslm_data.data.document import Document, Sentence
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
@@ -17,7 +18,6 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
-from mslm_data.kernels.tags import paint_bio
 from mslm_data.kernels.windows import cut_windows
 from mslm_data.kernels.words import wrap_rows
 
@@ -115,8 +115,6 @@ class Encoder:
         starts = (spans.starts - cuts[rows] + len(prefix)).astype(np.int32)
         ends = (spans.ends - cuts[rows] + len(prefix)).astype(np.int32)
         span_offsets = offsets_of(np.bincount(rows, minlength=len(cuts)))
-        bio = np.zeros(len(ids), np.int16)
-        paint_bio(span_offsets, starts, ends, spans.labels, offsets, bio)
         sentence = np.repeat(np.arange(len(counts)), counts)
         document = layout.sentence_documents[sentence]
         keys = np.empty(len(cuts), np.uint64)
@@ -124,14 +122,19 @@ class Encoder:
         digests = np.array([digest_of(self._corpus, document) for document in documents], np.uint64)
         window = np.arange(len(sentence)) - np.repeat(np.cumsum(counts) - counts, counts)
         name_rows(digests[document], layout.sentence_numbers[sentence], window, keys)
+        mentions = (
+            Ragged(starts, span_offsets),
+            Ragged(ends, span_offsets),
+            Ragged(spans.labels, span_offsets),
+        )
         return Examples(
             keys=keys,
             input_ids=Ragged(ids, offsets),
             word_ids=Ragged(words, offsets),
-            bio=Ragged(bio, offsets),
-            span_starts=Ragged(starts, span_offsets),
-            span_ends=Ragged(ends, span_offsets),
-            span_labels=Ragged(spans.labels, span_offsets),
+            bio=Ragged(paint(*mentions, offsets), offsets),
+            span_starts=mentions[0],
+            span_ends=mentions[1],
+            span_labels=mentions[2],
             ids=self._tokenizer.ids,
             doc_ids=[doc_ids[number] for number in document.tolist()],
             **(

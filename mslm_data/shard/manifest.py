@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from mslm_data.data.columns import FORMAT, MAX_LABELS, tag_names
+from mslm_data.data.bio import MAX_LABELS, tag_names
+from mslm_data.data.columns import FORMAT
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError

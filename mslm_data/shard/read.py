@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mslm_data.data.columns import COLUMNS, MAX_LABELS
+from mslm_data.data.bio import MAX_LABELS, count_tags
+from mslm_data.data.columns import COLUMNS
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
@@ -206,7 +207,7 @@ class Shard:
         """Refuse numbers that the vocabulary or the labels do not have; `verify` says in which row."""
         for name, most in (
             ("input_ids", self._ids.size - 1),
-            ("bio", 2 * labels),
+            ("bio", count_tags(labels) - 1),
             ("span_labels", labels - 1),
         ):
             values = _used(*lists[name])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mslm_data.data.columns import MAX_LABELS
+from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote

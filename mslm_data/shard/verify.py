@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pyarrow.compute as pc
 
+from mslm_data.data.bio import OUTSIDE, paint
 from mslm_data.data.columns import schema
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io.files import sha256_of
-from mslm_data.kernels.tags import paint_bio
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.read import Shard
 
@@ -171,7 +171,6 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
 def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
     """Check what holds within rows, each law once: the first row that breaks it."""
     ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
-    spans = examples.span_starts.offsets
     starts, ends, of = (
         examples.span_starts.values,
         examples.span_ends.values,
@@ -184,7 +183,7 @@ def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
         (ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer"),
         (ids, words < -1, "word numbers of at least -1"),
         (ids, _falls(examples), "word numbers that never fall"),
-        (ids, (words == -1) & (bio != 0), "O on special tokens"),
+        (ids, (words == -1) & (bio != OUTSIDE), "O on special tokens"),
         (examples.span_starts, (of < 0) | (of >= labels), "labels of the manifest"),
         (
             examples.span_starts,
@@ -200,8 +199,9 @@ def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
             row = int(np.searchsorted(column.offsets, where[0], side="right")) - 1
             yield f" row {row}", f"expected {law}; {len(where)} are not"
     if not broken:
-        expected = np.zeros_like(bio)
-        paint_bio(spans, starts, ends, of, ids.offsets, expected)
+        expected = paint(
+            examples.span_starts, examples.span_ends, examples.span_labels, ids.offsets
+        )
         different = np.flatnonzero(expected != bio)
         if len(different):
             row = int(np.searchsorted(ids.offsets, different[0], side="right")) - 1

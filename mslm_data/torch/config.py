@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mslm_data import _optional
-from mslm_data.data.columns import tag_names
+from mslm_data.data.bio import tag_names
 from mslm_data.torch.heads import VECTOR_SIZE
 from mslm_data.torch.loss import check_reduction, check_weights
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data import bio
+from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.kernels.rows import find_misplaced
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
 """Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32, int16."""
-_O, _B, _I = range(3)
 
 
 def no_spans(rows: int) -> Spans:
@@ -52,67 +52,61 @@ def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray
 
 
 def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
-    """Read mentions from tags.
+    """Read mentions from tags, as `mslm_data.data.bio.mentions` reads them.
 
-    A mention begins at B, or at I where none of its label is going on. A token without a tag, as a word's further
-    tokens have in token classification, goes on with what the token before it is.
+    A token without a tag, as a word's further tokens have in token classification, continues the tag of the last token
+    before it that has one. Special tokens are in no mention.
 
     Args:
         tags: One a token, -100 where there is none.
         words: The word of each token, -1 on special ones.
         names: Of the tags (`O`, `B-X`, `I-X`), in any order; labels are then numbered as they first stand there. None
-            is the coding of shards: `1 + 2 * label` is B, `2 + 2 * label` is I.
+            is the numbering of shards, which `mslm_data.data.bio` has.
 
     Raises:
-        ValueError: Names that are none of tags, or a tag without a name.
+        ValueError: A name that is not O, B-X or I-X, or a tag without a name.
     """
-    kinds, labels = _meaning(tags.values, names)
-    row = np.repeat(np.arange(len(tags)), tags.lengths)
-    special, untagged = words.values < 0, tags.values == IGNORED
-    source = (
-        np.maximum.accumulate(np.where(untagged & ~special, 0, np.arange(len(row))))
-        if len(row)
-        else row
-    )
-    goes_on = untagged & ~special & (row[source] == row)
-    inside = kinds[source] != _O
-    kinds = np.where(special, _O, np.where(goes_on & inside, _I, np.where(untagged, _O, kinds)))
-    labels = np.where(goes_on, labels[source], labels)
-    inside = kinds != _O
-    new = np.ones(len(row), np.bool_)
-    new[1:] = (kinds[1:] == _B) | ~inside[:-1] | (row[1:] != row[:-1]) | (labels[1:] != labels[:-1])
-    starts = np.flatnonzero(inside & new)
-    last = np.ones(len(row), np.bool_)
-    last[:-1] = ~inside[1:] | new[1:]
-    ends = np.flatnonzero(inside & last) + 1
-    at = tags.offsets[row[starts]]
-    counts = np.bincount(row[starts], minlength=len(tags))
-    return _ragged(starts - at, ends - at, labels[starts], offsets_of(counts))
+    coded = _coded(tags.values, names)
+    special = words.values < 0
+    coded[special] = bio.OUTSIDE
+
+    # Each token without a tag takes that of the nearest token before it in its row that has one.
+    bare = (tags.values == IGNORED) & ~special
+    places = np.arange(len(coded))
+    first = np.repeat(tags.offsets[:-1], tags.lengths)
+    nearest = np.maximum.accumulate(np.where(bare, first, places)) if len(places) else places
+    coded[bare] = bio.continued(coded[nearest])[bare]
+
+    return bio.mentions(Ragged(coded, tags.offsets))
 
 
-def _meaning(tags: Array, names: Sequence[str] | None) -> tuple[Array, Array]:
-    """Return what each tag says: O, B or I, and of which label."""
+def _coded(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
+    """Return tags in the numbering of shards, O where there is none."""
+    size = bio.count_tags(bio.MAX_LABELS) if names is None else len(names)
     real = tags[tags != IGNORED]
-    size = None if names is None else len(names)
-    if len(real) and (real.min() < 0 or (size is not None and real.max() >= size)):
-        known = "0 or more" if size is None else f"below {size}, the number of names"
+    if len(real) and (real.min() < 0 or real.max() >= size):
         raise ValueError(
-            f"rows: expected tags of {known}, or {IGNORED}, got {real.min()} to {real.max()}"
+            f"rows: expected tags in [0, {size}) or {IGNORED}, got {real.min()} to {real.max()}"
         )
-    codes = np.where(tags == IGNORED, 0, tags)
-    if names is None:
-        return np.where(codes == 0, _O, 2 - codes % 2), (codes - 1) // 2
-    of: dict[str, int] = {}
-    table: list[tuple[int, Any]] = []
+
+    known = np.where(tags == IGNORED, bio.OUTSIDE, tags).astype(np.int64)
+    return known if names is None else _numbers_of(names)[known]
+
+
+def _numbers_of(names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the number that each named tag has in shards."""
+    labels: dict[str, int] = {}
+    numbers = []
     for name in names:
         prefix, _, label = name.partition("-")
-        if name != "O" and (prefix not in ("B", "I") or not label):
+        if name == "O":
+            numbers.append(bio.OUTSIDE)
+        elif prefix in ("B", "I") and label:
+            number = labels.setdefault(label, len(labels))
+            numbers.append(bio.begin(number) if prefix == "B" else bio.inside(number))
+        else:
             raise ValueError(f"tags: expected O, B-X and I-X, got '{name}'")
-        table.append(
-            (_O, -1) if name == "O" else ("OBI".index(prefix), of.setdefault(label, len(of)))
-        )
-    means = np.array(table, np.int64).reshape(-1, 2)
-    return means[codes, 0], means[codes, 1]
+    return np.array(numbers, np.int64)
 
 
 def _ragged(starts: Array, ends: Array, labels: Array, offsets: npt.NDArray[np.int64]) -> Spans:

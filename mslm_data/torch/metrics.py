@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mslm_data.data.bio import begin, count_tags, inside
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask import strategy
@@ -166,7 +167,7 @@ def _score(
         there = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
         tags = _tags(
             run(model, input_ids, there.astype(np.int64)),
-            (*input_ids.shape, 1 + 2 * len(scores.labels)),
+            (*input_ids.shape, count_tags(len(scores.labels))),
         )
         scores.add(bio, tags, padded(examples.word_ids.take(places), -1))
 
@@ -186,8 +187,8 @@ def _tags(output: Any, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     for row, (start, end, label) in zip(
         rows.tolist(), spans[:, rows, places].T.tolist(), strict=True
     ):
-        tags[row, start:end] = 2 + 2 * label
-        tags[row, start] = 1 + 2 * label
+        tags[row, start:end] = inside(label)
+        tags[row, start] = begin(label)
     return tags
 
 

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.bio import paint
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.packed import unpack_lists
 from mslm_data.kernels.rows import count_on, number_words
-from mslm_data.kernels.tags import paint_bio
 from mslm_data.torch.mentions import Spans, check_spans, no_spans, spans_of
 
 Row: TypeAlias = Mapping[str, Any]
@@ -90,11 +90,9 @@ def examples_of(
             columns, spans = _without_padding(columns, spans, kept)
             tokens = columns["input_ids"]
     starts, ends, labels = spans
-    bio = np.zeros(len(tokens.values), np.int16)
-    paint_bio(starts.offsets, starts.values, ends.values, labels.values, tokens.offsets, bio)
     return Examples(
         keys=_keys(rows, tokens),
-        bio=Ragged(bio, tokens.offsets),
+        bio=Ragged(paint(starts, ends, labels, tokens.offsets), tokens.offsets),
         span_starts=starts,
         span_ends=ends,
         span_labels=labels,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mslm_data.data import bio
+
 NO_SPAN = -1
 """What pads starts, ends and labels of mentions."""
 
@@ -18,12 +20,12 @@ def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     B opens a mention, I goes on with an open one of its label, and an I that cannot opens one itself.
 
     Args:
-        tags_BL: Tags as in `bio`: 0 is O, `1 + 2 * label` B, `2 + 2 * label` I; below 0 is no word: it ends a mention.
+        tags_BL: Numbered as `mslm_data.data.bio` says; a token below 0 has no tag, and ends a mention.
     """
-    label_BL = torch.where(tags_BL > 0, (tags_BL - 1) // 2, NO_SPAN)
+    label_BL = torch.where(tags_BL > bio.OUTSIDE, bio.label_of(tags_BL), NO_SPAN)
     before_BL = torch.nn.functional.pad(label_BL, (1, 0), value=NO_SPAN)[:, :-1]
     inside_BL = label_BL != NO_SPAN
-    goes_on_BL = inside_BL & (tags_BL % 2 == 0) & (label_BL == before_BL)
+    goes_on_BL = bio.continues(tags_BL) & (label_BL == before_BL)
     opens_BL = inside_BL & ~goes_on_BL
     closes_BL = inside_BL & ~torch.nn.functional.pad(goes_on_BL, (0, 1))[:, 1:]
     row, start = opens_BL.nonzero(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.columns import MAX_LABELS
+from mslm_data.data.bio import MAX_LABELS
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify

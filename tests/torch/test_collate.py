@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
+from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.encode.tokenizer import load as load_tokenizer  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, ShardSampler  # noqa: E402
 from mslm_data.torch.mentions import spans_of  # noqa: E402
@@ -285,7 +286,7 @@ def test_collator__takes_labels_by_the_names_that_they_have(tokenizer: Any) -> N
 
 
 def made_ragged(rows: list[list[int]]) -> Any:
-    return md.ragged.Ragged.of(rows, np.int64)
+    return Ragged.of(rows, np.int64)
 
 
 # What masking must know of a tokenizer --------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
         ),
         (
             [{"input_ids": [9], "bio": [-7]}],
-            "rows: expected tags of 0 or more, or -100, got -7 to -7",
+            "rows: expected tags in .0, 32767. or -100, got -7 to -7",
         ),
         (
             [ROW | {"mask_kinds": [0]}],
@@ -426,7 +427,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
         ),
         (
             lambda: MaskingCollator(JOINT, IDS, tags=["O"])([{"input_ids": [9], "labels": [1]}]),
-            "rows: expected tags of below 1, the number of names, or -100, got 1 to 1",
+            "rows: expected tags in .0, 1. or -100, got 1 to 1",
         ),
         (
             lambda: MaskingCollator()([ROW]),

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import offsets_of
-from mslm_data.kernels.tags import find_mentions
+from mslm_data.data import bio
 
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
 
-_NONE = (-1, 0, 0, 0)
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 
@@ -72,7 +70,7 @@ class Meanings:
     """What M tags mean, for `find`.
 
     Attributes:
-        table: int64 `[M + 1, 4]`, of each tag and then of no tag: see `kernels.tags.find_mentions`.
+        table: int64 `[M + 1, 4]`, of each tag and then of no tag: as `data.bio.find` takes it.
         labels: The label of each number in it.
     """
 
@@ -96,7 +94,7 @@ def meanings(tags: tuple[str, ...], *, untyped: str) -> Meanings:
     for prefix, label in (parse(tag) or ("O", "") for tag in tags):
         of = -1 if prefix == "O" else labels.setdefault(label or untyped, len(labels))
         table.append((of, prefix in "IEML", prefix in "ESLUW", prefix in "IEML"))
-    return Meanings(np.array([*table, _NONE], np.int64), list(labels))
+    return Meanings(np.array([*table, bio.NO_TAG], np.int64), list(labels))
 
 
 def meanings_of_labels(tags: Sequence[str], *, outside: str) -> Meanings:
@@ -107,7 +105,7 @@ def meanings_of_labels(tags: Sequence[str], *, outside: str) -> Meanings:
         outside: The one of words in no mention.
     """
     table = [(-1 if tag == outside else number, 1, 0, 0) for number, tag in enumerate(tags)]
-    return Meanings(np.array([*table, _NONE], np.int64), list(tags))
+    return Meanings(np.array([*table, bio.NO_TAG], np.int64), list(tags))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,9 +138,8 @@ def find(tags: Ints, offsets: Ints, means: Meanings) -> Mentions:
         offsets: `[S + 1]`, words of each sentence.
         means: What they mean.
     """
-    spans, counts = np.empty((len(tags), 3), np.int64), np.empty((2, len(offsets) - 1), np.int64)
-    find_mentions(offsets, tags, means.table, spans, counts)
-    return Mentions(spans[: counts[0].sum()], offsets_of(counts[0]), counts[1], means.labels)
+    found = bio.find(tags, offsets, means.table)
+    return Mentions(found.spans, found.offsets, found.late, means.labels)
 
 
 def runs(labels: Sequence[str], *, outside: str) -> list[WordSpan]:

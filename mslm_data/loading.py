@@ -17,10 +17,9 @@ import numpy.typing as npt
 from mslm_data.batches.collate import Batch, collate, collate_sequences
 from mslm_data.batches.order import batches_of_window, rows_at
 from mslm_data.data.examples import Examples
-from mslm_data.errors import ShardError, VocabularyError
+from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
-from mslm_data.lexicon.score_columns import open_scores
-from mslm_data.lexicon.store import open_lexicon
+from mslm_data.lexicon.artefacts import find_artefact
 from mslm_data.mask import Strategy, make
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.file import with_files
@@ -99,29 +98,15 @@ class Shards(Mapping[str, "Split"]):
 
         Raises:
             PipelineError: No such name or option, or an option it refuses.
-            VocabularyError: A lexicon or score column of another tokenizer, or damaged.
+            VocabularyError: A lexicon or score column is missing, or of another tokenizer.
         """
         made: Strategy = with_files(make(name, options), self._file)
         return made
 
     def _file(self, name: str) -> str:
-        """Return where a lexicon or score column is, and see that it is of this tokenizer."""
-        path = self._artifact(name) or Path(name)
-        if path.exists():
-            about = open_scores(path).about if path.is_dir() else open_lexicon(path).about
-            if about.get("tokenizer") != self.manifest.tokenizer["sha256"]:
-                raise VocabularyError(
-                    f"{path}: expected one of these shards' tokenizer, got one of another; make it again from "
-                    f"{self.folder} with `mslm-data vocab`"
-                )
-        return str(path)
-
-    def _artifact(self, name: str) -> Path | None:
-        """Return what the folder's `vocab/` has of this name; of a remote folder a copy."""
-        if isinstance(self.folder, RemoteFolder):
-            return self.folder.artifact(name)
-        path = self.folder / "vocab" / name
-        return path if path.exists() else None
+        """Return where a lexicon or score column is, which must be of this tokenizer."""
+        tokenizer = self.manifest.tokenizer["sha256"]
+        return str(find_artefact(self.folder, name, tokenizer=tokenizer))
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:

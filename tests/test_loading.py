@@ -393,7 +393,8 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(
         replace(lexicon, about={**lexicon.about, "tokenizer": "another"}),
     )
     with pytest.raises(
-        VocabularyError, match=r"mine.arrow: expected one of these shards' tokenizer, got"
+        VocabularyError,
+        match=r"mine.arrow: expected ids of the tokenizer of .*, got those of another one",
     ):
         shards.strategy("stages", of=stages)
 

@@ -15,7 +15,8 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.io.files import clear_temporaries
-from mslm_data.lexicon.score_columns import FORMAT, about_of, write_scores
+from mslm_data.lexicon.artefacts import FORMAT
+from mslm_data.lexicon.score_columns import read_scores, write_scores
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.split import Split
 from mslm_data.shard.write import ShardRecord
@@ -134,7 +135,7 @@ def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
     """Say whether a shard's scores are there; refuse those that something else made."""
     if not path.is_file():
         return False
-    found = about_of(path)
+    found, _ = read_scores(path)
     wanted = {**about, "format": FORMAT}
     differs = [
         name for name in sorted({*found, *wanted} - {"made"}) if found.get(name) != wanted.get(name)

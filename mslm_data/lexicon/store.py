@@ -1,12 +1,17 @@
 """Lexicons: sequences of sub-words with a score each, such as n-grams by PMI or words by their likeness to anchors.
 
-`mslm-data vocab` makes them from shards, strategies read them. Entries are token ids, so a lexicon needs no text, and
-one of patients' notes is as private as the notes.
+`mslm-data vocab` makes them from shards and strategies read them. Three entries of a lexicon of n-grams:
+
+    tokens        [[1117, 4242, 4894], [1117, 22351], [9468, 4242, 4894]]     ids of the tokenizer
+    word_starts   [[0, 1],             [0, 1],        [0, 1]]                 where each word begins, in tokens
+    scores        [11.25,              9.5,           8.0]                    here PMI in bits
+
+Entry 0 has two words: token 0, and tokens 1 and 2. Entries are token ids, so a lexicon holds no text; one made of
+patients' notes is still as private as the notes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,17 +23,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.errors import VocabularyError
-from mslm_data.io import arrow as plain_arrow
-from mslm_data.io.files import make_folder, write_whole
-
-FORMAT = 1
-"""Version of the file that this package writes, and the newest that it reads."""
-_COLUMNS = {
-    "tokens": pa.list_(pa.int32()),
-    "word_starts": pa.list_(pa.int32()),
-    "score": pa.float64(),
-}
+from mslm_data.lexicon.artefacts import (
+    LEXICON,
+    check_about,
+    damaged,
+    missing,
+    read_artefact,
+    write_artefact,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,11 +38,11 @@ class Lexicon:
     """E sequences of sub-words, in the order in which they are to be used.
 
     Attributes:
-        tokens: int32, E rows: the ids of an entry, none of them special; no entry is empty.
-        word_starts: int32, E rows: where each word of an entry begins, counted in tokens; 0 first, rising.
-        scores: float64 `[E]`, all finite; what they mean is the maker's.
-        about: What made it, as JSON has it. `tokenizer` is the tokenizer's SHA-256 as in the shards' manifest, `size`
-            its number of ids, `made` the command that made it with its options.
+        tokens: int32, E rows: the ids of each entry, none of them special; no entry is empty.
+        word_starts: int32, E rows: where each word of an entry begins, counted in its tokens; 0 first, rising.
+        scores: float64 `[E]`, all finite. What they mean depends on the command that made them.
+        about: What made it, as JSON has it: `tokenizer`, the SHA-256 of the tokenizer as in the shards' manifest;
+            `size`, its number of ids; `made`, the command with its options.
     """
 
     tokens: Ragged
@@ -58,130 +60,103 @@ class Lexicon:
 
 
 def write_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Write a lexicon as one Arrow file, readable by its owner alone; equal lexicons are equal bytes.
+    """Write a lexicon as one Arrow file, readable by its owner alone. Equal lexicons give equal bytes.
 
     Raises:
-        ValueError: One that `read_lexicon` would refuse.
+        ValueError: The lexicon breaks a law that `read_lexicon` would refuse.
     """
-    wrong = (
-        _wrong(lexicon)
-        if _is_count(lexicon.about.get("size"))
-        else "about with the tokenizer's size"
-    )
-    if wrong:
-        raise ValueError(f"lexicon: expected {wrong}")
-    about = json.dumps({**lexicon.about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
-    table = pa.record_batch(
-        [
-            _lists(lexicon.tokens),
-            _lists(lexicon.word_starts),
-            pa.array(lexicon.scores, pa.float64()),
-        ],
-        schema=pa.schema(_COLUMNS.items(), metadata={"mslm_data_lexicon": about}),
-    )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_batch(table)
-    make_folder(path.parent)
-    write_whole(path, [memoryview(sink.getvalue())])
+    check_about(lexicon.about)
+    expected = _broken_law(lexicon)
+    if expected:
+        raise ValueError(f"lexicon: expected {expected}")
+
+    arrays = [
+        _to_lists(lexicon.tokens),
+        _to_lists(lexicon.word_starts),
+        pa.array(lexicon.scores, pa.float64()),
+    ]
+    write_artefact(path, LEXICON, arrays, lexicon.about)
 
 
 def read_lexicon(path: Path) -> Lexicon:
-    """Read a lexicon and check that it can be believed.
+    """Read a lexicon and check every value.
 
     Raises:
-        VocabularyError: No such file, not one of ours, of a newer format, or damaged.
+        VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
-    if not path.is_file():
-        raise VocabularyError(
-            f"{path}: expected a lexicon, found none; `mslm-data vocab` makes one"
-        )
-    try:
-        with pa.BufferReader(path.read_bytes()) as file:
-            schema = plain_arrow.schema(file)
-            about = json.loads((schema.metadata or {}).get(b"mslm_data_lexicon", b"null"))
-            _check_format(path, about, schema)
-            batches = plain_arrow.batches(file)
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise VocabularyError(
-            f"{path}: expected a lexicon ({type(error).__name__}); not one, or damaged"
-        ) from None
-    if len(batches) != 1:
-        raise VocabularyError(
-            f"{path}: expected one batch of entries, got {len(batches)}; make it again"
-        )
-    tokens, starts, scores = batches[0].columns
-    if any(array.null_count for array in (tokens, tokens.values, starts, starts.values, scores)):
-        raise VocabularyError(f"{path}: expected no nulls; damaged")
+    about, (tokens, word_starts, scores) = read_artefact(path, LEXICON)
+
     lexicon = Lexicon(
-        tokens=_ragged(tokens), word_starts=_ragged(starts), scores=scores.to_numpy(), about=about
+        tokens=_to_ragged(tokens),
+        word_starts=_to_ragged(word_starts),
+        scores=scores.to_numpy(),
+        about=about,
     )
-    wrong = _wrong(lexicon)
-    if wrong:
-        raise VocabularyError(f"{path}: expected {wrong}; damaged")
+    expected = _broken_law(lexicon)
+    if expected:
+        raise damaged(path, LEXICON, expected, about)
+
     return lexicon
 
 
-def open_lexicon(path: Path) -> Lexicon:
-    """Read a lexicon; the last few are remembered while their files stay as they are.
+def open_lexicon(path: Path, *, made_by: str = "") -> Lexicon:
+    """Read a lexicon. The last 16 are remembered as long as their files do not change.
+
+    Args:
+        path: The lexicon's file.
+        made_by: The command that makes it, for the message where it is missing; "" for the usual one for its name.
 
     Raises:
-        VocabularyError: See `read_lexicon`.
+        VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
     try:
         status = path.stat()
     except OSError:
-        return read_lexicon(path)  # which says what is wrong
-    return _read(path, status.st_mtime_ns, status.st_size)
+        raise missing(path, LEXICON, made_by=made_by) from None
+
+    return _remembered(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, written: int, size: int) -> Lexicon:  # noqa: ARG001 - parts of the cache's key
+def _remembered(path: Path, written: int, size: int) -> Lexicon:  # noqa: ARG001 - the cache's key
     return read_lexicon(path)
 
 
-def _check_format(path: Path, about: Any, schema: pa.Schema) -> None:
-    if not (
-        isinstance(about, dict) and _is_count(about.get("format")) and _is_count(about.get("size"))
-    ):
-        raise VocabularyError(f"{path}: expected a lexicon of mslm-data, got another Arrow file")
-    if about["format"] > FORMAT:
-        raise VocabularyError(
-            f"{path}: expected format {FORMAT} or older, got {about['format']}; a newer mslm-data wrote it"
-        )
-    if [(field.name, field.type) for field in schema] != list(_COLUMNS.items()):
-        raise VocabularyError(f"{path}: expected columns {', '.join(_COLUMNS)}; make it again")
-
-
-def _wrong(lexicon: Lexicon) -> str:
-    """Return what is expected of a lexicon and not so, or nothing."""
-    tokens, starts, size = lexicon.tokens, lexicon.word_starts, lexicon.about["size"]
+def _broken_law(lexicon: Lexicon) -> str:
+    """Return a law that a lexicon breaks, as words that follow "expected", or "" if it keeps all of them."""
+    size = lexicon.about["size"]
+    tokens = lexicon.tokens
+    starts = lexicon.word_starts
     if not len(tokens) == len(starts) == len(lexicon):
         return "word starts and a score for each entry"
+
     if np.any(tokens.values < 0) or np.any(tokens.values >= size) or np.any(tokens.lengths < 1):
         return f"entries of ids in [0, {size})"
+
     if not np.isfinite(lexicon.scores).all():
         return "finite scores"
+
     first = starts.offsets[:-1]
     if np.any(starts.lengths < 1) or np.any(starts.values[first] != 0):
         return "a word at the first token of each entry"
+
+    # The last start of an entry has no successor that it must be below.
     rising = np.diff(starts.values, append=0) > 0
     rising[starts.offsets[1:] - 1] = True
-    if not rising.all() or np.any(starts.values >= np.repeat(tokens.lengths, starts.lengths)):
+    inside = starts.values < np.repeat(tokens.lengths, starts.lengths)
+    if not (rising.all() and inside.all()):
         return "words that begin one after the other within their entry"
+
     return ""
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _lists(rows: Ragged) -> pa.ListArray:
+def _to_lists(rows: Ragged) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         pa.array(rows.offsets, pa.int32()), pa.array(rows.values, pa.int32())
     )
 
 
-def _ragged(lists: pa.ListArray) -> Ragged:
+def _to_ragged(lists: pa.ListArray) -> Ragged:
+    # Lists may begin later in their values than at 0; `flatten` gives those within the lists only.
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return Ragged(lists.flatten().to_numpy(), offsets - offsets[0])

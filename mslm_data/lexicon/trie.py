@@ -112,9 +112,7 @@ def open_trie(path: Path, *, made_by: str = "") -> Trie:
     Raises:
         VocabularyError: No such file, not a lexicon, of a newer format, or damaged.
     """
-    if made_by and not path.is_file():
-        raise VocabularyError(f"{path}: expected a lexicon, found none; `{made_by}` makes one")
-    return _laid_out(open_lexicon(path))
+    return _laid_out(open_lexicon(path, made_by=made_by))
 
 
 @lru_cache(maxsize=8)

@@ -44,14 +44,14 @@ def read_lexicon(folder: Path) -> None:
     assert checks.within(read.tokens.values, 0, read.about["size"])
     assert len(read.words) == len(read)
     lexicon.write_lexicon(folder / "again.arrow", read)
-    lexicon._read.cache_clear()
+    lexicon._remembered.cache_clear()
     strategy = make("pmi", {"vocabulary": str(path)})
     strategy.plan(fixed_examples(), seed=1)
 
 
 def read_scores(folder: Path) -> None:
     """Open scores; what is accepted can be used."""
-    scores._opened.cache_clear()
+    scores._remembered.cache_clear()
     column = scores.open_scores(folder / "x")
     examples = fixed_examples(seeds.ROWS)
     assert bool(np.all(column.keys[1:] >= column.keys[:-1]))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.score_columns import FORMAT, open_scores, write_scores
+from mslm_data.lexicon.artefacts import FORMAT
+from mslm_data.lexicon.score_columns import open_scores, write_scores
 from tests.generate import examples_of, row_of
 from tests.lexicon.test_store import flipped
 
@@ -106,7 +107,8 @@ def test_of__rows_of_another_length(tmp_path: Path) -> None:
     column = open_scores(write(tmp_path, {3: [1, 2], 4: [1, 2]}))
 
     with pytest.raises(
-        VocabularyError, match="expected a score for each token; they are of other shards"
+        VocabularyError,
+        match="expected a score for each token, got rows of other lengths; the scores",
     ):
         column.of(examples([3, 4], [2, 3]))
 
@@ -122,7 +124,7 @@ def test_open_scores__of_no_rows_at_all_answers_no_rows(tmp_path: Path) -> None:
 def test_open_scores__is_mapped_read_only_and_opened_once(tmp_path: Path) -> None:
     column = open_scores(write(tmp_path, {3: [1, 2]}))
 
-    assert not column.files[0][1].flags.writeable
+    assert not column.files[0].values.flags.writeable
     assert open_scores(tmp_path) is column
     assert column.about == {**ABOUT, "format": FORMAT}
 
@@ -183,7 +185,7 @@ def test_write_scores__equal_ones_are_equal_bytes_and_private(tmp_path: Path) ->
 def test_write_scores__nan_and_rows_without_keys(tmp_path: Path) -> None:
     scores = Ragged.of([[1.0], [float("nan")]], np.float32)
 
-    with pytest.raises(ValueError, match="scores: expected finite numbers, got others"):
+    with pytest.raises(ValueError, match="scores: expected finite numbers, got NaN or infinity"):
         write_scores(tmp_path / "x.arrow", np.array([1, 2], np.uint64), scores, ABOUT)
     with pytest.raises(ValueError, match="scores: expected a key for each of 2 rows, got 1"):
         write_scores(
@@ -196,33 +198,40 @@ def test_open_scores__missing(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(
             VocabularyError,
-            match="expected a score column, found none; `mslm-data vocab scores` make",
+            match=r"expected a score column, found none; `mslm-data vocab scores attention`, .* makes one$",
         ):
             open_scores(folder)
 
 
-@pytest.mark.parametrize("about", ["null", "[]", "{}", '{"format": "1"}'])
+@pytest.mark.parametrize(
+    "about", ["null", "[]", "{}", '{"format": "1", "size": 1}', '{"format": 1}']
+)
 def test_open_scores__another_arrow_file(about: str, tmp_path: Path) -> None:
     with pytest.raises(
-        VocabularyError, match="expected scores of mslm-data, got another Arrow file"
+        VocabularyError, match="expected a score column of mslm-data, got another Arrow file"
     ):
         open_scores(arrow(tmp_path / "train" / "x.arrow", about=about))
 
 
 def test_open_scores__newer_foreign_columns_and_batches(tmp_path: Path) -> None:
-    newer = arrow(tmp_path / "newer" / "train" / "x.arrow", about={"format": FORMAT + 1})
+    newer = arrow(
+        tmp_path / "newer" / "train" / "x.arrow", about={"format": FORMAT + 1, "size": 40}
+    )
     foreign = arrow(tmp_path / "foreign" / "train" / "x.arrow", keys=pa.array([1], pa.int64()))
 
     with pytest.raises(
         VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1}; a newer mslm"
     ):
         open_scores(newer)
-    with pytest.raises(VocabularyError, match="expected columns key, scores; make it again"):
+    with pytest.raises(
+        VocabularyError, match="expected the columns key, scores, got others; make it again with"
+    ):
         open_scores(foreign)
     for times in (0, 2):
         several = arrow(tmp_path / str(times) / "train" / "x.arrow", times=times)
         with pytest.raises(
-            VocabularyError, match=f"expected one batch of rows, got {times}; make it again"
+            VocabularyError,
+            match=f"expected one batch of rows, got {times}; the file is damaged: make it",
         ):
             open_scores(several)
 
@@ -231,13 +240,15 @@ def test_open_scores__newer_foreign_columns_and_batches(tmp_path: Path) -> None:
     ("keys", "scores"), [([None], [[1.0]]), ([1], [None]), ([1], [[1.0, None]])]
 )
 def test_open_scores__nulls(keys: list[Any], scores: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match="expected no nulls; damaged"):
+    with pytest.raises(VocabularyError, match="expected no nulls; the file is damaged"):
         open_scores(arrow(tmp_path / "train" / "x.arrow", keys, scores))
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf"])
 def test_open_scores__not_finite(tmp_path: Path, score: str) -> None:
-    with pytest.raises(VocabularyError, match="expected finite numbers, got others; make it again"):
+    with pytest.raises(
+        VocabularyError, match="expected finite numbers, got NaN or infinity; the file is damaged"
+    ):
         open_scores(arrow(tmp_path / "train" / "x.arrow", [1], [[float(score)]]))
 
 
@@ -249,7 +260,8 @@ def test_open_scores__not_arrow_or_not_json(junk: bytes | str, tmp_path: Path) -
         path.write_bytes(junk)
 
     with pytest.raises(
-        VocabularyError, match=r"expected scores \(\w+\); not a file of them, or damaged"
+        VocabularyError,
+        match=r"expected a score column, got a file that cannot be read as one \(\w+\); make",
     ):
         open_scores(tmp_path)
 

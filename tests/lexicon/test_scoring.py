@@ -137,7 +137,9 @@ def test_write_column__damaged_file_refused(tmp_path, folder):
     path = next((tmp_path / "c" / "train").glob("*.arrow"))
     path.write_bytes(path.read_bytes()[:300])
 
-    with pytest.raises(VocabularyError, match="not a file of them, or damaged"):
+    with pytest.raises(
+        VocabularyError, match="expected a score column, got a file that cannot be read"
+    ):
         write(tmp_path / "c", load(folder), by_ids)
 
 

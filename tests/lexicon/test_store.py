@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.store import FORMAT, Lexicon, read_lexicon, write_lexicon
+from mslm_data.lexicon.artefacts import FORMAT
+from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 
 ABOUT = {"tokenizer": "0" * 64, "size": 40, "made": {"command": "test"}}
 Entry = tuple[Sequence[int], Sequence[int], float]
@@ -161,7 +162,9 @@ def test_lexicon__wrong_ones_are_neither_written_nor_read(
 
 
 def test_write_lexicon__needs_the_tokenizers_size_and_columns_of_one_length(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected about with the tokenizer's size"):
+    with pytest.raises(
+        ValueError, match="about: expected the tokenizer's size, a whole number, got none"
+    ):
         write_lexicon(tmp_path / "a.arrow", lexicon_of([], {"size": "40"}))
     short = Lexicon(
         tokens=TWO.tokens, word_starts=TWO.word_starts, scores=TWO.scores[:1], about=ABOUT
@@ -192,7 +195,8 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
     none = arrow(tmp_path / "none.arrow", columns_of(), times=0)
 
     with pytest.raises(
-        VocabularyError, match="expected a lexicon, found none; `mslm-data vocab` makes one"
+        VocabularyError,
+        match=r"missing.arrow: expected a lexicon, found none; `mslm-data vocab pmi`, .* makes one$",
     ):
         read_lexicon(tmp_path / "missing.arrow")
     with pytest.raises(
@@ -200,12 +204,14 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
     ):
         read_lexicon(newer)
     with pytest.raises(
-        VocabularyError, match="expected columns tokens, word_starts, score; make it again"
+        VocabularyError,
+        match="expected the columns tokens, word_starts, score, got others; make it again with `mslm",
     ):
         read_lexicon(renamed)
     for path, times in ((twice, 2), (none, 0)):
         with pytest.raises(
-            VocabularyError, match=f"expected one batch of entries, got {times}; make it again"
+            VocabularyError,
+            match=f"expected one batch of rows, got {times}; the file is damaged: make it",
         ):
             read_lexicon(path)
 
@@ -216,7 +222,8 @@ def test_read_lexicon__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"word_starts", b"word_start\xff"))
 
     with pytest.raises(
-        VocabularyError, match=r"expected a lexicon \(UnicodeDecodeError\); not one, or damaged"
+        VocabularyError,
+        match=r"expected a lexicon, got a file that cannot be read as one \(UnicodeDecodeError\); make",
     ):
         read_lexicon(path)
 
@@ -232,7 +239,7 @@ def test_read_lexicon__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
     ],
 )
 def test_read_lexicon__nulls(columns: dict[str, pa.Array], tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match="expected no nulls; damaged"):
+    with pytest.raises(VocabularyError, match="expected no nulls; the file is damaged"):
         read_lexicon(arrow(tmp_path / "a.arrow", columns))
 
 
@@ -253,7 +260,10 @@ def test_read_lexicon__not_arrow_or_not_json(junk: bytes | str, tmp_path: Path) 
     else:
         path.write_bytes(junk)
 
-    with pytest.raises(VocabularyError, match=r"expected a lexicon \(\w+\); not one, or damaged"):
+    with pytest.raises(
+        VocabularyError,
+        match=r"expected a lexicon, got a file that cannot be read as one \(\w+\); make it",
+    ):
         read_lexicon(path)
 
 

@@ -163,7 +163,7 @@ def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
         Score(lexicon=str(tmp_path / "none.arrow"), by=by).of(examples, None)
     with pytest.raises(
         VocabularyError,
-        match=r"none: expected a score column, found none; `mslm-data vocab scores`",
+        match=r"none: expected a score column, found none; `mslm-data vocab scores attention`",
     ):
         Score(column=str(tmp_path / "none")).of(examples, None)
 

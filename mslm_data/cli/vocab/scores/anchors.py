@@ -52,7 +52,7 @@ def command(
     """
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
-    from mslm_data.errors import VocabularyError
+    from mslm_data.lexicon.artefacts import find_artefact
     from mslm_data.lexicon.encoders import load_encoder
     from mslm_data.lexicon.likeness import Likeness, by_likeness
     from mslm_data.lexicon.scoring import about
@@ -63,15 +63,12 @@ def command(
 
     shards = load(folder)
     splits = chosen(shards, names)
-    path, out = (
-        path or folder / "vocab" / "anchors.arrow",
-        out or folder / "vocab" / "difference.arrow",
-    )
+    tokenizer = shards.manifest.tokenizer["sha256"]
+    given = str(path.absolute()) if path else "anchors.arrow"
+    path = find_artefact(folder, given, tokenizer=tokenizer)
     anchors = read_lexicon(path)
-    if anchors.about.get("tokenizer") != shards.manifest.tokenizer["sha256"]:
-        raise VocabularyError(
-            f"{path}: expected anchors in this folder's token ids, got another tokenizer's"
-        )
+    out = out or folder / "vocab" / "difference.arrow"
+
     likeness = Likeness(
         encoder=load_encoder(name),
         tokenizer=tokenizer_of(folder, shards.manifest),

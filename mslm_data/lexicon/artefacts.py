@@ -1,0 +1,312 @@
+"""Store, check and find artefacts: the Arrow files that strategies read besides the rows.
+
+There are two kinds. A lexicon is one file: sequences of sub-words with a number each (`store.py`). A score column is a
+folder with a file for each shard: a number for each token of each row (`score_columns.py`). Every file holds one
+uncompressed batch of Arrow, and its schema says in JSON what made it:
+
+    mslm_data_lexicon = {"format": 1, "tokenizer": "9f86d0…", "size": 28996,
+                         "made": {"command": "vocab pmi", "recipe": "paper", …}, …}
+
+`tokenizer` is the SHA-256 of the tokenizer whose ids the file holds, and `size` its number of ids. `mslm-data vocab`
+puts artefacts into the built folder's `vocab/`, where `find_artefact` looks for them first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from mslm_data.errors import VocabularyError
+from mslm_data.io import arrow as plain_arrow
+from mslm_data.io.files import make_folder, write_whole
+
+if TYPE_CHECKING:
+    from mslm_data.shard.remote import RemoteFolder
+
+FORMAT = 1
+"""Version of the files that this package writes, and the newest that it reads."""
+
+
+class ArtefactKind(NamedTuple):
+    """A kind of artefact.
+
+    Attributes:
+        name: In messages, with its article.
+        key: Where `about` stands in the metadata of a file's schema.
+        columns: Name -> type, in the file's order.
+    """
+
+    name: str
+    key: str
+    columns: Mapping[str, pa.DataType]
+
+
+LEXICON = ArtefactKind(
+    name="a lexicon",
+    key="mslm_data_lexicon",
+    columns={
+        "tokens": pa.list_(pa.int32()),
+        "word_starts": pa.list_(pa.int32()),
+        "score": pa.float64(),
+    },
+)
+SCORE_COLUMN = ArtefactKind(
+    name="a score column",
+    key="mslm_data_scores",
+    columns={"key": pa.uint64(), "scores": pa.list_(pa.float32())},
+)
+
+MAKERS = {
+    "pmi.arrow": "mslm-data vocab pmi DIR",
+    "anchors.arrow": "mslm-data vocab anchors DIR --general TEXT",
+    "difference.arrow": "mslm-data vocab scores anchors DIR --encoder MODEL",
+    "frequency.arrow": "mslm-data vocab scores frequency DIR",
+    "table.arrow": "mslm-data vocab scores table DIR --from TABLE.tsv",
+    "concepts.arrow": "mslm-data vocab scores table DIR --from TERMS.tsv --out PATH",
+    "keywords.arrow": "mslm-data vocab scores table DIR --from WORDS.tsv --out PATH",
+    "informask.arrow": "mslm-data vocab scores table DIR --from RATES.tsv --by ids --out PATH",
+    "attention": "mslm-data vocab scores attention DIR --encoder MODEL",
+    "logits": "mslm-data vocab scores logits DIR --encoder MODEL --class LABEL",
+    "confidence": "mslm-data vocab scores confidence DIR --callable MODULE:FUNCTION",
+}
+"""Usual name of an artefact -> the command that makes it. `PATH` stands for the artefact's own path."""
+
+_ANY = {
+    LEXICON.key: "`mslm-data vocab pmi`, `mslm-data vocab anchors`, `mslm-data vocab scores anchors`, "
+    "`mslm-data vocab scores frequency` or `mslm-data vocab scores table`, with --out,",
+    SCORE_COLUMN.key: "`mslm-data vocab scores attention`, `mslm-data vocab scores logits` or "
+    "`mslm-data vocab scores confidence`, with --out,",
+}
+"""All commands that make a kind, for artefacts of other names."""
+
+
+def write_artefact(
+    path: Path, kind: ArtefactKind, arrays: Sequence[pa.Array], about: Mapping[str, Any]
+) -> None:
+    """Write one file of an artefact, whole or not at all, readable by its owner alone.
+
+    Equal arrays and equal `about` give equal bytes, whatever the order of the keys of `about`.
+
+    Args:
+        path: Replaced if it exists; missing folders above it are made.
+        kind: What is written.
+        arrays: The columns of `kind`, all of one length.
+        about: What made it, as JSON has it, with `size`; `format` is added.
+
+    Raises:
+        ValueError: `about` lacks the tokenizer's size.
+    """
+    check_about(about)
+
+    text = json.dumps({**about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
+    schema = pa.schema(kind.columns.items(), metadata={kind.key: text})
+    batch = pa.record_batch(list(arrays), schema=schema)
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(batch)
+
+    make_folder(path.parent)
+    write_whole(path, [memoryview(sink.getvalue())])
+
+
+def read_artefact(
+    path: Path, kind: ArtefactKind, *, mapped: bool = False
+) -> tuple[dict[str, Any], list[pa.Array]]:
+    """Read one file of an artefact, and check all that holds for every kind.
+
+    Args:
+        path: The file: of a lexicon the lexicon itself, of a score column `COLUMN/SPLIT/SHARD.arrow`.
+        kind: What is expected there.
+        mapped: Leave the columns on disk, mapped into memory, instead of reading them.
+
+    Returns:
+        `about`, and the columns of `kind`, without nulls.
+
+    Raises:
+        VocabularyError: The file is missing, of another kind, of a newer format, or damaged.
+    """
+    if not path.is_file():
+        raise missing(path, kind)
+
+    try:
+        source = pa.memory_map(str(path)) if mapped else pa.BufferReader(path.read_bytes())
+        with source as file:
+            about = _about(path, kind, plain_arrow.schema(file))
+            batches = plain_arrow.batches(file)
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+        raise _unreadable(path, kind, error) from None
+
+    if len(batches) != 1:
+        raise damaged(path, kind, f"one batch of rows, got {len(batches)}", about)
+
+    columns = batches[0].columns
+    lists = [column.values for column in columns if pa.types.is_list(column.type)]
+    if any(array.null_count for array in (*columns, *lists)):
+        raise damaged(path, kind, "no nulls", about)
+
+    return about, columns
+
+
+def about_of(path: Path) -> dict[str, Any]:
+    """Return what an artefact says of itself; of a score column what its first file says.
+
+    Raises:
+        VocabularyError: Not an artefact, one of a newer format, or a file that cannot be read.
+    """
+    kind = SCORE_COLUMN if path.is_dir() else LEXICON
+    file = min(path.glob("*/*.arrow"), default=path) if path.is_dir() else path
+    if not file.is_file():
+        raise missing(path)
+
+    try:
+        with pa.memory_map(str(file)) as source:
+            return _about(file, kind, plain_arrow.schema(source))
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+        raise _unreadable(file, kind, error) from None
+
+
+def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> Path:
+    """Return where the artefact of this name lies, and see that it holds ids of this tokenizer.
+
+    Args:
+        folder: The built folder. Its `vocab/NAME` comes first; a remote folder's is copied to this machine.
+        name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this name.
+        tokenizer: SHA-256 of the folder's tokenizer, as its manifest says.
+
+    Raises:
+        VocabularyError: Nothing of this name, not an artefact, or one of another tokenizer.
+        FetchError: The remote folder is out of reach.
+    """
+    if isinstance(folder, Path):
+        inside = folder / "vocab" / name
+        path = Path(name) if Path(name).exists() and not inside.exists() else inside
+    else:
+        path = folder.artifact(name) or Path(name)
+
+    about = about_of(path)
+    if about.get("tokenizer") != tokenizer:
+        raise VocabularyError(
+            f"{path}: expected ids of the tokenizer of {folder}, got those of another one; make it "
+            f"again with {_remake(path, _kind_of(path), about)}"
+        )
+
+    return path
+
+
+def check_about(about: Mapping[str, Any]) -> None:
+    """Refuse what an artefact says of itself if it lacks the tokenizer's number of ids.
+
+    Raises:
+        ValueError: It does.
+    """
+    if not _has_size(about):
+        raise ValueError("about: expected the tokenizer's size, a whole number, got none")
+
+
+def missing(path: Path, kind: ArtefactKind | None = None, *, made_by: str = "") -> VocabularyError:
+    """Return the error for an artefact that is not there, which names the command that makes it.
+
+    Args:
+        path: The artefact.
+        kind: What was expected; None to take it from the path: lexicons are files with a suffix, columns folders.
+        made_by: The command; "" for the one in `MAKERS`.
+    """
+    kind = kind or _kind_of(path)
+    commands = f"`{made_by}`" if made_by else _commands(path, kind)
+    return VocabularyError(f"{path}: expected {kind.name}, found none; {commands} makes one")
+
+
+def damaged(
+    path: Path, kind: ArtefactKind, expected: str, about: Mapping[str, Any]
+) -> VocabularyError:
+    """Return the error for a file whose values break a law of its kind.
+
+    Args:
+        path: The file.
+        kind: What it is.
+        expected: The law, such as "finite scores".
+        about: What the file says of itself.
+    """
+    again = _remake(path, kind, about)
+    return VocabularyError(
+        f"{path}: expected {expected}; the file is damaged: make it again with {again}"
+    )
+
+
+def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
+    """Return what a file's schema says, and see that it is of this kind and not of a newer format."""
+    about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
+    if not (isinstance(about, dict) and _is_count(about.get("format")) and _has_size(about)):
+        raise VocabularyError(
+            f"{path}: expected {kind.name} of mslm-data, got another Arrow file; make one with "
+            f"{_commands(path, kind)}"
+        )
+
+    if about["format"] > FORMAT:
+        raise VocabularyError(
+            f"{path}: expected format {FORMAT} or older, got {about['format']}; a newer mslm-data "
+            f"wrote it: update mslm-data, or make it again with {_remake(path, kind, about)}"
+        )
+
+    if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
+        raise VocabularyError(
+            f"{path}: expected the columns {', '.join(kind.columns)}, got others; make it again "
+            f"with {_remake(path, kind, about)}"
+        )
+
+    return about
+
+
+def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyError:
+    return VocabularyError(
+        f"{path}: expected {kind.name}, got a file that cannot be read as one "
+        f"({type(error).__name__}); make it again with {_commands(path, kind)}"
+    )
+
+
+def _has_size(about: Mapping[str, Any]) -> bool:
+    return _is_count(about.get("size"))
+
+
+def _is_count(value: Any) -> bool:
+    """Say whether a value of JSON is a whole number; True is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _kind_of(path: Path) -> ArtefactKind:
+    """Return the kind that a path has, or would have: lexicons are files, score columns folders without a suffix."""
+    if path.exists():
+        return SCORE_COLUMN if path.is_dir() else LEXICON
+    return LEXICON if path.suffix else SCORE_COLUMN
+
+
+def _commands(path: Path, kind: ArtefactKind) -> str:
+    """Return the command that makes an artefact of this name, or the commands that make one of this kind."""
+    if kind is SCORE_COLUMN and path.suffix:
+        path = path.parents[1]  # of COLUMN/SPLIT/SHARD.arrow the column
+
+    if path.name not in MAKERS:
+        return _ANY[kind.key]
+
+    # An artefact in the `vocab/` of a folder was made, and is to be made, from that folder.
+    folder = str(path.parent.parent) if path.parent.name == "vocab" else "DIR"
+    command = MAKERS[path.name].replace("DIR", folder).replace("PATH", str(path))
+    return f"`{command}`"
+
+
+def _remake(path: Path, kind: ArtefactKind, about: Mapping[str, Any]) -> str:
+    """Return the command that made a file, without its options, if the file says one that we have."""
+    made = about.get("made")
+    made = made if isinstance(made, dict) else {}
+    words = f"mslm-data {made.get('command')} {made.get('of', '')}".rstrip()
+
+    # The file may come from anybody: only our own commands are printed.
+    if any(maker.startswith(f"{words} DIR") for maker in MAKERS.values()):
+        return f"`{words}`"
+
+    return _commands(path, kind)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from mslm_data.cli.vocab import command as vocab
+from mslm_data.data.ragged import Ragged
+from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.artefacts import MAKERS, about_of, find_artefact, missing
+from mslm_data.lexicon.score_columns import write_scores
+from mslm_data.lexicon.store import Lexicon, write_lexicon
+
+TOKENIZER = "7" * 64
+ABOUT = {"tokenizer": TOKENIZER, "size": 40, "made": {"command": "vocab scores", "of": "table"}}
+
+
+def lexicon(path: Path, **changes: object) -> Path:
+    made = Lexicon(
+        tokens=Ragged.of([[9]], np.int32),
+        word_starts=Ragged.of([[0]], np.int32),
+        scores=np.ones(1),
+        about={**ABOUT, **changes},
+    )
+    write_lexicon(path, made)
+    return path
+
+
+def column(folder: Path) -> Path:
+    keys, scores = np.array([1], np.uint64), Ragged.of([[1.0, 2.0]], np.float32)
+    write_scores(folder / "train" / "data.arrow", keys, scores, ABOUT)
+    return folder
+
+
+def find(folder: Path, name: str) -> Path:
+    return find_artefact(folder, name, tokenizer=TOKENIZER)
+
+
+def test_find_artefact__looks_in_the_folder_before_the_path_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = lexicon(tmp_path / "mine.arrow")
+
+    assert find(tmp_path / "built", "mine.arrow") == Path("mine.arrow")
+    assert find(tmp_path / "built", str(elsewhere)) == elsewhere
+    inside = lexicon(tmp_path / "built" / "vocab" / "mine.arrow")
+    assert find(tmp_path / "built", "mine.arrow") == inside
+
+
+def test_find_artefact__of_a_score_column_its_folder(tmp_path: Path) -> None:
+    inside = column(tmp_path / "vocab" / "attention")
+
+    assert find(tmp_path, "attention") == inside
+    assert about_of(inside) == {**ABOUT, "format": 1}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_find_artefact__names_the_command_that_makes_what_is_missing(
+    name: str, tmp_path: Path
+) -> None:
+    kind = "a lexicon" if name.endswith(".arrow") else "a score column"
+
+    with pytest.raises(VocabularyError) as caught:
+        find(tmp_path / "built", name)
+
+    path = tmp_path / "built" / "vocab" / name
+    command = MAKERS[name].replace("DIR", str(tmp_path / "built")).replace("PATH", str(path))
+    assert str(caught.value) == f"{path}: expected {kind}, found none; `{command}` makes one"
+
+
+def test_find_artefact__of_another_tokenizer_names_the_command_that_made_it(tmp_path: Path) -> None:
+    lexicon(tmp_path / "vocab" / "mine.arrow", tokenizer="another")
+
+    with pytest.raises(
+        VocabularyError, match="got those of another one; make it again with"
+    ) as caught:
+        find(tmp_path, "mine.arrow")
+
+    assert str(caught.value).endswith("`mslm-data vocab scores table`")
+
+
+def test_find_artefact__prints_no_command_but_ours(tmp_path: Path) -> None:
+    made = {"command": "vocab \x1b[31m", "of": "rm -rf"}
+    lexicon(tmp_path / "vocab" / "pmi.arrow", tokenizer="another", made=made)
+
+    with pytest.raises(VocabularyError, match=r"`mslm-data vocab pmi [^`]*`$") as caught:
+        find(tmp_path, "pmi.arrow")
+
+    assert "\x1b" not in str(caught.value)
+
+
+def test_find_artefact__another_file(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no artefact")
+
+    with pytest.raises(VocabularyError, match="expected a lexicon, got a file that cannot be read"):
+        find(tmp_path, str(tmp_path / "notes.txt"))
+
+
+def test_missing__names_the_command_that_it_is_given(tmp_path: Path) -> None:
+    error = missing(tmp_path / "own.arrow", made_by="mslm-data vocab pmi DIR")
+
+    assert str(error).endswith("found none; `mslm-data vocab pmi DIR` makes one")
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_makers__are_commands_of_the_program_with_all_they_require(maker: str) -> None:
+    program, group, *words = shlex.split(maker)
+    assert (program, group) == ("mslm-data", "vocab")
+
+    found: click.Command | None = vocab
+    context = click.Context(vocab)
+    while isinstance(found, click.Group):
+        found = found.get_command(context, words.pop(0))
+
+    assert found is not None
+    found.make_context("x", words)

@@ -1,6 +1,7 @@
-"""Engines: who does the work units of a build.
+"""Engines: run the work units of a build, in this process, in others, or on a Ray cluster.
 
-An engine runs each unit at least once; receipts make it exactly once.
+An engine runs each unit at least once; the receipts that units leave make it exactly once.
+`crew` supervises workers for every engine that has some.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ PRELOAD = "MSLM_DATA_PRELOAD"
 
 
 class Work(Protocol):
-    """What is done to each unit; picklable, and never carries text."""
+    """What is done to each work unit. It can be pickled, and never carries text."""
 
     @property
     def folder(self) -> str:
-        """What is built: processes elsewhere see that they have it under the same path."""
+        """The folder that is built: workers elsewhere check that they see it at the same path."""
         ...
 
     def __call__(self, unit: WorkUnit) -> str:
@@ -31,20 +32,20 @@ class Work(Protocol):
         ...
 
     def died(self, unit: WorkUnit) -> None:
-        """Note that a process ended while it was at a unit, which is to be tried again.
+        """Record that a worker died while it was at a unit, which will be tried again.
 
         Raises:
-            BuildError: It ended there too often.
+            BuildError: Workers died at this unit too often.
         """
         ...
 
 
 class Preload(NamedTuple):
-    """A module to import ahead of the workers.
+    """A module that is imported ahead of the workers, so that they share what it loads.
 
     Attributes:
         module: Its name.
-        told: What it wants to know; no text of any document.
+        told: What the module reads from `PRELOAD`; no text of any document.
     """
 
     module: str
@@ -65,26 +66,29 @@ class Engine(Protocol):
     ) -> None:
         """Run `work` on every unit.
 
-        A unit whose process ends is told to `work.died`, and run again elsewhere.
+        If a worker dies, its unit is told to `work.died` and run again elsewhere.
 
         Args:
-            work: See `Work`.
-            units: What to do.
-            workers: How many at a time; None: as many as there are CPUs.
-            preload: What workers want in memory before they begin, once a machine if it can be.
-            done: Called here, as units finish, with what `work` returned.
+            work: What is done to each unit.
+            units: What to do it to.
+            workers: How many units are done at a time; None: as many as there are CPUs.
+            done: Called here, as units finish, with the value that `work` returned.
+            preload: What workers need in memory before they begin, loaded once a machine if it can be.
 
         Raises:
-            MslmDataError: What `attempt` returned for a unit, or `work.died` raised; the others are not waited for.
+            MslmDataError: `attempt` returned it for a unit, or `work.died` raised it. The other
+                units are not waited for.
         """
         ...
 
 
 def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
-    """Do a unit in another process, and return what may travel back: an exception's message can hold a note's text.
+    """Do a unit in a worker, and return only what may travel back.
+
+    An exception's message can hold a note's text, so exceptions that are not ours do not travel.
 
     Returns:
-        The receipt's name, or an error: ours as it is, of any other its class and place.
+        The receipt's name, or an error: ours unchanged, any other named by its class and place.
     """
     try:
         return work(unit)
@@ -92,19 +96,20 @@ def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
         return error
     except MemoryError:
         return BuildError(
-            f"{unit.name}: out of memory; fewer --workers need less, and the same command goes on"
+            f"{unit.name}: out of memory; run the same command again with fewer --workers"
         )
     except OSError as error:
         said = of_the_system(error) or _unexpected(error)
-        return BuildError(f"{unit.name}: {said}; the same command goes on")
-    except BaseException as error:  # noqa: BLE001 - whatever it is; libraries in Rust raise what is no Exception
+        return BuildError(f"{unit.name}: {said}; mend this and run the same command again")
+    except BaseException as error:  # noqa: BLE001 - libraries in Rust raise what is not an Exception
         return BuildError(f"{unit.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
 
 
 def _unexpected(error: BaseException) -> str:
     """Name an exception by its class and place."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}, which should not happen"
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{type(error).__name__} in {place}, which should not happen"
 
 
 ENGINES = Registry(

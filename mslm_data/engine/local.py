@@ -1,14 +1,18 @@
-"""The embedded engine: this process, or processes on this machine that are replaced when they die."""
+"""The embedded engine: this process, or processes of this machine that are replaced if they die."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from multiprocessing import get_all_start_methods, get_context, parent_process
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import (
+    get_all_start_methods,
+    get_context,
+    parent_process,
+    resource_tracker,
+)
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.forkserver import ensure_running
@@ -17,11 +21,8 @@ from typing import Any
 
 from mslm_data.data.document import WorkUnit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
+from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.errors import BuildError, of_the_system
-
-_READY = "ready"
-_FAILED_STARTS = 3
-"""Processes in a row that died before they took a unit after which the build gives up."""
 
 
 def run(
@@ -32,135 +33,165 @@ def run(
     done: Callable[[str], None],
     preload: Preload,
 ) -> None:
-    """Run units here (one worker) or in a crew of processes; see `Engine`."""
+    """Run units in this process (one worker) or in processes of this machine; see `Engine`.
+
+    Args:
+        work: See `Engine`.
+        units: See `Engine`.
+        workers: Number of processes; None: one for each CPU.
+        done: See `Engine`.
+        preload: See `Engine`; loaded once, by the process that the workers are forked from.
+
+    Raises:
+        BuildError: Processes cannot be started, or do not live.
+        MslmDataError: See `Engine`.
+    """
     if workers == 1:
         for unit in units:
             done(work(unit))
         return
-    crew = _Crew(work, units, _context(preload))
-    try:
-        crew.work_off(workers or os.cpu_count() or 1, done)
-    finally:
-        crew.dismiss()
+
+    most = workers or os.cpu_count() or 1
+    supervise(work, units, Processes(work, most, _context(preload)), done)
 
 
-class _Crew:
-    """Processes, each at one unit at most; a broken pipe is a dead process."""
+class Processes:
+    """Worker processes, each named by our end of its pipe. A broken pipe is a dead process."""
 
-    def __init__(self, work: Work, units: Sequence[WorkUnit], context: BaseContext) -> None:
-        self._work, self._waiting, self._context = work, deque(units), context
-        self._hands: dict[Connection, BaseProcess] = {}
-        self._at: dict[Connection, WorkUnit] = {}
-        self._begun: set[Connection] = set()
-        self._failed_starts = 0
+    where = "engine 'local'"
+    advice = (
+        "a script must call build below `if __name__ == '__main__':` to have workers, "
+        "and --workers 1 needs none"
+    )
 
-    def work_off(self, workers: int, done: Callable[[str], None]) -> None:
-        """Do all units with some processes."""
-        while self._waiting or self._at:
-            while self._waiting and len(self._at) < workers:
-                self._give(self._waiting.popleft())
-            for pipe in wait(list(self._at)):
-                self._take(pipe, done)  # type: ignore[arg-type]
+    def __init__(self, work: Work, most: int, context: BaseContext) -> None:
+        self._work = work
+        self._most = most
+        self._context = context
+        self._processes: dict[Connection, BaseProcess] = {}
 
-    def _give(self, unit: WorkUnit) -> None:
-        """Hand a unit to an idle process, or to a new one."""
-        pipe = next((pipe for pipe in self._hands if pipe not in self._at), None) or self._hire()
-        self._at[pipe] = unit
-        with suppress(OSError):  # it is dead, which its pipe says too
-            pipe.send(unit)
+    def room(self) -> int:
+        """Return the number of processes that were asked for."""
+        return self._most
 
-    def _take(self, pipe: Connection, done: Callable[[str], None]) -> None:
-        """Take what a process has made, or its unit back if it is dead."""
-        unit = self._at.pop(pipe)
-        try:
-            outcome = pipe.recv()
-        except (EOFError, OSError):
-            self._lost(pipe, unit)
-            return
-        if outcome == _READY:
-            self._begun.add(pipe)
-            self._at[pipe] = unit
-            self._failed_starts = 0
-        elif isinstance(outcome, Exception):
-            raise outcome
-        else:
-            done(outcome)
+    def start(self) -> Connection:
+        """Start a process.
 
-    def _lost(self, pipe: Connection, unit: WorkUnit) -> None:
-        """Take a unit back from a dead process."""
-        pipe.close()
-        self._hands.pop(pipe).join()
-        if pipe in self._begun:
-            self._begun.remove(pipe)
-            self._work.died(unit)
-        else:
-            self._failed_starts += 1
-        if self._failed_starts >= _FAILED_STARTS:
-            raise BuildError(
-                "build: expected processes that start, got none; a script that builds with workers wants its calls "
-                "below `if __name__ == '__main__':`, and --workers 1 needs no processes"
-            )
-        self._waiting.append(unit)
-
-    def _hire(self) -> Connection:
+        Raises:
+            BuildError: The system starts none.
+        """
         ours, theirs = self._context.Pipe()
-        process: Any = self._context.Process(target=_hand, args=(self._work, theirs), daemon=True)  # type: ignore[attr-defined]
+        process: Any = self._context.Process(  # type: ignore[attr-defined]
+            target=_serve, args=(theirs,), daemon=True
+        )
         try:
             process.start()
         except (EOFError, OSError) as error:
             raise BuildError(
-                f"build: expected to start a process, got {type(error).__name__} (out of memory?)"
+                f"{self.where}: expected to start a process, got {type(error).__name__} "
+                "(out of memory?); run the same command again with fewer --workers"
             ) from None
-        theirs.close()  # so that its death breaks the pipe
-        self._hands[ours] = process
+        self._processes[ours] = process
+
+        # Only the process itself may hold its end: so its death breaks the pipe.
+        theirs.close()
+
+        # The work has megabytes, so it goes through the pipe. As an argument it would keep `start`
+        # busy while a model loads, and a signal in between would leave a process with half of its
+        # arguments, which prints a traceback.
+        with suppress(OSError):  # it is dead: `answers` finds its pipe broken
+            ours.send(self._work)
         return ours
 
-    def dismiss(self) -> None:
-        """End all processes; what one was at is done again some day."""
-        for process in self._hands.values():
-            process.terminate()
-        for pipe, process in self._hands.items():
+    def give(self, worker: Connection, unit: WorkUnit) -> None:
+        """Send a unit to a process."""
+        with suppress(OSError):  # it is dead: `answers` finds its pipe broken
+            worker.send(unit)
+
+    def answers(self) -> list[Answer]:
+        """Wait for a process that has answered or died."""
+        ready: list[Any] = wait(list(self._processes))
+        return [Answer(worker, self._answer(worker)) for worker in ready]
+
+    def _answer(self, worker: Connection) -> Any:
+        try:
+            return worker.recv()
+        except (EOFError, OSError):
+            worker.close()
+            process = self._processes.pop(worker)
             process.join()
-            pipe.close()
+            code = process.exitcode or 0
+            return Died(f"signal {-code}" if code < 0 else f"exit code {code}")
+
+    def end(self) -> None:
+        """End all processes."""
+        for process in self._processes.values():
+            process.terminate()
+        for worker, process in self._processes.items():
+            process.join()
+            worker.close()
 
 
-def _hand(work: Work, pipe: Connection) -> None:
-    """Do units until there are no more, in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the process that leads
+def _serve(pipe: Connection) -> None:
+    """Receive the work, then do units until there are no more, in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the process that leads
     os.umask(0o077)
     threading.Thread(target=_end_with_leader, daemon=True).start()
-    with suppress(EOFError, OSError):
-        pipe.send(_READY)
+
+    with suppress(EOFError, OSError):  # the process that leads is gone
+        work: Work = pipe.recv()
+        pipe.send(Ready())
         while True:
             pipe.send(attempt(work, pipe.recv()))
 
 
 def _end_with_leader() -> None:
-    """Leave when the process that leads is gone, and with it the lock on the folder."""
+    """Leave as soon as the process that leads is gone, and with it the lock on the folder."""
     leader = parent_process()
     if leader:
         wait([leader.sentinel])
         os._exit(1)
 
 
-def _context(preload: Preload) -> BaseContext:
-    """Return how processes start: forked from one that has what all need in memory, which this call starts.
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Block Ctrl-C in processes that are started here, from their first moment and for good.
 
-    Where that is not to be had they start anew and each loads what it needs. Forking this very process is no choice: it
-    may have threads.
+    A terminal sends it to every process of a command, and this one ends the others. Here it is
+    delivered when the block is left, so none gets lost.
+    """
+    resource_tracker.ensure_running()  # which unblocks it, if it is started later
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _context(preload: Preload) -> BaseContext:
+    """Choose how processes start: forked from one that has loaded what all of them need.
+
+    This call starts that one. Where the system has no such way, each process starts anew and loads
+    what it needs. Forking this very process is not a choice, as it may have threads.
+
+    Raises:
+        BuildError: The process to fork from cannot be started.
     """
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
+
     context = get_context("forkserver")
     context.set_forkserver_preload([preload.module])
     before = os.environ.get(PRELOAD)
     os.environ[PRELOAD] = preload.told
     try:
-        ensure_running()
+        with _ctrl_c_blocked():
+            ensure_running()
     except OSError as error:
         raise BuildError(
-            f"build: expected to start processes, got {of_the_system(error) or type(error).__name__}; is the path of "
-            "the temporary folder (TMPDIR) longer than a socket's may be? --workers 1 needs none"
+            f"engine 'local': expected to start processes, got "
+            f"{of_the_system(error) or type(error).__name__}; is the path of the temporary folder "
+            "(TMPDIR) longer than a socket's may be? --workers 1 needs none"
         ) from None
     finally:
         del os.environ[PRELOAD]

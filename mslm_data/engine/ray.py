@@ -1,37 +1,42 @@
-"""The engine for many machines: Ray actors, each at one unit at most, on nodes that all see the inputs and the folder.
+"""The engine for many machines: Ray actors on nodes that all see the inputs and the folder.
 
-Messages carry byte ranges, receipts and our own errors, never text.
+Messages carry byte ranges, receipts and our own errors, never text. An actor prints nothing, as
+Ray would keep it in files that others can read.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import os
+import socket
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mslm_data import __version__
 from mslm_data.data.document import WorkUnit
-from mslm_data.engine import Preload, Work
+from mslm_data.engine import PRELOAD, Preload, Work, attempt
+from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.engine.ray_cluster import connected
-from mslm_data.engine.ray_hand import Hand, versions
-from mslm_data.errors import BuildError
+from mslm_data.errors import BuildError, MslmDataError
 
 _OPTIONS = {
-    "num_cpus": 1,
+    # Ray starts no actor again and calls none twice: the crew does, and counts.
     "max_restarts": 0,
     "max_task_retries": 0,
+    "num_cpus": 1,
+    # Models are large, so the actors are spread over the nodes.
     "scheduling_strategy": "SPREAD",
 }
-"""Ray starts no actor again and calls none twice: we do, and count. Models are large, so they are spread over nodes."""
-_FAILED_STARTS = 5
-"""Actors in a row that died before their first unit after which the build gives up."""
 _LOOK_S = 5.0
 """How often new nodes are looked for."""
 _WITHOUT_CPU_S = 300.0
 """How long a cluster may be without any CPU, as one is whose nodes are being replaced."""
+_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat")
+"""Packages besides this one whose version can change bytes."""
 
 
 def run(
@@ -42,120 +47,183 @@ def run(
     done: Callable[[str], None],
     preload: Preload,
 ) -> None:
-    """Run units on a Ray cluster; see `Engine`, and `ray_cluster` for which.
+    """Run units on a Ray cluster; `ray_cluster` says on which.
 
     Args:
         work: See `Engine`.
         units: See `Engine`.
-        workers: Actors at the most; None: one for each CPU of the cluster, also of nodes that join later.
+        workers: Maximum number of actors; None: one for each CPU of the cluster, and of nodes that
+            join later.
         done: See `Engine`.
         preload: See `Engine`; each actor loads what it needs.
 
     Raises:
-        BuildError: No cluster, or a node of it lacks something: the folder, an input, this package, a version.
+        BuildError: There is no cluster, or a node lacks something: the folder, an input, this
+            package, a version.
         MslmDataError: See `Engine`.
     """
     if not units:
         return
+
     with connected(workers) as ray:
-        crew = _Crew(ray, work, units, workers or len(units), preload)
         try:
-            crew.work_off(done)
+            supervise(work, units, Actors(ray, work, workers or len(units), preload), done)
         except ray.exceptions.RayError as error:
             raise BuildError(
-                f"ray: the cluster was lost ({type(error).__name__}); what is finished is kept, and the same command "
-                "goes on"
+                f"engine 'ray': the cluster was lost ({type(error).__name__}); what is finished is "
+                "kept, run the same command again"
             ) from None
-        finally:
-            crew.dismiss()
 
 
-class _Crew:
-    """Actors, each at one unit at most; one that fails in any way is not asked again."""
+class Actors:
+    """Actors on the nodes of a cluster. Ray notices their deaths, and we ask."""
 
-    def __init__(
-        self, ray: Any, work: Work, units: Sequence[WorkUnit], most: int, preload: Preload
-    ) -> None:
-        self._ray, self._died = ray, work.died
+    where = "engine 'ray'"
+    advice = (
+        f"is mslm-data {__version__} installed on all nodes, and does a model fit into their "
+        "memory?"
+    )
+
+    def __init__(self, ray: Any, work: Work, most: int, preload: Preload) -> None:
+        self._ray = ray
+        self._most = most
         self._work = ray.put(work)  # once, not with each unit
-        self._waiting, self._most = deque(units), most
-        self._actor = ray.remote(Hand).options(**_OPTIONS)
+        self._actor = ray.remote(UnitActor).options(**_OPTIONS)
         self._terms = (versions(), str(Path.cwd()), work.folder, *preload)
-        self._idle: list[Any] = []
-        self._at: dict[Any, tuple[Any, WorkUnit | None]] = {}
-        """What will be answered -> the actor, and its unit; None while it starts."""
-        self._failed_starts = 0
+
+        self._actors: set[Any] = set()
+        self._asked: dict[Any, Any] = {}
+        """What will be answered -> the actor."""
         self._last_cpu = time.monotonic()
 
-    def work_off(self, done: Callable[[str], None]) -> None:
-        """Do all units."""
-        while self._waiting or self._units():
-            self._hire()
-            while self._waiting and self._idle:
-                actor, unit = self._idle.pop(), self._waiting.popleft()
-                self._at[actor.attempt.remote(self._work, unit)] = actor, unit
-            if not self._at:
-                time.sleep(_LOOK_S)  # for a node
-            elif answered := self._ray.wait(list(self._at), num_returns=1, timeout=_LOOK_S)[0]:
-                self._take(answered[0], done)
+    def room(self) -> int:
+        """Return the number of CPUs of all nodes, or of the actors that were asked for.
 
-    def _units(self) -> int:
-        return sum(unit is not None for _, unit in self._at.values())
-
-    def _hire(self) -> None:
-        """Start as many actors as there are units and CPUs for."""
-        have = len(self._idle) + len(self._at)
-        at_work = self._units()
-        wanted = min(self._most, len(self._waiting) + at_work)
-        if have >= wanted and at_work:
-            return
+        Raises:
+            BuildError: No node has had a CPU for minutes.
+        """
         cpus = int(self._ray.cluster_resources().get("CPU", 0))
+        now = time.monotonic()
         if cpus:
-            self._last_cpu = time.monotonic()
-        elif time.monotonic() - self._last_cpu > _WITHOUT_CPU_S:
+            self._last_cpu = now
+        elif now - self._last_cpu > _WITHOUT_CPU_S:
             raise BuildError(
-                "ray: expected nodes with CPUs, got none; see `ray status`, and --num-cpus of `ray start`"
+                f"{self.where}: expected nodes with CPUs, got none; see `ray status`, and "
+                "--num-cpus of `ray start`"
             )
-        for _ in range(min(wanted, cpus) - have):
-            actor = self._actor.remote()
-            self._at[actor.begin.remote(*self._terms)] = actor, None
+        return min(cpus, self._most)
 
-    def _take(self, answer: Any, done: Callable[[str], None]) -> None:
-        """Take what an actor has made, or its unit back if it is dead."""
-        actor, unit = self._at.pop(answer)
+    def start(self) -> Any:
+        """Start an actor on some node."""
+        actor = self._actor.remote()
+        self._actors.add(actor)
+        self._asked[actor.begin.remote(*self._terms)] = actor
+        return actor
+
+    def give(self, worker: Any, unit: WorkUnit) -> None:
+        """Ask an actor for a unit."""
+        self._asked[worker.attempt.remote(self._work, unit)] = worker
+
+    def answers(self) -> list[Answer]:
+        """Wait for an answer, though not so long that new nodes stay unused."""
+        if not self._asked:
+            time.sleep(_LOOK_S)
+            return []
+        answered, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=_LOOK_S)
+        return [self._answer(answer) for answer in answered]
+
+    def _answer(self, answer: Any) -> Answer:
+        actor = self._asked.pop(answer)
         errors = self._ray.exceptions
         try:
-            outcome = self._ray.get(answer)
+            return Answer(actor, self._ray.get(answer))
         except errors.RayTaskError as error:  # its message holds what was raised
             raise BuildError(
-                f"ray: a node answered with {type(error.cause).__name__}; is mslm-data {__version__} on all nodes?"
+                f"{self.where}: a node answered with {type(error.cause).__name__}; is mslm-data "
+                f"{__version__} on all nodes?"
             ) from None
         except errors.RayError as error:
             self._ray.kill(actor)  # it may be out of reach only
-            self._lost(unit, type(error).__name__)
-            return
-        if isinstance(outcome, Exception):
-            raise outcome
-        if unit is None:
-            self._failed_starts = 0
-        else:
-            done(outcome)
-        self._idle.append(actor)
+            self._actors.remove(actor)
+            return Answer(actor, Died(type(error).__name__))
 
-    def _lost(self, unit: WorkUnit | None, how: str) -> None:
-        if unit is not None:
-            self._died(unit)
-            self._waiting.append(unit)
-            return
-        self._failed_starts += 1
-        if self._failed_starts >= _FAILED_STARTS:
-            raise BuildError(
-                f"ray: expected actors to start, got {how} {self._failed_starts} times in a row; is mslm-data "
-                f"{__version__} installed on all nodes, and does a model fit into their memory?"
-            )
-
-    def dismiss(self) -> None:
-        """End all actors; what one was at is done again some day."""
-        for actor in [*self._idle, *(actor for actor, _ in self._at.values())]:
+    def end(self) -> None:
+        """End all actors."""
+        for actor in self._actors:
             with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
                 self._ray.kill(actor)
+
+
+class UnitActor:
+    """Does units in a process on some node."""
+
+    def begin(
+        self, wanted: Mapping[str, str], cwd: str, folder: str, module: str, told: str
+    ) -> Ready | MslmDataError:
+        """Get ready, or return why units cannot be done here.
+
+        From now on, all that this process prints goes nowhere.
+
+        Args:
+            wanted: Package -> version, where the build was started.
+            cwd: Where the build was started; its paths may be relative to it.
+            folder: The folder that is built.
+            module: See `Preload`.
+            told: See `Preload`.
+        """
+        os.umask(0o077)
+        _silence()
+        with suppress(OSError):
+            os.chdir(cwd)
+
+        here = versions()
+        for name, version in wanted.items():
+            if here.get(name, version) != version:
+                return BuildError(
+                    f"node {_node()}: expected {name} {version} as where the build was started, "
+                    f"got {here[name]}; install the same versions on all nodes, as bytes depend on "
+                    "them"
+                )
+        if not os.path.isdir(os.path.join(folder, ".build")):  # False too where it may not look
+            return BuildError(
+                f"node {_node()}: expected to see {folder}, found no such folder; build into one "
+                "that all nodes share under the same path"
+            )
+
+        os.environ[PRELOAD] = told
+        with suppress(Exception):  # the units meet the error again, and report it
+            importlib.import_module(module)
+        return Ready()
+
+    def attempt(self, work: Work, unit: WorkUnit) -> str | MslmDataError:
+        """Do a unit; an input that this node does not see is named as the reason of a failure."""
+        outcome = attempt(work, unit)
+        if isinstance(outcome, MslmDataError):
+            unseen = [part.path for part in unit.parts if not os.path.exists(part.path)]
+            if unseen:
+                return BuildError(
+                    f"node {_node()}: expected to see {unseen[0]}, found no such file; put inputs "
+                    "where all nodes see them under the same path"
+                )
+        return outcome
+
+
+def _silence() -> None:
+    """Send all that this process prints nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that write bytes, as far as they are installed."""
+    found = {"mslm-data": __version__}
+    for name in _WRITERS:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _node() -> str:
+    return socket.gethostname()

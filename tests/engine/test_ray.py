@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from mslm_data import builds
-from mslm_data.engine import Preload, ray_hand
+from mslm_data.engine import Preload
 from mslm_data.engine import ray as engine
+from mslm_data.engine.crew import Ready, supervise
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import read
 from mslm_data.shard.verify import verify
@@ -106,46 +107,32 @@ def test_run__gives_up_where_no_actor_starts(
     ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = ModuleType("nowhere_else")  # nodes do not have it
-    hand = type("Hand", (), {"begin": lambda self, *terms: None, "__module__": "nowhere_else"})
-    monkeypatch.setattr(elsewhere, "Hand", hand, raising=False)
+    actor = type("UnitActor", (), {"begin": lambda self, *_: None, "__module__": "nowhere_else"})
+    monkeypatch.setattr(elsewhere, "UnitActor", actor, raising=False)
     monkeypatch.setitem(sys.modules, "nowhere_else", elsewhere)
-    monkeypatch.setattr(engine, "Hand", hand)
+    monkeypatch.setattr(engine, "UnitActor", actor)
 
     with pytest.raises(
         BuildError,
-        match=r"ray: expected actors to start, got ActorDiedError 5 times in a row; is mslm",
+        match=r"^engine 'ray': expected workers that start, got 5 in a row .*ActorDiedError\); is mslm",
     ):
         do(work)
 
     assert work.deaths == []
 
 
-@pytest.fixture
-def crew(work: Fake) -> engine._Crew:
-    """One without a cluster."""
+def test_room__gives_up_where_there_is_no_cpu_for_long(
+    work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remote = SimpleNamespace(options=lambda **_: None)
     ray = SimpleNamespace(put=lambda _: None, remote=lambda _: remote, cluster_resources=dict)
-    return engine._Crew(ray, work, units(1), 1, NOTHING)
-
-
-def test_crew__asks_the_work_when_to_give_up(crew: engine._Crew, work: Fake) -> None:
-    unit = units(1)[0]
-    crew._lost(unit, "ActorDiedError")
-    crew._lost(unit, "ActorDiedError")
-    assert list(crew._waiting) == [unit] * 3
-
-    with pytest.raises(BuildError, match=r"^train-00000: died too often$"):
-        crew._lost(unit, "ActorDiedError")
-
-
-def test_crew__gives_up_where_there_is_no_cpu_for_long(
-    crew: engine._Crew, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    actors = engine.Actors(ray, work, 1, NOTHING)
+    assert actors.room() == 0
     monkeypatch.setattr(engine, "_LOOK_S", 0.001)
     monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
 
-    with pytest.raises(BuildError, match="ray: expected nodes with CPUs, got none"):
-        crew.work_off(print)
+    with pytest.raises(BuildError, match=r"^engine 'ray': expected nodes with CPUs, got none; see"):
+        supervise(work, units(1), actors, print)
 
 
 # What actors see -----------------------------------------------------------------------------------------------------
@@ -172,47 +159,49 @@ def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path)
 
 
 @pytest.fixture
-def hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[ray_hand.Hand]:
+def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.UnitActor]:
     """What an actor is, in this process."""
-    monkeypatch.setattr(ray_hand, "_silence", lambda: None)
+    monkeypatch.setattr(engine, "_silence", lambda: None)
     before = os.umask(0)
     monkeypatch.chdir(".")
     monkeypatch.setenv("MSLM_DATA_PRELOAD", "")
-    yield ray_hand.Hand()
+    yield engine.UnitActor()
     assert os.umask(before) == 0o077
 
 
-def test_begin__refuses_other_versions(hand: ray_hand.Hand, work: Fake) -> None:
-    ours = ray_hand.versions()
+def test_begin__refuses_other_versions(actor: engine.UnitActor, work: Fake) -> None:
+    ours = engine.versions()
     begin = [str(Path.cwd()), work.folder, *NOTHING]
 
-    same = hand.begin(ours, *begin)
-    more = hand.begin(ours | {"a package that this node has not": "1"}, *begin)
-    other = hand.begin(ours | {"pyarrow": "0.1"}, *begin)
+    same = actor.begin(ours, *begin)
+    more = actor.begin(ours | {"a package that this node has not": "1"}, *begin)
+    other = actor.begin(ours | {"pyarrow": "0.1"}, *begin)
 
-    assert (same, more) == (None, None)
+    assert (same, more) == (Ready(), Ready())
     assert re.search(
         r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other)
     )
 
 
 def test_begin__leaves_a_model_that_does_not_load_to_the_units(
-    hand: ray_hand.Hand, work: Fake
+    actor: engine.UnitActor, work: Fake
 ) -> None:
-    assert hand.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "") is None
+    said = actor.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "")
+
+    assert isinstance(said, Ready)
 
 
-def test_attempt__says_which_input_a_node_does_not_see(hand: ray_hand.Hand, work: Fake) -> None:
+def test_attempt__says_which_input_a_node_does_not_see(actor: engine.UnitActor, work: Fake) -> None:
     work.how = ("raises",) * 2
-    hand.begin({}, ".", work.folder, *NOTHING)
+    actor.begin({}, ".", work.folder, *NOTHING)
 
     seen, unseen = (
-        hand.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
+        actor.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
     )
 
     assert str(seen).startswith("train-00001: ValueError in works.py:")
     assert re.search(
-        "^node .*: expected to see /nowhere/notes.csv, found no such file; inputs lie", str(unseen)
+        "^node .*: expected to see /nowhere/notes.csv, found no such file; put inputs", str(unseen)
     )
 
 
@@ -240,6 +229,6 @@ def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[
 def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, work: Fake) -> None:
     with pytest.raises(
         BuildError,
-        match=r"^ray: a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$",
+        match=r"^engine 'ray': a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$",
     ):
         do(works.Elsewhere(work.folder), 1)

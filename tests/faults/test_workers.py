@@ -101,7 +101,7 @@ def test_build__sets_a_document_aside_that_a_model_cannot_take(
 
 
 @pytest.mark.parametrize(
-    ("do", "message"), [("memory", "out of memory"), ("disk", "the same command goes on")]
+    ("do", "message"), [("memory", "out of memory"), ("disk", "run the same command again")]
 )
 def test_build__stops_where_no_document_is_to_blame(
     do: str, message: str, whole: dict[str, bytes], tmp_path: Path
@@ -212,9 +212,11 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
 
 
 def program(*words: Any) -> subprocess.Popen[bytes]:
-    """Start a command in a process of its own."""
+    """Start a command in a process of its own, which leads a group as a shell's commands do."""
     command = [sys.executable, "-m", "mslm_data", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
 
 
 def descendants(pid: int) -> set[int]:
@@ -298,6 +300,30 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
     wait_for(lambda: not any(command_of(pid) for pid in below))
     assert run(*words_for(inputs, tmp_path / "out")).code == 0
     assert made.tree(tmp_path / "out") == expected
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("moment", [0.0, 0.2, 0.6])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_program__interrupted_while_its_workers_start_says_one_line(
+    sent: signal.Signals, moment: float, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    inputs, _ = notes
+    started = program(*words_for(inputs, tmp_path / "out", "--workers", "2"))
+    wait_for(lambda: "forkserver" in "".join(map(command_of, descendants(started.pid))))
+    below = descendants(started.pid)
+    time.sleep(moment)
+
+    if sent == signal.SIGINT:
+        os.killpg(started.pid, sent)  # as a terminal sends Ctrl-C: to every process of the command
+    else:
+        started.send_signal(sent)
+    out, err = started.communicate(timeout=30)
+
+    assert started.returncode == 128 + sent
+    assert (out, err.strip().count(b"\n")) == (b"", 0), err.decode()
+    assert b"the same command goes on" in err
+    wait_for(lambda: not any(command_of(pid) for pid in below))
 
 
 def test_program__four_at_once_make_one_folder(

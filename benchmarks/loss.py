@@ -19,6 +19,7 @@ from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.mask.plan import MaskKind
 from mslm_data.torch import MaskSpecificLoss
+from mslm_data.torch.loss import LossSum
 
 B, L, H, V = 16, 128, 384, 30_522
 _ENTITY, _ANY = 0.08, 0.15  # shares of tokens: masked as part of a mention, masked at all
@@ -64,7 +65,7 @@ class Step:
         self.kinds_BL[draws_BL < _ANY] = int(MaskKind.BASE)
         self.kinds_BL[draws_BL < _ENTITY] = int(MaskKind.ENTITY)
         self.labels_BL = torch.where(self.kinds_BL > 0, ids_BL, -100)
-        self.loss = MaskSpecificLoss(1, 1, reduction="mean")
+        self.loss = MaskSpecificLoss(1, 1)
         self.leaves = [self.hidden_BLH, *self.head.parameters()]
         for leaf in self.leaves:
             leaf.grad = torch.zeros_like(leaf)
@@ -85,12 +86,13 @@ class Step:
 
 
 def _hidden(step: Step) -> Tensor:
-    return step.loss.from_hidden(step.hidden_BLH, step.head, step.labels_BL, step.kinds_BL)
+    loss = step.loss.from_hidden(step.hidden_BLH, step.head, step.labels_BL, step.kinds_BL)
+    return loss.per_item()
 
 
 def _logits(step: Step) -> Tensor:
-    loss: Tensor = step.loss(step.head(step.hidden_BLH), step.labels_BL, step.kinds_BL)
-    return loss
+    loss: LossSum = step.loss(step.head(step.hidden_BLH), step.labels_BL, step.kinds_BL)
+    return loss.per_item()
 
 
 def _dense(step: Step) -> Tensor:

@@ -31,7 +31,8 @@ _PUBLIC: dict[str, str] = {
     "MslmConfig": "mslm_data.torch.config:MslmConfig",
     "MslmModel": "mslm_data.torch.model:MslmModel",
     "Prediction": "mslm_data.torch.output:Prediction",
-    "CountedSteps": "mslm_data.torch.steps:CountedSteps",
+    "MslmTrainer": "mslm_data.torch.trainer:MslmTrainer",
+    "count_items": "mslm_data.torch.steps:count_items",
 }
 """Name -> "module:attribute"."""
 

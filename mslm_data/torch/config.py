@@ -1,4 +1,4 @@
-"""What is saved beside the weights of an `MslmModel`."""
+"""The configuration that is saved beside the weights of an `MslmModel`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mslm_data import _optional
 from mslm_data.data.bio import tag_names
 from mslm_data.torch.heads import VECTOR_SIZE
-from mslm_data.torch.loss import check_reduction, check_weights
+from mslm_data.torch.loss import check_name, check_weights
+from mslm_data.torch.steps import BALANCES
 
 if TYPE_CHECKING:
     from transformers import AutoConfig, PreTrainedConfig
@@ -18,21 +19,24 @@ else:
 
 
 class MslmConfig(PreTrainedConfig):
-    """The configuration of a masked language model with MSLM's loss and heads.
+    """Configure a masked language model with MSLM's loss and heads.
 
     Attributes:
-        masked_lm: The masked language model's own configuration.
-        labels: The entity types, in the order of the shards' manifest; none: no heads.
+        masked_lm: Configuration of the masked language model.
+        labels: Entity types, in the order of the shards' manifest. Without any the model has no
+            heads.
         w_elm: Weight of entity tokens in Eq. 6.
-        w_blm: Weight of other masked tokens.
-        reduction: "mean" or "sum", one for all three losses; see `MaskSpecificLoss`. The mean is the default, as a sum
-            over sequences of many tokens meets the trainers' clipping of gradients.
+        w_blm: Weight of other masked tokens in Eq. 6.
+        balance: How Eq. 12 weighs its three parts. "means": each is divided by its own count, Eq. 6
+            by masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums,
+            all divided by the masked tokens.
         detection_size: k of Eq. 7.
         classification_size: d of Eq. 10.
         dropout: Of the heads.
-        special_ids: Ids that are in no mention, such as `[CLS] [SEP] [PAD]` (not `[UNK]`); None: those that the masked
-            language model's configuration names.
-        protected: Whether it learns from patients' text, as `shards.manifest.protected` says; then it is not uploaded.
+        special_ids: Ids that are in no mention, such as `[CLS] [SEP] [PAD]` (not `[UNK]`). None
+            takes those that the configuration of the masked language model names.
+        protected: Whether the model learns from patients' text, as `shards.manifest.protected`
+            says; then it is not uploaded.
     """
 
     model_type = "mslm"
@@ -52,7 +56,7 @@ class MslmConfig(PreTrainedConfig):
         labels: Sequence[str] = (),
         w_elm: float = 0.5,
         w_blm: float = 0.5,
-        reduction: str = "mean",
+        balance: str = "means",
         detection_size: int = VECTOR_SIZE,
         classification_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
@@ -60,10 +64,11 @@ class MslmConfig(PreTrainedConfig):
         protected: bool = False,
         **others: Any,
     ) -> None:
-        """Make a configuration.
+        """Take the attributes above, and what every Hugging Face configuration takes.
 
         Raises:
-            ValueError: No masked language model, or a weight or reduction that the loss refuses.
+            ValueError: There is no masked language model, a weight is negative, or the balance is
+                not known.
         """
         if masked_lm is None:
             raise ValueError(
@@ -71,23 +76,28 @@ class MslmConfig(PreTrainedConfig):
                 "MslmModel.wrap makes an MslmModel of a plain model or its folder"
             )
         check_weights("MslmConfig", w_elm, w_blm)
-        super().__init__(
-            **others
-        )  # before masked_lm is there: it would undo its attention implementation
+        check_name("MslmConfig", "balance", balance, BALANCES)
+
+        # Before `masked_lm` is set: transformers would reset the attention implementation that it
+        # has.
+        super().__init__(**others)
+
         if isinstance(masked_lm, dict):
-            kind = masked_lm["model_type"]
-            masked_lm = AutoConfig.for_model(
-                kind, **{k: v for k, v in masked_lm.items() if k != "model_type"}
-            )
+            options = dict(masked_lm)
+            masked_lm = AutoConfig.for_model(options.pop("model_type"), **options)
+        if special_ids is None:
+            special_ids = _named_ids(masked_lm)
+
         self.masked_lm = masked_lm
         self.labels = list(labels)
-        self.w_elm, self.w_blm = float(w_elm), float(w_blm)
-        self.reduction = check_reduction("MslmConfig", reduction)
-        self.detection_size, self.classification_size = detection_size, classification_size
-        self.dropout, self.protected = dropout, protected
-        self.special_ids = sorted(
-            set(_named_ids(masked_lm) if special_ids is None else special_ids)
-        )
+        self.w_elm = float(w_elm)
+        self.w_blm = float(w_blm)
+        self.balance = balance
+        self.detection_size = detection_size
+        self.classification_size = classification_size
+        self.dropout = dropout
+        self.special_ids = sorted(set(special_ids))
+        self.protected = protected
 
     @property
     def tags(self) -> list[str]:
@@ -96,8 +106,10 @@ class MslmConfig(PreTrainedConfig):
 
 
 def _named_ids(config: PreTrainedConfig) -> list[int]:
-    """Return the ids of tokens that stand around a sequence, as far as a configuration names them."""
+    """Return the ids of tokens that stand around a text, as far as a configuration names them.
+
+    Configurations have None, or -1, for what a model lacks.
+    """
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
-    return [
-        id_ for name in names if isinstance(id_ := getattr(config, name, None), int) and id_ >= 0
-    ]
+    ids = [getattr(config, name, None) for name in names]
+    return [id_ for id_ in ids if isinstance(id_, int) and id_ >= 0]

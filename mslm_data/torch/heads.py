@@ -1,10 +1,11 @@
-"""The two heads of MSLM: which tokens are entities, and of which type an entity is (Abaho et al. 2024, Eq. 7 to 11).
+"""The two heads of MSLM (Abaho et al. 2024, Eq. 7 to 11): entity tokens, and types of entities.
 
-The paper joins one trained vector to each hidden state before `f`, whose form and width it does not say: here `f` is
-a hidden layer as wide as the encoder, ReLU, dropout, and a layer to the classes. Such a vector adds no more than a bias
-to an affine layer, and so it is computed.
+The paper concatenates one trained vector with each hidden state before `f`, and does not say what
+`f` is. Here `f` is a hidden layer as wide as the encoder, ReLU, dropout, and a layer to the
+classes. A vector that is the same for all tokens adds only a bias to the affine layer behind it,
+and it is computed as that bias.
 
-Dimensions: B sequences, L tokens, S mentions (padded), H width, C tags, E types.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden width, C tags, E types.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
-from mslm_data.torch.loss import reduce, token_losses
+from mslm_data.torch.loss import LossSum, token_losses
 from mslm_data.torch.spans import NO_SPAN, pool_spans
 
 VECTOR_SIZE = 100
@@ -22,7 +23,7 @@ VECTOR_SIZE = 100
 
 
 class VectorHead(nn.Module):
-    """`f(h o W)` with one trained vector W, the same for all h.
+    """Classify `f(h o W)`, where W is one trained vector for all h and `o` concatenates.
 
     Attributes:
         vector: W, `[vector_size]`.
@@ -36,20 +37,21 @@ class VectorHead(nn.Module):
         vector_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
     ) -> None:
-        """Make a head.
+        """Make the layers with random weights.
 
         Args:
             hidden_size: H.
-            classes: What it tells apart.
-            vector_size: k or d.
+            classes: Number of classes to tell apart.
+            vector_size: k of Eq. 7 or d of Eq. 10.
             dropout: Between the two layers.
 
         Raises:
-            ValueError: No classes.
+            ValueError: There is no class.
         """
         super().__init__()
         if classes < 1:
             raise ValueError(f"{type(self).__name__}: expected at least 1 class, got {classes}")
+
         self.vector = Parameter(torch.empty(vector_size).normal_(std=0.02))
         self.hidden = nn.Linear(hidden_size + vector_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
@@ -57,72 +59,64 @@ class VectorHead(nn.Module):
 
     def classify(self, h: Tensor) -> Tensor:
         """Return logits `[..., classes]` of vectors `[..., H]`."""
+        # weight @ (h o W) = weight[:, :H] @ h + weight[:, H:] @ W, of which the second part is the
+        # same for all h.
         width = h.shape[-1]
-        bias = F.linear(self.vector, self.hidden.weight[:, width:], self.hidden.bias)
-        logits: Tensor = self.out(
-            self.dropout(F.relu(F.linear(h, self.hidden.weight[:, :width], bias)))
-        )
+        of_h = self.hidden.weight[:, :width]
+        of_vector = self.hidden.weight[:, width:]
+        bias = F.linear(self.vector, of_vector, self.hidden.bias)
+
+        activations = self.dropout(F.relu(F.linear(h, of_h, bias)))
+        logits: Tensor = self.out(activations)
         return logits
 
 
 class EntityDetectionHead(VectorHead):
-    """Eq. 7: the BIO tag of each token. `classes` is the number of tags, C; `vector_size` is k."""
+    """Predict the BIO tag of each token (Eq. 7).
+
+    `classes` is the number of tags C, `vector_size` is k.
+    """
 
     def forward(self, hidden_BLH: Tensor) -> Tensor:
         """Return logits `[B, L, C]`."""
         return self.classify(hidden_BLH)
 
     @staticmethod
-    def loss(
-        logits_BLC: Tensor,
-        bio_BL: Tensor,
-        *,
-        reduction: str = "sum",
-        num_items: Tensor | int | None = None,
-    ) -> Tensor:
-        """Return Eq. 8: the cross-entropy of all sub-words that have a tag.
+    def loss(logits_BLC: Tensor, bio_BL: Tensor) -> LossSum:
+        """Sum the cross-entropy of all tokens that have a tag (Eq. 8), and count these tokens.
 
         Args:
             logits_BLC: Any float.
             bio_BL: int64, -100 on special tokens and padding.
-            reduction: "sum" over a sequence, the mean over the batch; "mean" over the tagged tokens.
-            num_items: For steps of many batches: their tagged tokens ("mean") or sequences ("sum").
         """
-        losses = token_losses(logits_BLC.flatten(0, 1), bio_BL.flatten())
-        counted = (bio_BL >= 0).sum()
-        return reduce(
-            losses, counted=counted, rows=len(bio_BL), reduction=reduction, num_items=num_items
-        )
+        losses_N = token_losses(logits_BLC.flatten(0, 1), bio_BL.flatten())
+        return LossSum(total=losses_N.sum(), items=(bio_BL >= 0).sum())
 
 
 class EntityClassificationHead(VectorHead):
-    """Eq. 9 and 10: the type of each mention, from the mean of its tokens. `classes` is E; `vector_size` is d.
+    """Predict the type of each mention from the mean of its tokens (Eq. 9, 10).
 
-    With one type its softmax is 1 and its loss 0, whatever it computes.
+    `classes` is the number of types E, `vector_size` is d. With one type the softmax is 1 and the
+    loss 0, whatever the head computes.
     """
 
     def forward(self, hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:
-        """Return logits `[B, S, E]` of the mentions `[starts, ends)`: gold ones in training, else predicted ones."""
+        """Return logits `[B, S, E]` of mentions: gold ones in training, else predicted ones.
+
+        Args:
+            hidden_BLH: Last hidden states of the encoder.
+            starts_BS: int64, first tokens, padded with -1.
+            ends_BS: int64, tokens after the last, padded with -1.
+        """
         return self.classify(pool_spans(hidden_BLH, starts_BS, ends_BS))
 
     @staticmethod
-    def loss(
-        logits_BSE: Tensor,
-        labels_BS: Tensor,
-        *,
-        reduction: str = "sum",
-        num_items: Tensor | int | None = None,
-    ) -> Tensor:
-        """Return Eq. 11: the cross-entropy of the mentions; 0 where there are none.
+    def loss(logits_BSE: Tensor, labels_BS: Tensor) -> LossSum:
+        """Sum the cross-entropy of all mentions (Eq. 11), and count them.
 
         Args:
             logits_BSE: Any float.
-            labels_BS: int64, -1 where there is none.
-            reduction: "sum" over a sequence, the mean over the batch; "mean" over the mentions.
-            num_items: For steps of many batches: their mentions ("mean") or sequences ("sum").
+            labels_BS: int64, padded with -1.
         """
-        losses = token_losses(logits_BSE.flatten(0, 1), labels_BS.flatten(), ignored=NO_SPAN)
-        counted = (labels_BS != NO_SPAN).sum()
-        return reduce(
-            losses, counted=counted, rows=len(labels_BS), reduction=reduction, num_items=num_items
-        )
+        losses_N = token_losses(logits_BSE.flatten(0, 1), labels_BS.flatten(), ignored=NO_SPAN)
+        return LossSum(total=losses_N.sum(), items=(labels_BS != NO_SPAN).sum())

@@ -1,13 +1,16 @@
-"""The mask specific loss (Abaho et al. 2024, Eq. 6), and what the released code computes in its place.
+"""The mask specific loss (Abaho et al. 2024, Eq. 6), and what the released code computes for it.
 
-Dimensions: B sequences, L tokens, H width, V vocabulary; M the tokens that are predicted; N any number of them.
+Losses are sums here, each with the number of items that it is of. Batches of one optimizer step are
+divided by a count that they have in common, which `mslm_data.torch.steps` finds.
+
+Dimensions: B rows, L tokens, H hidden width, V vocabulary; M masked tokens; N items of any kind.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -17,107 +20,78 @@ from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.plan import MaskKind
 from mslm_data.registry import did_you_mean
 
-REDUCTIONS = ("sum", "mean")
+RELEASED_REDUCTIONS = ("none", "sum", "mean")
 
 Decoder: TypeAlias = Callable[[Tensor], Tensor]
-"""Hidden states `[M, H]` to logits `[M, V]`, each token for itself."""
+"""Hidden states `[M, H]` to logits `[M, V]`, each token on its own."""
+
+
+class LossSum(NamedTuple):
+    """The loss of a batch as a sum, before it is divided.
+
+    Attributes:
+        total: Scalar, float32 or wider. Without any item it is 0 and still has a path for
+            gradients.
+        items: Scalar int64, how many items it is a sum of: masked tokens, tagged tokens or
+            mentions.
+    """
+
+    total: Tensor
+    items: Tensor
+
+    def per_item(self, items: Tensor | None = None) -> Tensor:
+        """Divide the sum by a number of items. No other place divides a loss of Eq. 12.
+
+        Args:
+            items: Scalar, the items of all batches of the optimizer step. It may be a fraction
+                where gradients are averaged over ranks. None takes the items of this batch. A
+                count of 0 divides nothing.
+        """
+        if items is None:
+            items = self.items
+        divisor = torch.where(items > 0, items, torch.ones_like(items))
+        return self.total / divisor.to(self.total.dtype)
 
 
 def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED) -> Tensor:
-    """Return each token's cross-entropy `[N]` in natural logarithms, 0 where the label is `ignored`.
+    """Return the cross-entropy of each item `[N]`, in natural logarithms.
 
-    In float32 at least, under autocast too.
+    It is 0 where the label is `ignored`. It is computed in float32 or wider, under autocast too:
+    sums in bfloat16 are off by 1 %.
     """
     wide = torch.promote_types(logits_NV.dtype, torch.float32)
     return F.cross_entropy(logits_NV.to(wide), labels_N, ignore_index=ignored, reduction="none")
 
 
-def reduce(
-    losses: Tensor,
-    *,
-    counted: Tensor | int,
-    rows: int,
-    reduction: str,
-    num_items: Tensor | int | None = None,
-) -> Tensor:
-    """Sum losses and divide, so that nothing to sum is 0 with a path for gradients.
-
-    Args:
-        losses: Any shape.
-        counted: Of how many items the losses are.
-        rows: B.
-        reduction: "sum": by sequence, then the mean over the batch; "mean": over the items.
-        num_items: What to divide by in their place, where a step sees many batches: sequences for "sum", items for
-            "mean".
-    """
-    if num_items is None:
-        num_items = rows if reduction == "sum" else counted
-    at_least_one = num_items.clamp(min=1) if isinstance(num_items, Tensor) else max(num_items, 1)
-    return losses.sum() / at_least_one
-
-
-def check_reduction(where: str, reduction: str, known: tuple[str, ...] = REDUCTIONS) -> str:
-    """Return a reduction that is known.
-
-    Raises:
-        ValueError: It is not.
-    """
-    if reduction not in known:
-        hint = did_you_mean(str(reduction), known)
-        raise ValueError(
-            f"{where}: expected reduction {' or '.join(known)}, got '{reduction}'{hint}"
-        )
-    return reduction
-
-
-def check_weights(where: str, w_elm: float, w_blm: float) -> None:
-    """Check that loss weights are finite and not negative.
-
-    Raises:
-        ValueError: One is not.
-    """
-    for name, weight in (("w_elm", w_elm), ("w_blm", w_blm)):
-        if not (math.isfinite(weight) and weight >= 0):
-            raise ValueError(f"{where}: expected a {name} of at least 0, got {weight}")
-
-
 class MaskSpecificLoss(nn.Module):
-    """Eq. 6: the cross-entropy of each masked token times the weight of why it is masked.
+    """Sum the cross-entropy of masked tokens, each weighted by why it is masked (Eq. 6).
 
-    With "sum" it is Eq. 6 as written, a sum for each sequence, and the mean of those over the batch. With "mean" the
-    batch's sum is divided by the number of masked tokens, not by the sum of their weights: that would cancel them
-    where one kind is alone. Both weights 1 and "mean" are plain cross-entropy. Tokens of other kinds weigh nothing.
+    Tokens that ELM masked weigh `w_elm`, those that BLM masked weigh `w_blm`, tokens of other kinds
+    nothing. The count beside the sum is the number of masked tokens. It is not the sum of their
+    weights, which would cancel the weights where one kind is alone. With both weights 1, sum by
+    count is plain cross-entropy.
     """
 
-    def __init__(self, w_elm: float, w_blm: float, *, reduction: str = "sum") -> None:
-        """Make a loss; weights are those of Eq. 5 or any others.
+    def __init__(self, w_elm: float, w_blm: float) -> None:
+        """Take the two weights, those of Eq. 5 or any others.
 
         Raises:
-            ValueError: A negative weight, or an unknown reduction.
+            ValueError: A weight is negative or not finite.
         """
         super().__init__()
         check_weights("MaskSpecificLoss", w_elm, w_blm)
-        self.w_elm, self.w_blm = float(w_elm), float(w_blm)
-        self.reduction = check_reduction("MaskSpecificLoss", reduction)
+        self.w_elm = float(w_elm)
+        self.w_blm = float(w_blm)
 
-    def forward(
-        self,
-        logits_BLV: Tensor,
-        labels_BL: Tensor,
-        mask_kinds_BL: Tensor,
-        *,
-        num_items: Tensor | int | None = None,
-    ) -> Tensor:
-        """Return the loss from logits.
+    def forward(self, logits_BLV: Tensor, labels_BL: Tensor, mask_kinds_BL: Tensor) -> LossSum:
+        """Compute the loss from the logits of all positions.
 
         Args:
             logits_BLV: Any float.
-            labels_BL: int64 original ids, -100 where nothing is predicted.
-            mask_kinds_BL: uint8 `MaskKind`.
-            num_items: For steps of many batches: the number of masked tokens ("mean") or sequences ("sum") that all
-                of them have together; the sum of their losses then is the step's.
+            labels_BL: int64, original ids, -100 where nothing is predicted.
+            mask_kinds_BL: uint8, `MaskKind`.
         """
-        return self.from_hidden(logits_BLV, _same, labels_BL, mask_kinds_BL, num_items=num_items)
+        return self.from_hidden(logits_BLV, _identity, labels_BL, mask_kinds_BL)
 
     def from_hidden(
         self,
@@ -125,70 +99,63 @@ class MaskSpecificLoss(nn.Module):
         decoder: Decoder,
         labels_BL: Tensor,
         mask_kinds_BL: Tensor,
-        *,
-        num_items: Tensor | int | None = None,
-    ) -> Tensor:
-        """Return the loss from hidden states: only masked tokens are projected, `[B, L, V]` is never made.
+    ) -> LossSum:
+        """Compute the loss from hidden states, without making the logits of all positions.
 
-        `torch.compile(..., fullgraph=True)` makes one graph of it for any number of masked tokens (torch 2.13); without
-        `fullgraph` the graph breaks where they are looked for.
+        Only masked tokens are projected to the vocabulary, so `[B, L, V]` is never made.
+        `torch.compile(..., fullgraph=True)` makes one graph of it for any number of masked tokens
+        (torch 2.13). Without `fullgraph` the graph breaks where masked tokens are looked for.
 
         Args:
-            hidden_BLH: The encoder's last hidden states.
-            decoder: The language model's head; sees `[M, H]`.
-            labels_BL: As in `forward`.
-            mask_kinds_BL: As in `forward`.
-            num_items: As in `forward`.
+            hidden_BLH: Last hidden states of the encoder.
+            decoder: Head of the language model, called with `[M, H]`.
+            labels_BL: int64, original ids, -100 where nothing is predicted.
+            mask_kinds_BL: uint8, `MaskKind`.
         """
-        at_M = (labels_BL.flatten() != IGNORED).nonzero().squeeze(1)
+        # Places of masked tokens in the batch as one long row of B x L tokens.
+        masked_BL = labels_BL != IGNORED
+        at_M = masked_BL.flatten().nonzero().squeeze(1)
+
         logits_MV = decoder(hidden_BLH.flatten(0, 1).index_select(0, at_M))
         losses_M = token_losses(logits_MV, labels_BL.flatten().index_select(0, at_M))
+
+        # Filled with Python numbers: the weights stay exact, whatever type the model is cast to.
         kinds_M = mask_kinds_BL.flatten().index_select(0, at_M)
-        weights_M = torch.zeros_like(
-            losses_M
-        )  # filled with Python numbers: exact, whatever type the model is cast to
-        for kind, weight in ((MaskKind.ENTITY, self.w_elm), (MaskKind.BASE, self.w_blm)):
-            weights_M = weights_M.masked_fill(kinds_M == int(kind), weight)
-        masked = (labels_BL != IGNORED).sum()
-        rows = len(labels_BL)
-        return reduce(
-            losses_M * weights_M,
-            counted=masked,
-            rows=rows,
-            reduction=self.reduction,
-            num_items=num_items,
-        )
+        weights_M = torch.zeros_like(losses_M)
+        weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.ENTITY), self.w_elm)
+        weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.BASE), self.w_blm)
+
+        return LossSum(total=(losses_M * weights_M).sum(), items=masked_BL.sum())
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
-        return f"w_elm={self.w_elm}, w_blm={self.w_blm}, reduction={self.reduction}"
-
-
-def _same(logits: Tensor) -> Tensor:
-    return logits
+        """Return the weights, for `print`."""
+        return f"w_elm={self.w_elm}, w_blm={self.w_blm}"
 
 
 class ReleasedLoss(nn.Module):
-    """What the released code (mykelismyname/MSLM) computes for Eq. 6; for comparison only.
+    """Compute what the released code (mykelismyname/MSLM) has for Eq. 6, for comparison only.
 
-    Every position is predicted, unmasked ones and padding too, and their weight is 1. With "mean" a masked token weighs
-    its weight plus one for each of the two weights that equals it: 1 + w, or 2 + w where they are equal. The mean over
-    a sequence's L positions is multiplied by one plus the sum of those ones; then the mean over the batch is taken.
-    "none" (that code's default) is the unweighted mean over all positions, "sum" their unweighted sum.
+    * Every position is predicted, with weight 1: also those that are not masked, and padding.
+    * "none", the default of that code, is the unweighted mean over all positions, "sum" their
+      unweighted sum.
+    * With "mean" a masked token weighs `w` plus one for each of the two weights that equals it: `1
+      + w`, or `2 + w` where both are equal. The mean over the L positions of a row is multiplied by
+      one plus the number of those ones. Then the mean over the batch is taken.
 
-    That code pads all rows to 256 tokens: L is part of the result.
+    That code pads all rows to 256 tokens, so L is part of the result.
     """
 
     def __init__(self, w_elm: float, w_blm: float, *, reduction: str = "none") -> None:
-        """Make a loss.
+        """Take the two weights and the reduction, by the names of the released code.
 
         Raises:
-            ValueError: A negative weight, or an unknown reduction.
+            ValueError: A weight is negative or not finite, or the reduction is not known.
         """
         super().__init__()
         check_weights("ReleasedLoss", w_elm, w_blm)
-        self.w_elm, self.w_blm = float(w_elm), float(w_blm)
-        self.reduction = check_reduction("ReleasedLoss", reduction, ("none", "sum", "mean"))
+        self.w_elm = float(w_elm)
+        self.w_blm = float(w_blm)
+        self.reduction = check_name("ReleasedLoss", "reduction", reduction, RELEASED_REDUCTIONS)
 
     def forward(
         self,
@@ -197,25 +164,62 @@ class ReleasedLoss(nn.Module):
         labels_BL: Tensor,
         mask_kinds_BL: Tensor,
     ) -> Tensor:
-        """Return the loss.
+        """Compute the loss, a scalar.
 
         Args:
             logits_BLV: Any float.
-            input_ids_BL: What the model saw; the original ids wherever there is no label.
-            labels_BL: int64 original ids, -100 where nothing is predicted.
-            mask_kinds_BL: uint8 `MaskKind`.
+            input_ids_BL: What the model saw, which is the original id wherever there is no label.
+            labels_BL: int64, original ids, -100 where nothing is predicted.
+            mask_kinds_BL: uint8, `MaskKind`.
         """
         original_BL = torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
-        losses = token_losses(logits_BLV.flatten(0, 1), original_BL.flatten()).view_as(original_BL)
-        if self.reduction != "mean":
-            return losses.sum() if self.reduction == "sum" else losses.mean()
-        weight_BL, ones_BL = torch.ones_like(losses), torch.zeros_like(losses)
-        for kind, weight in ((MaskKind.ENTITY, self.w_elm), (MaskKind.BASE, self.w_blm)):
-            weight_BL = weight_BL.masked_fill(mask_kinds_BL == int(kind), weight)
-        for weight in (self.w_elm, self.w_blm):  # by value, as that code compares
-            ones_BL = ones_BL + (weight_BL == weight)
-        return ((losses * (weight_BL + ones_BL)).mean(1) * (1 + ones_BL.sum(1))).mean()
+        losses_BL = token_losses(logits_BLV.flatten(0, 1), original_BL.flatten())
+        losses_BL = losses_BL.view_as(original_BL)
+
+        if self.reduction == "none":
+            return losses_BL.mean()
+        if self.reduction == "sum":
+            return losses_BL.sum()
+
+        weights_BL = torch.ones_like(losses_BL)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.ENTITY), self.w_elm)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.BASE), self.w_blm)
+
+        # That code compares weights by value, so that positions of weight 1 are hit too where a
+        # weight is 1.
+        ones_BL = (weights_BL == self.w_elm).to(losses_BL.dtype)
+        ones_BL = ones_BL + (weights_BL == self.w_blm)
+
+        means_B = (losses_BL * (weights_BL + ones_BL)).mean(1)
+        return (means_B * (1 + ones_BL.sum(1))).mean()
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the weights and the reduction, for `print`."""
         return f"w_elm={self.w_elm}, w_blm={self.w_blm}, reduction={self.reduction}"
+
+
+def check_weights(where: str, w_elm: float, w_blm: float) -> None:
+    """Check that loss weights are finite and not negative.
+
+    Raises:
+        ValueError: A weight is negative or not finite.
+    """
+    for name, weight in (("w_elm", w_elm), ("w_blm", w_blm)):
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"{where}: expected {name} to be 0 or more, got {weight}")
+
+
+def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> str:
+    """Return the name of an option's value if it is known.
+
+    Raises:
+        ValueError: The name is not known; the message lists those that are.
+    """
+    if name not in known:
+        hint = did_you_mean(str(name), known)
+        raise ValueError(f"{where}: expected {option} {' or '.join(known)}, got '{name}'{hint}")
+    return name
+
+
+def _identity(logits: Tensor) -> Tensor:
+    return logits

@@ -1,6 +1,6 @@
 """A Hugging Face masked language model with MSLM's loss and heads (Abaho et al. 2024, Eq. 6 to 12).
 
-Dimensions: B sequences, L tokens, S mentions (padded).
+Dimensions: B rows, L tokens, S mentions (padded), H hidden width, V vocabulary, C tags, E types.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
-from mslm_data.torch.loss import MaskSpecificLoss
+from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
 from mslm_data.torch.spans import NO_SPAN, decode_spans
-from mslm_data.torch.steps import divisors, share
+from mslm_data.torch.steps import divide, warn_if_accumulated
 
 if TYPE_CHECKING:
     import transformers
@@ -32,14 +32,20 @@ else:
 
 
 class MslmModel(PreTrainedModel):
-    """A masked language model, trained by Eq. 12; saves, loads and pushes as any Hugging Face model.
+    """A masked language model trained by Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
 
-    One that learns from patients' text (`config.protected`) is not pushed.
+    It is saved, loaded and pushed like any Hugging Face model, except that one trained on patients'
+    text (`config.protected`) is not pushed unless the caller insists.
+
+    How the three parts weigh against each other is `config.balance`. By default each is a mean of
+    its own: Eq. 6 over masked tokens, Eq. 8 over tagged tokens, Eq. 11 over mentions. The paper
+    adds plain sums, to which tagged tokens contribute about five times as often as masked ones at
+    the usual rates; `balance="sums"` keeps that balance and divides by one common count.
 
     Attributes:
-        masked_lm: The model that was wrapped; `masked_lm.save_pretrained` saves it as it was, adapted.
-        detection: Eq. 7, None without labels.
-        classification: Eq. 10, None without labels.
+        masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it adapted, in its own form.
+        detection: Head of Eq. 7; None without labels.
+        classification: Head of Eq. 10; None without labels.
     """
 
     config_class = MslmConfig
@@ -47,97 +53,114 @@ class MslmModel(PreTrainedModel):
     base_model_prefix = "masked_lm"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    accepts_loss_kwargs = (
-        True  # so that the Trainer gives num_items_in_batch and does not divide once more
-    )
-    _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
+    # The Trainer passes num_items_in_batch, and does not divide by its accumulation steps again.
+    accepts_loss_kwargs = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
     def __init__(self, config: MslmConfig, masked_lm: PreTrainedModel | None = None) -> None:
-        """Make a model; `wrap` and `from_pretrained` are the ways to one with trained weights.
+        """Make a model. Use `wrap` or `from_pretrained` for one with trained weights.
 
         Args:
-            config: What it is.
+            config: Its configuration.
             masked_lm: The model to wrap; None makes one with random weights.
         """
         super().__init__(config)
-        self.masked_lm: Any = (
-            transformers.AutoModelForMaskedLM.from_config(config.masked_lm)
-            if masked_lm is None
-            else masked_lm
-        )
+        if masked_lm is None:
+            masked_lm = transformers.AutoModelForMaskedLM.from_config(config.masked_lm)
+        self.masked_lm: Any = masked_lm
         self.config.masked_lm = self.masked_lm.config
-        width, types = self.masked_lm.config.hidden_size, len(config.labels)
-        self.detection = self.classification = None
-        if types:
-            k, d, dropout = config.detection_size, config.classification_size, config.dropout
+
+        self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm)
+        self.detection: EntityDetectionHead | None = None
+        self.classification: EntityClassificationHead | None = None
+        if config.labels:
+            width = self.masked_lm.config.hidden_size
             self.detection = EntityDetectionHead(
-                width, len(config.tags), vector_size=k, dropout=dropout
+                width,
+                len(config.tags),
+                vector_size=config.detection_size,
+                dropout=config.dropout,
             )
             self.classification = EntityClassificationHead(
-                width, types, vector_size=d, dropout=dropout
+                width,
+                len(config.labels),
+                vector_size=config.classification_size,
+                dropout=config.dropout,
             )
-        self.mask_specific_loss = MaskSpecificLoss(
-            config.w_elm, config.w_blm, reduction=config.reduction
-        )
+
         if decoder_of(self.masked_lm) is None:
             warnings.warn(
-                f"MslmModel: the head of model type '{config.masked_lm.model_type}' is not known here, so all "
-                f"positions are projected to the vocabulary, not only masked ones; known: {', '.join(FAMILIES)}",
+                f"MslmModel: the head of model type '{config.masked_lm.model_type}' is not known "
+                "here, so all positions are projected to the vocabulary, not only masked ones; "
+                f"known: {', '.join(FAMILIES)}",
                 stacklevel=2,
             )
         self.post_init()  # type: ignore[no-untyped-call]
 
     @classmethod
     def wrap(cls, masked_lm: PreTrainedModel | str | os.PathLike[str], **options: Any) -> MslmModel:
-        """Wrap a masked language model; the result is in training or evaluation as the model is.
+        """Put MSLM's loss and heads around a masked language model.
+
+        The result is in training or evaluation mode as the model is.
 
         Args:
-            masked_lm: A model (with its embeddings at their final size), or a folder or hub name of one.
-            options: What `MslmConfig` takes: labels, w_elm, w_blm, reduction, protected, …
+            masked_lm: A model with its embeddings at their final size, or a folder or hub name of
+                one.
+            options: Passed to `MslmConfig`: labels, w_elm, w_blm, balance, protected, …
         """
         model: Any = masked_lm
         if not isinstance(masked_lm, PreTrainedModel):
             model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
-        for module in model.modules():  # not to be initialised again with the heads
+
+        # `post_init` would otherwise draw its weights anew, with those of the heads.
+        for module in model.modules():
             module._is_hf_initialized = True
+
         wrapped = cls(MslmConfig(model.config, **options), model)
         wrapped.train(model.training)
         return wrapped
 
     def encoder(self) -> PreTrainedModel:
-        """Return the adapted plain encoder (the same weights, no copy), to be saved and loaded by `AutoModel`.
+        """Return the adapted plain encoder, which can be saved and then loaded by `AutoModel`.
 
-        It is a plain model, which nobody keeps from being pushed.
+        It has the same weights, not a copy. It is a plain model: nothing keeps it from being
+        pushed.
         """
         base: PreTrainedModel = self.masked_lm.base_model
         return base
 
-    def push_to_hub(self, repo_id: str, *, share_protected: bool = False, **options: Any) -> Any:  # type: ignore[override] # theirs is no function
-        """Upload the model, as every Hugging Face model does.
+    def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
+        self, repo_id: str, *, share_protected: bool = False, **options: Any
+    ) -> Any:
+        """Upload the model, like every Hugging Face model.
 
         Args:
             repo_id: `OWNER/NAME` on the hub.
-            share_protected: Upload a model of patients' text too. Data use agreements forbid it as a rule: who says so
-                answers for it.
-            **options: See transformers.
+            share_protected: Upload a model of patients' text too. Data use agreements usually
+                forbid that; the caller answers for it.
+            **options: Passed to transformers.
 
         Raises:
-            PushError: It learns from patients' text.
+            PushError: The model learns from patients' text.
         """
         self._refuse_protected(share_protected)
         upload: Any = super().push_to_hub
         return upload(repo_id, **options)
 
     def save_pretrained(self, *args: Any, share_protected: bool = False, **options: Any) -> None:
-        """Save the model; with `push_to_hub=True` it is uploaded too, see there."""
+        """Save the model; with `push_to_hub=True` upload it too, which `push_to_hub` may refuse."""
         self._refuse_protected(share_protected or not options.get("push_to_hub"))
         super().save_pretrained(*args, **options)
 
     def _refuse_protected(self, may: bool) -> None:
         if self.config.protected and not may:
             raise PushError(
-                "MslmModel: expected a model that may be shared, got one that learns from patients' text, of which it "
-                "may hold pieces; data use agreements forbid to share it; pass share_protected=True if yours does not"
+                "MslmModel: expected a model that may be shared, got one that learns from "
+                "patients' text, of which it may hold pieces; data use agreements forbid sharing "
+                "it; pass share_protected=True if yours does not"
             )
 
     def get_input_embeddings(self) -> Any:
@@ -145,7 +168,7 @@ class MslmModel(PreTrainedModel):
         return self.masked_lm.get_input_embeddings()
 
     def resize_token_embeddings(self, *args: Any, **options: Any) -> Any:
-        """Resize the masked language model's embeddings and head, so that its own configuration knows."""
+        """Resize the masked language model's embeddings and head, and update its configuration."""
         return self.masked_lm.resize_token_embeddings(*args, **options)
 
     def _init_weights(self, module: Any) -> None:
@@ -168,59 +191,75 @@ class MslmModel(PreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **encoder_inputs: Any,
     ) -> MslmOutput:
-        """Encode a batch and compute the losses it has labels for.
+        """Encode a batch, and compute each part of Eq. 12 that the batch has labels for.
+
+        While `torch.distributed` runs, ranks in training mode must call this together: without
+        `num_items_in_batch` they add up their counts here, so that the average of their gradients
+        is that of one large batch. Where a step adds up the gradients of several batches, pass
+        `num_items_in_batch`.
 
         Args:
             input_ids: int64 `[B, L]`.
             attention_mask: `[B, L]`.
             labels: int64 `[B, L]`, -100 where nothing is predicted.
-            mask_kinds: uint8 `[B, L]`; must be there if labels are.
+            mask_kinds: uint8 `[B, L]`, needed if labels are given.
             bio: int64 `[B, L]`, -100 on special tokens and padding.
-            span_starts: int64 `[B, S]`, gold mentions, padded with -1.
-            span_ends: Likewise, half open.
-            span_labels: Likewise.
-            keys: Not used; a batch has them.
-            num_items_in_batch: Of all batches of a step: the number of masked tokens, as the Trainer has it, or the
-                counts of `CountedSteps`. With the first, each batch's losses have the share of its masked tokens, so
-                that Eq. 6 as a mean is exact; with the second everything is.
-            encoder_inputs: What else the encoder takes.
+            span_starts: int64 `[B, S]`, first tokens of gold mentions, padded with -1.
+            span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
+            span_labels: int64 `[B, S]`, types, padded with -1.
+            keys: Unused; batches have them.
+            num_items_in_batch: Items of all batches of the optimizer step. Either `[3]` from
+                `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
+                latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
+                the step is this batch.
+            encoder_inputs: Passed to the encoder.
+
+        Returns:
+            `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
+            each divided already, to be logged as they are. They are None where the batch has no
+            labels for them.
 
         Raises:
-            ValueError: Labels without mask kinds.
+            ValueError: Labels come without mask kinds, or the counts of a step of several batches
+                are not known.
         """
         if labels is not None and mask_kinds is None:
             raise ValueError(
-                "MslmModel: expected mask_kinds beside labels, got labels alone, which would train without weights; "
-                "make batches with MaskedDataset or MaskingCollator"
+                "MslmModel: expected mask_kinds beside labels, got labels alone, which would train "
+                "without weights; make batches with MaskedDataset or MaskingCollator"
             )
+
         hidden, logits = self._encode(
             input_ids, attention_mask, encoder_inputs, for_mslm=labels is not None
         )
-        of_mslm, of_detection, of_classification = divisors(
-            num_items_in_batch, self.config.reduction
-        )
-        reduction = self.config.reduction
-        losses: dict[str, Tensor] = {}
-        tag_logits = span_logits = None
+        sums: dict[str, LossSum] = {}
+        tag_logits = None
+        span_logits = None
+
+        # Eq. 6: which tokens were masked.
         if labels is not None and mask_kinds is not None:
-            losses["mslm_loss"] = self._mslm_loss(hidden, logits, labels, mask_kinds, of_mslm)
+            sums["mslm_loss"] = self._mslm_loss(hidden, logits, labels, mask_kinds)
+
+        # Eq. 7 and 8: which tokens are entities.
         if self.detection is not None:
             tag_logits = self.detection(hidden)
             if bio is not None:
-                losses["detection_loss"] = self.detection.loss(
-                    tag_logits, bio, reduction=reduction, num_items=of_detection
-                )
+                sums["detection_loss"] = self.detection.loss(tag_logits, bio)
+
+        # Eq. 9 to 11: which type each mention has.
         if self.classification is not None and span_starts is not None and span_ends is not None:
             span_logits = self.classification(hidden, span_starts, span_ends)
             if span_labels is not None:
-                losses["classification_loss"] = self.classification.loss(
-                    span_logits, span_labels, reduction=reduction, num_items=of_classification
-                )
-        loss = (
-            torch.stack(list(losses.values())).sum() * share(num_items_in_batch, labels)
-            if losses
-            else None
+                sums["classification_loss"] = self.classification.loss(span_logits, span_labels)
+
+        # Eq. 12.
+        trains = self.training and torch.is_grad_enabled()
+        losses = divide(
+            sums, balance=self.config.balance, num_items=num_items_in_batch, training=trains
         )
+        loss = torch.stack(list(losses.values())).sum() if losses else None
+        if trains and num_items_in_batch is None and loss is not None and loss.requires_grad:
+            warn_if_accumulated(loss, self)
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _encode(
@@ -231,10 +270,13 @@ class MslmModel(PreTrainedModel):
         *,
         for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the last hidden states, and all logits where Eq. 6 needs them: if the head is not known."""
+        """Return the last hidden states `[B, L, H]`; with a head that is not known also logits."""
         encoder = self.masked_lm.base_model
         if not for_mslm or decoder_of(self.masked_lm) is not None:
             return encoder(input_ids, attention_mask=attention_mask, **others)[0], None
+
+        # The whole model is run for its logits, and its hidden states are caught on their way to
+        # the head.
         seen: list[Tensor] = []
         watch = encoder.register_forward_hook(lambda *call: seen.append(call[-1][0]))
         try:
@@ -244,19 +286,13 @@ class MslmModel(PreTrainedModel):
         return seen[-1], logits
 
     def _mslm_loss(
-        self,
-        hidden: Tensor,
-        logits: Tensor | None,
-        labels: Tensor,
-        mask_kinds: Tensor,
-        num_items: Tensor | None,
-    ) -> Tensor:
+        self, hidden: Tensor, logits: Tensor | None, labels: Tensor, mask_kinds: Tensor
+    ) -> LossSum:
         decoder = decoder_of(self.masked_lm)
         if decoder is not None:
-            return self.mask_specific_loss.from_hidden(
-                hidden, decoder, labels, mask_kinds, num_items=num_items
-            )
-        loss: Tensor = self.mask_specific_loss(logits, labels, mask_kinds, num_items=num_items)
+            return self.mask_specific_loss.from_hidden(hidden, decoder, labels, mask_kinds)
+
+        loss: LossSum = self.mask_specific_loss(logits, labels, mask_kinds)
         return loss
 
     @torch.no_grad()
@@ -273,31 +309,32 @@ class MslmModel(PreTrainedModel):
         Args:
             input_ids: int64 `[B, L]`.
             attention_mask: `[B, L]`; None is all ones.
-            special_tokens_mask: `[B, L]`, as tokenizers give it: 1 on tokens that are in no mention; None: those of
-                the configuration's `special_ids`.
-            encoder_inputs: What else the encoder takes.
+            special_tokens_mask: `[B, L]`, as tokenizers give it: 1 on tokens that are in no
+                mention. None takes the configuration's `special_ids`.
+            encoder_inputs: Passed to the encoder.
 
         Raises:
             ValueError: The model has no labels.
         """
         if self.detection is None or self.classification is None:
             raise ValueError(
-                "MslmModel.predict: expected a model with labels, got one with none; wrap it with labels="
+                "MslmModel.predict: expected a model with labels, got one without; "
+                "wrap it with labels=..."
             )
-        training = self.training
+
+        was_training = self.training
         self.train(False)
         try:
             hidden, _ = self._encode(input_ids, attention_mask, encoder_inputs, for_mslm=False)
-            none = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
-            tags = self.detection(hidden).argmax(-1).masked_fill(none, IGNORED)
+            outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
+            tags = self.detection(hidden).argmax(-1).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags)
-            types = (
-                self.classification(hidden, starts, ends)
-                .argmax(-1)
-                .masked_fill(starts == NO_SPAN, NO_SPAN)
-            )
+
+            # The classification head has the last word on types, see `Prediction`.
+            types = self.classification(hidden, starts, ends).argmax(-1)
+            types = types.masked_fill(starts == NO_SPAN, NO_SPAN)
         finally:
-            self.train(training)
+            self.train(was_training)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels))
 
     def _in_no_mention(
@@ -305,10 +342,11 @@ class MslmModel(PreTrainedModel):
     ) -> Tensor:
         """Return where special tokens and padding are, bool `[B, L]`."""
         if special is None:
-            special = torch.isin(
-                input_ids, torch.tensor(self.config.special_ids, device=input_ids.device)
-            )
-        return special.bool() if attention_mask is None else special.bool() | (attention_mask == 0)
+            ids = torch.tensor(self.config.special_ids, device=input_ids.device)
+            special = torch.isin(input_ids, ids)
+        if attention_mask is None:
+            return special.bool()
+        return special.bool() | (attention_mask == 0)
 
 
 transformers.AutoConfig.register("mslm", MslmConfig, exist_ok=True)

@@ -1,6 +1,6 @@
-"""What an `MslmModel` gives back.
+"""What an `MslmModel` returns.
 
-Dimensions: B sequences, L tokens, S mentions (padded), C tags, E types.
+Dimensions: B rows, L tokens, S mentions (padded), C tags, E types.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
 from mslm_data import _optional
@@ -20,8 +21,8 @@ else:
     from transformers.utils.generic import ModelOutput
 
 
-class Mention(NamedTuple):
-    """An entity that was found: tokens `[start, end)` of its row, and its type."""
+class FoundEntity(NamedTuple):
+    """An entity that a model found: tokens `[start, end)` of its row, and its type."""
 
     start: int
     end: int
@@ -30,15 +31,18 @@ class Mention(NamedTuple):
 
 @dataclass
 class MslmOutput(ModelOutput):
-    """What a forward pass gives.
+    """The result of a forward pass.
+
+    The three parts of the loss are divided by their counts already and add up to `loss`, so that
+    they can be logged as they are. A part is None where the batch had no labels for it.
 
     Attributes:
-        loss: Eq. 12: the sum of those below that there are.
-        tag_logits: `[B, L, C]`.
-        span_logits: `[B, S, E]`, of the mentions that were given.
-        mslm_loss: Eq. 6.
-        detection_loss: Eq. 8.
-        classification_loss: Eq. 11.
+        loss: Eq. 12, scalar.
+        tag_logits: `[B, L, C]`, Eq. 7 before its softmax.
+        span_logits: `[B, S, E]` of the mentions that were given, Eq. 10 before its softmax.
+        mslm_loss: Eq. 6, scalar.
+        detection_loss: Eq. 8, scalar.
+        classification_loss: Eq. 11, scalar.
     """
 
     loss: Tensor | None = None
@@ -51,13 +55,16 @@ class MslmOutput(ModelOutput):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """The entities of a batch.
+    """The entities that a model finds in a batch.
+
+    Where an entity is, the detection head says; its type is that of the classification head, as in
+    the paper.
 
     Attributes:
-        tags: int64 `[B, L]`, as `bio`: -100 on special tokens and padding.
-        span_starts: int64 `[B, S]`, padded with -1.
-        span_ends: Likewise, half open.
-        span_labels: Likewise: the type that the classification head gives the mention.
+        tags: int64 `[B, L]`, coded as `bio`, -100 on special tokens and padding.
+        span_starts: int64 `[B, S]`, first tokens, padded with -1.
+        span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
+        span_labels: int64 `[B, S]`, types, padded with -1.
         labels: The name of each type.
     """
 
@@ -67,14 +74,14 @@ class Prediction:
     span_labels: Tensor
     labels: tuple[str, ...]
 
-    def mentions(self) -> list[list[Mention]]:
-        """Return the mentions of each row with the names of their types."""
-        columns = (self.span_starts.tolist(), self.span_ends.tolist(), self.span_labels.tolist())
+    def mentions(self) -> list[list[FoundEntity]]:
+        """Return the entities of each row, with the names of their types."""
+        spans_BS3 = torch.stack([self.span_starts, self.span_ends, self.span_labels], dim=-1)
         return [
             [
-                Mention(start, end, self.labels[label])
-                for start, end, label in zip(*row, strict=True)
+                FoundEntity(start, end, self.labels[label])
+                for start, end, label in row
                 if start != NO_SPAN
             ]
-            for row in zip(*columns, strict=True)
+            for row in spans_BS3.tolist()
         ]

@@ -1,69 +1,197 @@
-"""Losses of a step that sees many batches (gradient accumulation, ranks), exact for all three parts of Eq. 12.
+"""What the losses of Eq. 12 are divided by: the counts of all batches that make one optimizer step.
 
-A trainer tells the model how many masked tokens a step has. Tagged tokens, mentions and sequences it does not count.
+A step may see several batches, on several ranks. Its gradient is exact where each batch's sum is
+divided by the count of the whole step, and wrong where each batch is divided by a count of its own.
+Such means of means lose most where batches differ: a batch with few masked tokens pulls as hard as
+one with many.
+
+Dimensions: P parts of a loss, at most three: Eq. 6, 8 and 11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mslm_data.kernels.pad import IGNORED
+from mslm_data.torch.loss import LossSum
 from mslm_data.torch.spans import NO_SPAN
 
-COUNTED = ("labels", "bio", "span_labels", "input_ids")
-"""What `counts_of` counts, in this order: masked tokens, tagged tokens, mentions, sequences."""
+PARTS = ("mslm_loss", "detection_loss", "classification_loss")
+"""The parts of Eq. 12, by their names in a model's output: Eq. 6, 8 and 11."""
+BALANCES = ("means", "sums")
+"""How Eq. 12 weighs its parts against each other, see `divide`."""
+
+_ITEMS = (("labels", IGNORED), ("bio", IGNORED), ("span_labels", NO_SPAN))
+"""What each part is a sum over: a tensor of the batch, and the value that marks a missing item."""
 
 
-def counts_of(batches: Sequence[Mapping[str, Tensor]]) -> Tensor:
-    """Return int64 `[4]`: masked tokens, tagged tokens, mentions and sequences of batches; 0 of what they lack."""
-    counts = torch.zeros(len(COUNTED), dtype=torch.int64)
+def count_items(
+    batches: Iterable[Mapping[str, Any]],
+    *,
+    averaged_over: int = 1,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Count the masked tokens, tagged tokens and mentions of all batches of one optimizer step.
+
+    Hand the result to the model with each of these batches, and call `backward` on each loss as it
+    is::
+
+        items = count_items(batches)
+        for batch in batches:
+            model(**batch, num_items_in_batch=items).loss.backward()
+        optimizer.step()
+
+    Where `torch.distributed` runs, all ranks must call it together. It counts the batches of all of
+    them, and divides by the number of ranks, as DistributedDataParallel averages gradients over
+    ranks.
+
+    Args:
+        batches: This rank's batches of the step.
+        averaged_over: What each loss is divided by later: `gradient_accumulation_steps` if
+            accelerate knows of them.
+        device: Where to count; None is where the batches are. NCCL wants a GPU.
+
+    Returns:
+        float32 `[3]`: masked tokens, tagged tokens, mentions; 0 for what the batches lack.
+    """
+    batches = list(batches)
+    if device is None and batches:
+        device = batches[0]["input_ids"].device
+
+    counts = torch.zeros(len(_ITEMS), dtype=torch.int64, device=device)
     for batch in batches:
-        for i, (name, nothing) in enumerate(
-            zip(COUNTED[:3], (IGNORED, IGNORED, NO_SPAN), strict=True)
-        ):
+        for part, (name, nothing) in enumerate(_ITEMS):
             if name in batch:
-                counts[i] += (batch[name] != nothing).sum().cpu()
-        counts[3] += len(batch["input_ids"])
-    return counts
+                counts[part] += (batch[name] != nothing).sum().to(counts.device)
+
+    over_ranks, ranks = _over_ranks(counts)
+    return over_ranks.to(torch.float32) / (ranks * averaged_over)
 
 
-class CountedSteps:
-    """For a Hugging Face Trainer of an `MslmModel`: `class JointTrainer(CountedSteps, Trainer): pass`.
+def divide(
+    sums: Mapping[str, LossSum],
+    *,
+    balance: str,
+    num_items: Tensor | int | None = None,
+    training: bool = False,
+) -> dict[str, Tensor]:
+    """Divide the parts of Eq. 12, so that the batches of a step add up to the loss of the step.
 
-    The plain Trainer is exact for Eq. 6 as a mean; with this Eq. 8 and Eq. 11 are as well, and the sums.
+    `balance` "means" divides each part by its own count: Eq. 6 by masked tokens, Eq. 8 by tagged
+    tokens, Eq. 11 by mentions. So each part is a mean, and they weigh alike however many tokens are
+    masked. The paper adds plain sums; "sums" keeps that balance and divides all three by one count,
+    that of the first part.
+
+    Args:
+        sums: Parts by name, in the order of `PARTS`.
+        balance: "means" or "sums".
+        num_items: `[3]` of `count_items`; or the count of the first part alone, over all batches
+            and ranks of the step, as Hugging Face's Trainer gives it. None: the step is this batch,
+            on all ranks.
+        training: Whether ranks train together, so that they meet here to add up their counts.
+
+    Raises:
+        ValueError: The counts of the step cannot be known from what is given.
+    """
+    if not sums:
+        return {}
+
+    counts_P = _counts_of_step(sums, balance=balance, num_items=num_items, training=training)
+    if balance == "sums":
+        # One count for all: the first, or the first that is not 0, so that a step without masks
+        # keeps its scale.
+        first = (counts_P > 0).to(torch.uint8).argmax(keepdim=True)
+        counts_P = counts_P.gather(0, first).expand(len(sums))
+
+    counts = zip(sums.items(), counts_P.unbind(), strict=True)
+    return {name: part.per_item(count) for (name, part), count in counts}
+
+
+def warn_if_accumulated(loss: Tensor, model: nn.Module) -> None:
+    """Warn at the backward pass of a loss if gradients of other batches are there already.
+
+    Its counts are those of its own batch, so the sum would not be the gradient of the step.
     """
 
-    def _get_num_items_in_batch(
-        self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device
-    ) -> Any:
-        """Count the batches of a step, of all ranks where the Trainer averages over them."""
-        of: Any = self
-        counts = counts_of(batch_samples).to(device)
-        if of.args.average_tokens_across_devices and of.args.world_size > 1:
-            counts = of.accelerator.reduce(counts, reduction="sum")
-        return counts.expand(of.args.n_gpu, -1) if of.args.n_gpu > 1 else counts
+    def look(_: Tensor) -> None:
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        if gradients and bool(min(gradients, key=Tensor.numel).any()):
+            warnings.warn(
+                "MslmModel: the gradients of several batches are added up, each divided by the "
+                "counts of its own batch, which is not the gradient of all of them together; pass "
+                "num_items_in_batch=count_items(batches), where batches are all those of the step "
+                "(this one alone, if it is meant to be divided by its own counts)",
+                stacklevel=2,
+            )
+
+    loss.register_hook(look)  # type: ignore[no-untyped-call]
 
 
-def divisors(
-    num_items: Tensor | int | None, reduction: str
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return what Eq. 6, 8 and 11 are divided by for a step of the counts of `counts_of`; else None, their own."""
-    if not isinstance(num_items, Tensor) or num_items.numel() != len(COUNTED):
-        return None, None, None
-    masked, tagged, mentions, rows = num_items.flatten().unbind()
-    return (rows, rows, rows) if reduction == "sum" else (masked, tagged, mentions)
+def _counts_of_step(
+    sums: Mapping[str, LossSum], *, balance: str, num_items: Tensor | int | None, training: bool
+) -> Tensor:
+    """Return the count of each part over the whole step, float32 `[P]`."""
+    own_P = torch.stack([part.items for part in sums.values()]).to(torch.float32)
+
+    if num_items is None:
+        if not training:
+            return own_P
+        if _accelerate_accumulates():
+            raise ValueError(
+                "MslmModel: expected num_items_in_batch, as accelerate adds up the gradients of "
+                "several batches, got none; pass num_items_in_batch=count_items(batches, "
+                "averaged_over=N) with all N batches of the step, or train with "
+                "mslm_data.torch.MslmTrainer"
+            )
+        over_ranks_P, ranks = _over_ranks(own_P)
+        return over_ranks_P / ranks
+
+    given = torch.as_tensor(num_items, device=own_P.device).flatten().to(torch.float32)
+    if len(given) == len(PARTS):
+        return given[[PARTS.index(name) for name in sums]]
+
+    # One number, as Hugging Face's Trainer has it, is enough for one part, and for all that it
+    # divides.
+    if len(sums) == 1 or (balance == "sums" and bool(given[0] > 0)):
+        return given[0].expand(len(sums))
+
+    # The other counts can be known only if the step is this very batch, on all ranks.
+    over_ranks_P, _ = _over_ranks(own_P)
+    if _accelerate_accumulates() or bool(over_ranks_P[0] != given[0]):
+        raise ValueError(
+            "MslmModel: expected the counts of all items of a step of several batches, got its "
+            f"{given[0]:g} masked tokens alone, by which Eq. 8 and 11 cannot be divided; train "
+            "with mslm_data.torch.MslmTrainer in place of Trainer, pass "
+            "num_items_in_batch=count_items(batches), or wrap the model with balance='sums'"
+        )
+    return over_ranks_P
 
 
-def share(num_items: Tensor | int | None, labels_BL: Tensor | None) -> Tensor | float:
-    """Return a batch's share of the masked tokens of its step, where only those are known; else 1."""
-    if num_items is None or labels_BL is None:
-        return 1.0
-    of_step = torch.as_tensor(num_items, device=labels_BL.device).flatten()
-    if len(of_step) == len(COUNTED):
-        return 1.0
-    own = (labels_BL != IGNORED).sum()
-    return torch.where(of_step[0] > 0, own / of_step[0].clamp(min=1), 1.0)
+def _over_ranks(counts: Tensor) -> tuple[Tensor, int]:
+    """Return counts added up over all ranks, and how many ranks there are."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return counts, 1
+
+    summed = counts.clone()
+    distributed.all_reduce(summed)
+    return summed, distributed.get_world_size()
+
+
+def _accelerate_accumulates() -> bool:
+    """Return whether accelerate is adding up the gradients of several batches.
+
+    Hugging Face's Trainer uses it too, and sets `sync_gradients` itself.
+    """
+    accelerate = sys.modules.get("accelerate.state")
+    if accelerate is None or not accelerate.GradientState._shared_state:
+        return False
+
+    state = accelerate.GradientState()
+    return bool(state.num_steps > 1 or not state.sync_gradients)

@@ -1,4 +1,4 @@
-"""Slow twins of `torch/loss.py`, `torch/heads.py` and `torch/spans.py`: float64, one token after the other."""
+"""Slow twins of `torch/loss.py`, `torch/heads.py` and `torch/spans.py`: float64, token by token."""
 
 from __future__ import annotations
 
@@ -13,34 +13,28 @@ Ints = npt.NDArray[np.int64]
 
 
 def nll(logits: Floats, label: int) -> float:
-    """-log softmax(logits)[label]."""
+    """Return -log softmax(logits)[label]."""
     top = max(logits)
     return math.log(math.fsum(math.exp(x - top) for x in logits)) + top - float(logits[label])
 
 
 def mask_specific(
-    logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str
-) -> float:
-    """Eq. 6 of `[B, L, V]`."""
+    logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm: float
+) -> tuple[float, int]:
+    """Return Eq. 6 of `[B, L, V]`, summed over all rows, and the number of masked tokens."""
     weights = {0: 0.0, 1: w_blm, 2: w_elm}
-    rows = [
-        [
-            (weights[int(k)], nll(logits[b, t], int(y)))
-            for t, (y, k) in enumerate(zip(*pair, strict=True))
-            if y != -100
-        ]
-        for b, pair in enumerate(zip(labels, kinds, strict=True))
+    losses = [
+        weights[int(kinds[place])] * nll(logits[place], int(label))
+        for place, label in np.ndenumerate(labels)
+        if label != -100
     ]
-    sums = [math.fsum(w * loss for w, loss in row) for row in rows]
-    if reduction == "sum":
-        return math.fsum(sums) / len(sums)
-    return math.fsum(sums) / max(sum(map(len, rows)), 1)
+    return math.fsum(losses), len(losses)
 
 
 def released(
     logits: Floats, original: Ints, kinds: Ints, w_elm: float, w_blm: float, reduction: str
 ) -> float:
-    """What the released code computes; `mslm.md`, section 2, rows 9 to 12."""
+    """Return what the released code computes for Eq. 6."""
     rows, width, _ = logits.shape
     losses = [[nll(logits[b, t], int(original[b, t])) for t in range(width)] for b in range(rows)]
     if reduction != "mean":
@@ -59,18 +53,16 @@ def released(
     return out / rows
 
 
-def cross_entropy(logits: Floats, labels: Ints, reduction: str) -> float:
-    """Eq. 8 and Eq. 11 of `[B, N, C]`; below 0 is no label."""
+def cross_entropy(logits: Floats, labels: Ints) -> tuple[float, int]:
+    """Return Eq. 8 or 11 of `[B, N, C]`, summed over all rows, and the number of labels from 0 on."""
     losses = [
-        [nll(x, int(y)) for x, y in zip(*row, strict=True) if y >= 0]
-        for row in zip(logits, labels, strict=True)
+        nll(logits[place], int(label)) for place, label in np.ndenumerate(labels) if label >= 0
     ]
-    total = math.fsum(map(math.fsum, losses))
-    return total / (len(losses) if reduction == "sum" else max(sum(map(len, losses)), 1))
+    return math.fsum(losses), len(losses)
 
 
 def decode(tags: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Mentions (start, end, label) of one row; below 0 is no word."""
+    """Return the mentions (start, end, label) of one row; tags below 0 are on no word."""
     spans: list[tuple[int, int, int]] = []
     for t, tag in enumerate(tags):
         label = (tag - 1) // 2

@@ -16,6 +16,7 @@ from torch._dynamo import lookup_backend  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from mslm_data.torch import MaskSpecificLoss, ReleasedLoss  # noqa: E402
+from mslm_data.torch.loss import LossSum  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 
 V, H = 11, 6
@@ -41,50 +42,50 @@ def decoder(seed: int = 0) -> Any:
     shape=st.tuples(st.integers(1, 4), st.integers(1, 9)),
     rate=st.sampled_from([0.0, 0.3, 1.0]),
     weights=st.tuples(st.floats(0, 2), st.floats(0, 2)),
-    reduction=st.sampled_from(["sum", "mean"]),
     seed=st.integers(0, 99),
 )
 def test_mask_specific_loss__is_its_slow_twin(
-    shape: tuple[int, int], rate: float, weights: tuple[float, float], reduction: str, seed: int
+    shape: tuple[int, int], rate: float, weights: tuple[float, float], seed: int
 ) -> None:
     logits, labels, kinds = made(*shape, rate, seed)
 
-    loss = MaskSpecificLoss(*weights, reduction=reduction)(logits, labels, kinds)
+    loss = MaskSpecificLoss(*weights)(logits, labels, kinds)
 
-    slow = twin.mask_specific(logits.numpy(), labels.numpy(), kinds.numpy(), *weights, reduction)
-    assert loss.item() == pytest.approx(slow, rel=1e-12, abs=1e-12)
+    total, items = twin.mask_specific(logits.numpy(), labels.numpy(), kinds.numpy(), *weights)
+    assert loss.total.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
+    assert loss.items.item() == items
+    assert loss.per_item().item() == pytest.approx(total / max(items, 1), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("reduction", "expected"), [("sum", 1.663553), ("mean", 1.663553 / 2)])
-def test_mask_specific_loss__gives_the_worked_number(reduction: str, expected: float) -> None:
-    # P = .25 for an entity's token, .125 for another: .6 ln 4 + .4 ln 8 (mslm.md, 1.5)
+def test_mask_specific_loss__gives_the_worked_number() -> None:
+    # P = .25 for an entity's token, .125 for another: .6 ln 4 + .4 ln 8
     p = torch.tensor(
         [[[0.25, 0.75, 0, 0], [0.125, 0.375, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]]
     ).double()
     labels, kinds = torch.tensor([[0, 0, -100]]), torch.tensor([[2, 1, 0]], dtype=torch.uint8)
 
-    loss = MaskSpecificLoss(w_elm=0.6, w_blm=0.4, reduction=reduction)(p.log(), labels, kinds)
+    loss = MaskSpecificLoss(w_elm=0.6, w_blm=0.4)(p.log(), labels, kinds)
 
-    assert loss.item() == pytest.approx(expected, abs=5e-7)
+    assert loss.total.item() == pytest.approx(1.663553, abs=5e-7)
+    assert loss.per_item().item() == pytest.approx(1.663553 / 2, abs=5e-7)
     assert pytest.approx(0.6 * math.log(4) + 0.4 * math.log(8), abs=5e-7) == 1.663553
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_from_hidden__is_the_road_from_logits_in_value_and_gradient(reduction: str) -> None:
-    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4, reduction=reduction)
+def test_from_hidden__is_the_road_from_logits_in_value_and_gradient() -> None:
+    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4)
     _, labels, kinds = made(3, 7, 0.4)
     hidden = torch.randn((3, 7, H), dtype=torch.float64)
     roads = []
     for road in ("hidden", "logits"):
         h = hidden.clone().requires_grad_()
         head.zero_grad()
-        value = (
-            loss.from_hidden(h, head, labels, kinds)
-            if road == "hidden"
-            else loss(head(h), labels, kinds)
-        )
-        value.backward()
-        roads.append((value.detach(), h.grad, head.weight.grad.clone(), head.bias.grad.clone()))
+        if road == "hidden":
+            total, items = loss.from_hidden(h, head, labels, kinds)
+        else:
+            total, items = loss(head(h), labels, kinds)
+        total.backward()
+        gradients = (h.grad, head.weight.grad.clone(), head.bias.grad.clone())
+        roads.append((total.detach(), items, *gradients))
 
     for one, other in zip(*roads, strict=True):
         torch.testing.assert_close(one, other)
@@ -93,38 +94,38 @@ def test_from_hidden__is_the_road_from_logits_in_value_and_gradient(reduction: s
 def test_mask_specific_loss__with_weights_of_1_is_cross_entropy() -> None:
     logits, labels, kinds = made(4, 9, 0.5)
 
-    loss = MaskSpecificLoss(1, 1, reduction="mean")(logits, labels, kinds)
+    loss = MaskSpecificLoss(1, 1)(logits, labels, kinds).per_item()
 
     torch.testing.assert_close(
         loss, F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
     )
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_mask_specific_loss__does_not_normalise_weights_away(reduction: str) -> None:
+def test_mask_specific_loss__does_not_normalise_weights_away() -> None:
     logits, labels, kinds = made(2, 9, 0.5)
     only_entities = torch.where(kinds > 0, 2, 0).to(torch.uint8)
 
-    one = MaskSpecificLoss(0.6, 0.4, reduction=reduction)(logits, labels, only_entities)
-    twice = MaskSpecificLoss(1.2, 0.8, reduction=reduction)(logits, labels, only_entities)
+    one = MaskSpecificLoss(0.6, 0.4)(logits, labels, only_entities).per_item()
+    twice = MaskSpecificLoss(1.2, 0.8)(logits, labels, only_entities).per_item()
 
     torch.testing.assert_close(twice, 2 * one)
 
 
-@pytest.mark.parametrize(("reduction", "items"), [("sum", 4), ("mean", None)])
-def test_num_items__makes_the_parts_of_a_step_add_up_to_it(
-    reduction: str, items: int | None
-) -> None:
+def test_per_item__of_the_step_makes_its_batches_add_up_to_it() -> None:
     logits, labels, kinds = made(4, 9, 0.5)
-    loss = MaskSpecificLoss(0.6, 0.4, reduction=reduction)
-    num_items = items or int((labels != -100).sum())
+    loss = MaskSpecificLoss(0.6, 0.4)
+    whole = loss(logits, labels, kinds)
 
-    parts = [
-        loss(logits[i:j], labels[i:j], kinds[i:j], num_items=torch.tensor(num_items))
-        for i, j in ((0, 1), (1, 4))
-    ]
+    parts = [loss(logits[i:j], labels[i:j], kinds[i:j]) for i, j in ((0, 1), (1, 4))]
 
-    torch.testing.assert_close(sum(parts), loss(logits, labels, kinds))
+    torch.testing.assert_close(sum(part.per_item(whole.items) for part in parts), whole.per_item())
+
+
+def test_per_item__divides_by_fractions_and_never_by_0() -> None:
+    loss = LossSum(torch.tensor(3.0), torch.tensor(0))
+
+    assert loss.per_item().item() == 3
+    assert loss.per_item(torch.tensor(0.5)).item() == 6
 
 
 def test_mask_specific_loss__passes_gradcheck() -> None:
@@ -132,8 +133,12 @@ def test_mask_specific_loss__passes_gradcheck() -> None:
     loss, head = MaskSpecificLoss(0.6, 0.4), decoder()
     hidden = torch.randn((2, 4, H), dtype=torch.float64, requires_grad=True)
 
-    assert torch.autograd.gradcheck(lambda x: loss(x, labels, kinds), (logits.requires_grad_(),))
-    assert torch.autograd.gradcheck(lambda h: loss.from_hidden(h, head, labels, kinds), (hidden,))
+    assert torch.autograd.gradcheck(
+        lambda x: loss(x, labels, kinds).per_item(), (logits.requires_grad_(),)
+    )
+    assert torch.autograd.gradcheck(
+        lambda h: loss.from_hidden(h, head, labels, kinds).total, (hidden,)
+    )
 
 
 def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
@@ -146,7 +151,7 @@ def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
         return out
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = MaskSpecificLoss(0.6, 0.4).from_hidden(hidden, watched, labels, kinds)
+        loss = MaskSpecificLoss(0.6, 0.4).from_hidden(hidden, watched, labels, kinds).total
 
     at = labels.flatten() != -100
     exact = torch.nn.functional.cross_entropy(
@@ -155,9 +160,8 @@ def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
     weights = torch.tensor([0, 0.4, 0.6]).double()[kinds.flatten()[at].long()]
     assert kept[0].dtype == torch.bfloat16
     assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(
-        (exact * weights).sum().item() / 32, rel=1e-6
-    )  # bfloat16 sums are off by 1e-2
+    # bfloat16 sums are off by 1e-2
+    assert loss.item() == pytest.approx((exact * weights).sum().item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -165,28 +169,23 @@ def test_mask_specific_loss__of_half_logits_adds_up_in_float32(dtype: Any) -> No
     logits, labels, kinds = made(32, 64, 0.9)
     half = logits.to(dtype)
 
-    loss = MaskSpecificLoss(0.6, 0.4)(half, labels, kinds)
+    loss = MaskSpecificLoss(0.6, 0.4)(half, labels, kinds).per_item()
 
+    exact = MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds).per_item()
     assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(
-        MaskSpecificLoss(0.6, 0.4)(half.double(), labels, kinds).item(), rel=1e-6
-    )
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("road", ["hidden", "logits"])
-def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(
-    reduction: str, road: str
-) -> None:
-    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4, reduction=reduction)
+def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(road: str) -> None:
+    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4)
     hidden = torch.randn((2, 3, H), dtype=torch.float64, requires_grad=True)
     labels, kinds = torch.full((2, 3), -100), torch.zeros((2, 3), dtype=torch.uint8)
 
-    value = (
-        loss.from_hidden(hidden, head, labels, kinds)
-        if road == "hidden"
-        else loss(head(hidden), labels, kinds)
-    )
+    if road == "hidden":
+        value = loss.from_hidden(hidden, head, labels, kinds).per_item()
+    else:
+        value = loss(head(hidden), labels, kinds).per_item()
     value.backward()
 
     assert value.item() == 0
@@ -202,9 +201,9 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
         graphs.append(1)
         return lookup_backend("aot_eager")(module, inputs)
 
-    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4, reduction="mean")
+    head, loss = decoder(), MaskSpecificLoss(0.6, 0.4)
     compiled = torch.compile(
-        lambda h, y, k: loss.from_hidden(h, head, y, k), fullgraph=True, backend=backend
+        lambda h, y, k: loss.from_hidden(h, head, y, k).per_item(), fullgraph=True, backend=backend
     )
     for rate in (0.5, 0.9, 0.0):
         _, labels, kinds = made(3, 8, rate)
@@ -212,7 +211,7 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
         value = compiled(hidden, labels, kinds)
         (gradient,) = torch.autograd.grad(value, hidden)
 
-        expected = loss.from_hidden(hidden, head, labels, kinds)
+        expected = loss.from_hidden(hidden, head, labels, kinds).per_item()
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(gradient, torch.autograd.grad(expected, hidden)[0])
     assert len(graphs) == 1
@@ -242,9 +241,9 @@ def test_from_hidden__never_makes_logits_of_all_positions() -> None:
     loss = MaskSpecificLoss(0.6, 0.4)
 
     with Sizes() as sparse:
-        loss.from_hidden(hidden, head, labels, kinds).backward()
+        loss.from_hidden(hidden, head, labels, kinds).total.backward()
     with Sizes() as dense:
-        loss(head(hidden), labels, kinds).backward()
+        loss(head(hidden), labels, kinds).total.backward()
 
     assert sparse.most == rows * 5 * words
     assert dense.most == rows * width * words
@@ -301,14 +300,20 @@ def test_released_loss__of_its_default_reduction_has_no_weights() -> None:
 
 
 @pytest.mark.parametrize("kind", [MaskSpecificLoss, ReleasedLoss])
-def test_losses__refuse_weights_below_0_and_unknown_reductions(kind: Any) -> None:
+def test_losses__refuse_weights_that_are_not_0_or_more(kind: Any) -> None:
     with pytest.raises(
-        ValueError, match=rf"{kind.__name__}: expected a w_blm of at least 0, got -0.1"
+        ValueError, match=rf"{kind.__name__}: expected w_blm to be 0 or more, got -0.1"
     ):
         kind(0.6, -0.1)
     with pytest.raises(
-        ValueError, match=rf"{kind.__name__}: expected a w_elm of at least 0, got nan"
+        ValueError, match=rf"{kind.__name__}: expected w_elm to be 0 or more, got nan"
     ):
         kind(np.nan, 0.1)
-    with pytest.raises(ValueError, match=r"expected reduction .*got 'men'; did you mean 'mean'\?"):
-        kind(0.6, 0.4, reduction="men")
+
+
+def test_released_loss__refuses_an_unknown_reduction() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"expected reduction none or sum or mean, got 'men'; did you mean 'mean'\?",
+    ):
+        ReleasedLoss(0.6, 0.4, reduction="men")

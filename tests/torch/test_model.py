@@ -145,28 +145,30 @@ def test_wrap__reads_a_folder_and_its_adapted_masked_lm_saves_as_before(tmp_path
     assert all(torch.equal(x, states[name]) for name, x in again.state_dict().items())
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_forward__is_equation_12(reduction: str) -> None:
-    model, given = wrapped(reduction=reduction).double(), batch()
+@pytest.mark.parametrize("balance", ["means", "sums"])
+def test_forward__is_equation_12(balance: str) -> None:
+    model, given = wrapped(balance=balance).double(), batch()
 
     with torch.no_grad():
         out = model(**given)
         logits = model.masked_lm(**of(given)).logits
         hidden = model.encoder()(**of(given))[0]
 
-    arrays = {name: x.numpy() for name, x in given.items()}
-    mslm = twin.mask_specific(
-        logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4, reduction
-    )
-    detection = twin.cross_entropy(
-        model.detection(hidden).detach().numpy(), arrays["bio"], reduction
-    )
+    tags = model.detection(hidden).detach().numpy()
     types = model.classification(hidden, given["span_starts"], given["span_ends"]).detach().numpy()
-    classification = twin.cross_entropy(types, arrays["span_labels"], reduction)
-    assert out.mslm_loss.item() == pytest.approx(mslm, rel=1e-9)
-    assert out.detection_loss.item() == pytest.approx(detection, rel=1e-9)
-    assert out.classification_loss.item() == pytest.approx(classification, rel=1e-9)
-    assert out.loss.item() == pytest.approx(mslm + detection + classification, rel=1e-9)
+    arrays = {name: x.numpy() for name, x in given.items()}
+    mslm, masked = twin.mask_specific(
+        logits.numpy(), arrays["labels"], arrays["mask_kinds"], 0.6, 0.4
+    )
+    detection, tagged = twin.cross_entropy(tags, arrays["bio"])
+    classification, mentions = twin.cross_entropy(types, arrays["span_labels"])
+    if balance == "sums":  # the paper's: one common count
+        tagged = mentions = masked
+
+    expected = [mslm / masked, detection / tagged, classification / mentions]
+    found = [out.mslm_loss, out.detection_loss, out.classification_loss]
+    assert [part.item() for part in found] == pytest.approx(expected, rel=1e-9)
+    assert out.loss.item() == pytest.approx(sum(expected), rel=1e-9)
 
 
 def test_forward__computes_the_losses_that_it_has_labels_for() -> None:
@@ -242,7 +244,7 @@ def test_model__without_labels_has_no_heads() -> None:
     assert model.detection is None
     assert out.loss == out.mslm_loss
     with pytest.raises(
-        ValueError, match=r"MslmModel.predict: expected a model with labels, got one with none"
+        ValueError, match=r"MslmModel.predict: expected a model with labels, got one without"
     ):
         model.predict(**of(batch(2)))
 
@@ -261,9 +263,15 @@ def test_from_pretrained__of_a_plain_masked_lm_says_how_to_wrap_it(tmp_path: Pat
         MslmModel.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("options", [{"w_elm": -1.0}, {"reduction": "none"}])
-def test_config__refuses_what_the_loss_refuses(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="MslmConfig: expected"):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"w_elm": -1.0}, "expected w_elm to be 0 or more, got -1.0"),
+        ({"balance": "sum"}, "expected balance means or sums, got 'sum'; did you mean 'sums'"),
+    ],
+)
+def test_config__refuses_what_the_loss_refuses(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"MslmConfig: {message}"):
         wrapped(**options)
 
 
@@ -331,6 +339,14 @@ def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:
 def test_special_ids__are_those_that_the_configuration_names() -> None:
     assert wrapped("roberta").config.special_ids == [0, 1, 2]
     assert SIZES["vocab_size"] == wrapped().config.masked_lm.vocab_size
+
+
+@pytest.mark.parametrize("missing", [None, -1, [7, 8]])
+def test_special_ids__leave_out_what_is_not_an_id(missing: Any) -> None:
+    model = masked_lm("roberta")
+    model.config.eos_token_id = missing
+
+    assert MslmModel.wrap(model, **OPTIONS).config.special_ids == [0, 1]
 
 
 @pytest.fixture

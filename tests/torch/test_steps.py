@@ -1,7 +1,13 @@
-"""Gradient accumulation with Hugging Face's own Trainer: a step is a step, however many batches it sees."""
+"""A step is a step, however many batches and ranks it sees: 32 batches of one row against one of 32."""
 
 from __future__ import annotations
 
+import functools
+import multiprocessing
+import os
+import socket
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,98 +17,204 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from transformers import Trainer, TrainingArguments  # noqa: E402
+from accelerate import Accelerator  # noqa: E402
+from accelerate.state import AcceleratorState, GradientState  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from transformers import Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 
-from mslm_data.torch import CountedSteps, MslmModel  # noqa: E402
-from mslm_data.torch.steps import counts_of  # noqa: E402
+from mslm_data.torch import MslmModel, MslmTrainer, count_items  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import batch, masked_lm  # noqa: E402
 
-GIVEN = batch(8)
+ROWS = 32
+PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 ONLY_MASKS = ("input_ids", "attention_mask", "labels", "mask_kinds")
+ONLY_TAGS = ("input_ids", "attention_mask", "bio", "span_starts", "span_ends", "span_labels")
 
 
-class JointTrainer(CountedSteps, Trainer):
-    """What the docstring of `CountedSteps` says to write."""
+def made() -> dict[str, Any]:
+    """Return a batch of rows; row 0 has no mention, rows 3 and 4 have no mask."""
+    given = batch(ROWS)
+    given["labels"][3:5] = -100
+    given["mask_kinds"][3:5] = 0
+    return given
 
 
-def step(
-    kind: Any, folder: Path, batches: int, names: tuple[str, ...], reduction: str = "mean"
-) -> tuple[float, dict[str, Any]]:
-    """Train one step of eight rows in so many batches; return its loss and the weights after it."""
+GIVEN = made()
+
+
+def cut(size: int, given: dict[str, Any] = GIVEN) -> list[dict[str, Any]]:
+    """Return batches of a size."""
+    rows = len(given["input_ids"])
+    return [
+        {name: x[first : first + size] for name, x in given.items()}
+        for first in range(0, rows, size)
+    ]
+
+
+def wrapped(**options: Any) -> Any:
+    """Return the same model each time, in training, without dropout."""
     model = MslmModel.wrap(
-        masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4, reduction=reduction, dropout=0.0
+        masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4, dropout=0.0, **options
     )
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    rows = [{name: GIVEN[name][i] for name in names} for i in range(8)]
+    return model.train()
+
+
+def gradients_of(model: Any) -> dict[str, Any]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name, x in one.items():
+        torch.testing.assert_close(x, other[name], rtol=1e-5, atol=1e-5, msg=name)
+
+
+@functools.cache
+def exact(balance: str = "means", names: tuple[str, ...] = tuple(GIVEN)) -> dict[str, Any]:
+    """Return the gradients of all rows in one batch, without any trainer."""
+    model = wrapped(balance=balance)
+    model(**{name: GIVEN[name] for name in names}).loss.backward()
+    return gradients_of(model)
+
+
+class Keep(TrainerCallback):
+    """Keeps the gradients that the optimizer is about to use."""
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        self.gradients = gradients_of(given["model"])
+
+
+def trained(
+    kind: Any,
+    folder: Path,
+    size: int,
+    *,
+    names: tuple[str, ...] = tuple(GIVEN),
+    ranks: int = 1,
+    steps: int = 1,
+    **options: Any,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Train with batches of a size, all rows a step; return the last gradients and the log."""
+    keep = Keep()
     arguments = TrainingArguments(
-        output_dir=str(folder), per_device_train_batch_size=8 // batches, gradient_accumulation_steps=batches,
-        max_steps=1, optim="sgd", learning_rate=0.5, lr_scheduler_type="constant", max_grad_norm=0.0, logging_steps=1,
-        save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True,
-    )  # fmt: skip
-    trainer = kind(model=model, args=arguments, train_dataset=rows)
+        output_dir=str(folder),
+        per_device_train_batch_size=size,
+        gradient_accumulation_steps=ROWS // size // ranks,
+        max_steps=steps,
+        optim="sgd",
+        learning_rate=0.0,
+        max_grad_norm=0.0,
+        logging_steps=steps,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = kind(
+        model=wrapped(**options),
+        args=arguments,
+        train_dataset=[{name: GIVEN[name][i] for name in names} for i in range(ROWS)],
+        callbacks=[keep],
+    )
     trainer.train()
-    return trainer.state.log_history[0]["loss"], {
-        k: x.clone() for k, x in model.state_dict().items()
-    }
+    return keep.gradients, trainer.state.log_history
 
 
-def assert_same_step(
-    one: tuple[float, dict[str, Any]], other: tuple[float, dict[str, Any]]
+@pytest.fixture(autouse=True)
+def no_accelerator() -> Iterator[None]:
+    """Forget what accelerate keeps for a process, also of the tests of other files."""
+    GradientState._reset_state()
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+@pytest.mark.parametrize("balance", ["means", "sums"])
+def test_mslm_trainer__takes_the_same_step_in_32_batches_as_in_one(
+    balance: str, tmp_path: Path
 ) -> None:
-    assert one[0] == pytest.approx(other[0], rel=1e-5)
-    for name, x in one[1].items():
-        torch.testing.assert_close(x, other[1][name], rtol=1e-4, atol=1e-6)
+    whole, whole_log = trained(MslmTrainer, tmp_path, ROWS, balance=balance)
+
+    parts, parts_log = trained(MslmTrainer, tmp_path, 1, balance=balance)
+
+    assert_same(parts, whole)
+    assert_same(whole, exact(balance))
+    assert parts_log[0]["loss"] == pytest.approx(whole_log[0]["loss"], rel=1e-5)
 
 
-def test_trainer__takes_the_same_step_for_any_accumulation(tmp_path: Path) -> None:
-    whole = step(Trainer, tmp_path, 1, ONLY_MASKS)
+def test_mslm_trainer__is_exact_where_nothing_is_masked(tmp_path: Path) -> None:
+    parts, _ = trained(MslmTrainer, tmp_path, 1, names=ONLY_TAGS)
 
-    parts = [step(Trainer, tmp_path, batches, ONLY_MASKS) for batches in (4, 8)]
+    assert_same(parts, exact(names=ONLY_TAGS))
+
+
+def test_mslm_trainer__logs_the_parts_of_the_loss(tmp_path: Path) -> None:
+    with torch.no_grad():
+        out = wrapped()(**GIVEN)
+
+    _, log = trained(MslmTrainer, tmp_path, 8, steps=2)
+
+    assert {name: log[0][name] for name in PARTS} == pytest.approx(
+        {name: out[name].item() for name in PARTS}, rel=1e-4
+    )
+    assert sum(log[0][name] for name in PARTS) == pytest.approx(log[0]["loss"], rel=1e-4)
+
+
+def test_trainer__is_exact_with_the_balance_of_the_paper(tmp_path: Path) -> None:
+    parts, _ = trained(Trainer, tmp_path, 1, balance="sums")
+
+    assert_same(parts, exact("sums"))
+
+
+def test_trainer__is_exact_for_masks_alone(tmp_path: Path) -> None:
+    parts, log = trained(Trainer, tmp_path, 4, names=ONLY_MASKS)
 
     with torch.no_grad():
-        logits = masked_lm()(
-            GIVEN["input_ids"], attention_mask=GIVEN["attention_mask"]
-        ).logits.numpy()
-    by_hand = twin.mask_specific(
-        logits, GIVEN["labels"].numpy(), GIVEN["mask_kinds"].numpy(), 0.6, 0.4, "mean"
-    )
-    assert whole[0] == pytest.approx(by_hand, rel=1e-4)
-    for part in parts:
-        assert_same_step(part, whole)
+        logits = masked_lm()(GIVEN["input_ids"], attention_mask=GIVEN["attention_mask"]).logits
+    arrays = (GIVEN["labels"].numpy(), GIVEN["mask_kinds"].numpy())
+    total, items = twin.mask_specific(logits.numpy(), *arrays, 0.6, 0.4)
+    assert_same(parts, exact(names=ONLY_MASKS))
+    assert log[0]["loss"] == pytest.approx(total / items, rel=1e-4)
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_counted_steps__make_the_joint_loss_exact(reduction: str, tmp_path: Path) -> None:
-    whole = step(JointTrainer, tmp_path, 1, tuple(GIVEN), reduction)
+def test_trainer__of_one_batch_a_step_is_exact(tmp_path: Path) -> None:
+    whole, _ = trained(Trainer, tmp_path, ROWS)
 
-    parts = step(JointTrainer, tmp_path, 4, tuple(GIVEN), reduction)
-
-    assert_same_step(parts, whole)
-    assert_same_step(step(Trainer, tmp_path, 1, tuple(GIVEN), reduction), whole)
+    assert_same(whole, exact())
 
 
-def test_trainer__keeps_the_joint_losses_in_proportion(tmp_path: Path) -> None:
-    # without CountedSteps Eq. 8 and 11 have each batch's share of masked tokens: near, and never times the batches
-    whole = step(Trainer, tmp_path, 1, tuple(GIVEN))
+@pytest.mark.parametrize("size", [1, 16])
+def test_trainer__of_several_batches_is_refused_where_it_would_be_inexact(
+    size: int, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"got its \d+ masked tokens alone.*MslmTrainer.*balance='sums'"
+    ):
+        trained(Trainer, tmp_path, size)
 
-    parts = step(Trainer, tmp_path, 4, tuple(GIVEN))
 
-    assert parts[0] == pytest.approx(whole[0], rel=0.02)
+def test_trainer__of_several_batches_without_masks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected num_items_in_batch, as accelerate adds up"):
+        trained(Trainer, tmp_path, 1, names=ONLY_TAGS)
 
 
-def test_counts_of__counts_what_the_losses_divide_by() -> None:
-    counts = counts_of([GIVEN, {"input_ids": GIVEN["input_ids"][:3]}])
+def test_trainer__of_several_batches_whose_masks_are_in_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GIVEN, "labels", GIVEN["labels"].clone())
+    GIVEN["labels"][16:] = -100
 
-    tagged, mentions = (GIVEN["bio"] >= 0).sum(), (GIVEN["span_labels"] >= 0).sum()
-    assert counts.tolist() == [int((GIVEN["labels"] >= 0).sum()), int(tagged), int(mentions), 8 + 3]
+    with pytest.raises(ValueError, match="masked tokens alone"):
+        trained(Trainer, tmp_path, 16)
 
 
 def test_trainer__evaluates_and_gives_tag_logits_alone(tmp_path: Path) -> None:
-    model = MslmModel.wrap(masked_lm(), labels=["Drug", "Gene"], w_elm=0.6, w_blm=0.4)
     rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(8)]
+    model = wrapped().eval()
     arguments = TrainingArguments(
         output_dir=str(tmp_path),
         per_device_eval_batch_size=8,
@@ -114,6 +226,129 @@ def test_trainer__evaluates_and_gives_tag_logits_alone(tmp_path: Path) -> None:
     found = Trainer(model=model, args=arguments).predict(rows)
 
     with torch.no_grad():
-        out = model(**GIVEN)
+        out = model(**cut(8)[0])
     assert found.metrics["test_loss"] == pytest.approx(out.loss.item(), rel=1e-5)
     assert found.predictions == pytest.approx(out.tag_logits.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("balance", ["means", "sums"])
+def test_count_items__makes_plain_torch_exact(balance: str) -> None:
+    model, batches = wrapped(balance=balance), cut(1)
+
+    items = count_items(batches)
+    for one in batches:
+        model(**one, num_items_in_batch=items).loss.backward()
+
+    assert_same(gradients_of(model), exact(balance))
+
+
+@pytest.mark.parametrize("size", [1, 8])
+def test_count_items__makes_accelerate_exact(size: int) -> None:
+    whole = exact()
+    batches = cut(size)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=len(batches))
+    model = accelerator.prepare(wrapped())
+
+    items = count_items(batches, averaged_over=len(batches))
+    for one in batches:
+        with accelerator.accumulate(model):
+            accelerator.backward(model(**one, num_items_in_batch=items).loss)
+
+    assert_same(gradients_of(accelerator.unwrap_model(model)), whole)
+
+
+def test_forward__is_refused_where_accelerate_accumulates_without_counts() -> None:
+    Accelerator(cpu=True, gradient_accumulation_steps=4)
+
+    with pytest.raises(ValueError, match=r"count_items\(batches, averaged_over=N\)"):
+        wrapped()(**GIVEN)
+    assert wrapped().eval()(**GIVEN).loss > 0
+
+
+def test_forward__warns_where_plain_torch_accumulates_without_counts() -> None:
+    model, (first, second) = wrapped(), cut(16)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(**first).loss.backward()
+        loss = model(**second).loss  # Lightning forgets old gradients only now
+        model.zero_grad(set_to_none=False)
+        loss.backward()
+    with pytest.warns(UserWarning, match=r"pass num_items_in_batch=count_items\(batches\)"):
+        model(**second).loss.backward()
+
+
+def test_count_items__counts_what_the_parts_are_sums_of() -> None:
+    counts = count_items([GIVEN, {"input_ids": GIVEN["input_ids"][:3]}])
+
+    masked, tagged = (int((GIVEN[name] >= 0).sum()) for name in ("labels", "bio"))
+    assert counts.tolist() == [masked, tagged, int((GIVEN["span_labels"] >= 0).sum())]
+    assert count_items([]).tolist() == [0, 0, 0]
+    assert count_items([GIVEN], averaged_over=4).tolist() == (counts / 4).tolist()
+
+
+@pytest.mark.parametrize("num_items", [None, torch.tensor([0.0, 40.0, 5.0]), 0])
+def test_forward__with_the_balance_of_the_paper_keeps_its_scale_without_masks(
+    num_items: Any,
+) -> None:
+    given = dict(GIVEN, labels=torch.full_like(GIVEN["labels"], -100))
+    model = wrapped(balance="sums").eval()
+
+    out = model(**given, num_items_in_batch=num_items)
+
+    tagged = 40 if isinstance(num_items, torch.Tensor) else int((given["bio"] >= 0).sum())
+    total, _ = twin.cross_entropy(out.tag_logits.detach().numpy(), given["bio"].numpy())
+    assert out.detection_loss.item() == pytest.approx(total / tagged, rel=1e-4)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def rank(number: int, port: int, folder: str) -> None:
+    """Train one step as one of two ranks, in several ways, and keep the gradients of each."""
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    kept = {}
+
+    # Trainers start the process group, and deal out the rows.
+    kept["Trainer"] = trained(Trainer, Path(folder), 16, ranks=2)[0]
+    kept["MslmTrainer"] = trained(MslmTrainer, Path(folder), 4, ranks=2)[0]
+
+    # By hand, with ranks of 8 and 24 rows.
+    mine = {name: x[:8] if number == 0 else x[8:] for name, x in GIVEN.items()}
+    model = DistributedDataParallel(wrapped())
+    model(**mine).loss.backward()
+    kept["plain"] = gradients_of(model.module)
+
+    model = DistributedDataParallel(wrapped())
+    batches = cut(len(mine["input_ids"]) // 4, mine)
+    items = count_items(batches)
+    with model.no_sync():
+        for one in batches[:-1]:
+            model(**one, num_items_in_batch=items).loss.backward()
+    model(**batches[-1], num_items_in_batch=items).loss.backward()
+    kept["accumulated"] = gradients_of(model.module)
+
+    torch.save(kept, f"{folder}/{number}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_ranks__take_the_step_of_one_process(tmp_path: Path) -> None:
+    port = free_port()
+
+    fork = multiprocessing.get_context("fork")
+    ranks = [fork.Process(target=rank, args=(number, port, str(tmp_path))) for number in range(2)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join(120)
+
+    assert [process.exitcode for process in ranks] == [0, 0]
+    for number in range(2):
+        kept = torch.load(tmp_path / f"{number}.pt")
+        assert kept.keys() == {"Trainer", "MslmTrainer", "plain", "accumulated"}
+        for gradients in kept.values():
+            assert_same(gradients, exact())

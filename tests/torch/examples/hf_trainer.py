@@ -1,7 +1,8 @@
-"""Hugging Face's Trainer, as it is: python hf_trainer.py SHARDS OUT; once more goes on from the last checkpoint.
+"""Hugging Face's Trainer: python hf_trainer.py SHARDS OUT. Run it again to resume from the last checkpoint.
 
-What differs from any other use of the Trainer are the dataset, the collator and the callback, one line each. No flag is
-needed: the Trainer takes no columns from these rows.
+What differs from any other use of the Trainer are its class, the dataset, the collator and the callback, one line each.
+`MslmTrainer` makes gradient accumulation exact and logs the three parts of the loss. No flag is needed: the Trainer
+takes no columns from these rows.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 import sys
 
 from tiny import tiny_model
-from transformers import Trainer, TrainingArguments
+from transformers import TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator
+from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, MslmTrainer
 
 
 def main(folder: str, out: str) -> None:
@@ -35,7 +36,7 @@ def main(folder: str, out: str) -> None:
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = Trainer(
+    trainer = MslmTrainer(
         model=tiny_model(shards, strategy),
         args=arguments,
         train_dataset=MaskedDataset(shards["train"], strategy, seed=7),

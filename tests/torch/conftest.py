@@ -1,0 +1,11 @@
+"""What the tests of `mslm_data.torch` share."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+if find_spec("torch"):
+    import torch
+
+    # Models here are tiny: threads wait for each other longer than they compute.
+    torch.set_num_threads(1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mslm_data.builds.plan import Plan
 from mslm_data.builds.unit import finished
@@ -25,31 +26,32 @@ def repeated_ids(out: Path, plan: Plan) -> dict[WorkUnit, frozenset[str]]:
     """
     repeated: dict[WorkUnit, frozenset[str]] = {}
     for split, total in plan.totals().items():
-        units = [unit for unit in plan.units if unit.split == split]
         if total < 2:
             continue
-        shards = [_shard(out, unit) for unit in units]
-        keys = np.concatenate([shard.flat("key") for shard in shards])
-        _, first = np.unique(keys, return_index=True)
-        if len(first) == len(keys):
+        units = [unit for unit in plan.units if unit.split == split]
+        ids_of_units = [_ids(out, unit) for unit in units]
+
+        counts = pc.value_counts(pa.chunked_array(ids_of_units))
+        again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        if not len(again):
             continue
-        owner = np.repeat(np.arange(len(units)), [len(shard) for shard in shards])
-        row = np.concatenate([np.arange(len(shard)) for shard in shards])
-        again = np.setdiff1d(np.arange(len(keys)), first)
-        first_of = dict(zip(keys[first].tolist(), owner[first].tolist(), strict=True))
-        for place in again.tolist():
-            unit, before = units[owner[place]], units[first_of[int(keys[place])]]
-            doc_id = shards[owner[place]].row(int(row[place]))["doc_id"]
-            _refuse_other_file(before, unit, doc_id)
-            repeated[unit] = repeated.get(unit, frozenset()) | {doc_id}
+
+        first: dict[str, WorkUnit] = {}
+        for unit, ids in zip(units, ids_of_units, strict=True):
+            for doc_id in ids.filter(pc.is_in(ids, value_set=again)).to_pylist():
+                before = first.setdefault(doc_id, unit)
+                if before is not unit:
+                    _refuse_other_file(before, unit, doc_id)
+                    repeated[unit] = repeated.get(unit, frozenset()) | {doc_id}
     return repeated
 
 
-def _shard(out: Path, unit: WorkUnit) -> Shard:
+def _ids(out: Path, unit: WorkUnit) -> pa.StringArray:
+    """Return the ids of the documents in a unit's shard, each once."""
     receipt = finished(out, unit)
-    return Shard(
-        out / unit.split / receipt.shard.file, receipt.shard, TokenIds(size=1), labels=None
-    )
+    path = out / unit.split / receipt.shard.file
+    shard = Shard(path, receipt.shard, TokenIds(size=1), labels=None)
+    return pc.unique(shard.batch.column("doc_id"))
 
 
 def _refuse_other_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Batches": "mslm_data.loading:Batches",
+    "examples": "mslm_data.data.examples:examples",
     "load": "mslm_data.loading:load",
     "strategy": "mslm_data.mask:strategy",
     "strategies": "mslm_data.mask:strategies",
@@ -20,6 +21,7 @@ __all__ = [
     "Batches",
     "MslmDataError",
     "__version__",
+    "examples",
     "load",
     "mask_specific_weights",
     "strategies",

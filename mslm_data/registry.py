@@ -48,7 +48,8 @@ def from_options(
         also: Further names that the same table may have, for "did you mean".
 
     Raises:
-        PipelineError: An unknown name, a missing one, a wrong type, or a value that the type refuses.
+        PipelineError: An unknown name, a missing one, a wrong type, or a value that the type
+            refuses.
     """
     wanted = _types_of(make)
     _refuse_unknown(options, [*wanted, *also], wanted, where=where)
@@ -86,7 +87,7 @@ def _required(make: Callable[..., Any]) -> Iterator[str]:
 def _refuse_unknown(
     options: Mapping[str, Any], listed: Collection[str], known: Collection[str], *, where: str
 ) -> None:
-    """Raise if a table has a name that is not known; the error draws on the names that are listed."""
+    """Raise if a table has an unknown name; the error suggests one of the listed names."""
     for name in options:
         if name not in known:
             raise PipelineError(f"{where}: unknown option '{name}'{did_you_mean(name, listed)}")
@@ -95,7 +96,8 @@ def _refuse_unknown(
 def _check(value: Any, wanted: Any, *, where: str, place: str) -> None:
     """Refuse unknown names in the tables of a value, and words that are none of the wanted ones.
 
-    msgspec checks all else, but ignores unknown fields of dataclasses and does not say which words it knows.
+    msgspec checks all else, but ignores unknown fields of dataclasses and does not say which words
+    it knows.
 
     Args:
         value: As TOML has it.

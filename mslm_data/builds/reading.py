@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
@@ -104,7 +103,7 @@ class Reading:
                 self.left_out.update(reasons)
             self.adjusted.update(document.adjusted)
             self.given += len(found.spans) + sum(found.left_out.values())
-            made.append(replace(document, spans=tuple(flat)))
+            made.append(document.with_spans(flat))
         return made
 
     def _found(self, documents: Sequence[Document]) -> Iterator[tuple[Document, Annotated]]:

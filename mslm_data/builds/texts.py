@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -84,9 +83,7 @@ def trainable(document: Document) -> str:
     What is between a placeholder's marks never gets there, even where the pipeline keeps it for the shards.
     """
     marks = document.placeholders or placeholders(document.text, "drop")
-    text = shown(
-        replace(document, placeholders=tuple(mark._replace(word=mark.word or "") for mark in marks))
-    )
+    text = shown(document.with_placeholders(mark._replace(word=mark.word or "") for mark in marks))
     if document.words is None:
         return text
     return " ".join(text[start:end] for start, end in document.words.tolist())

@@ -1,12 +1,14 @@
-"""What BIO tags mean: how mentions become tags, how tags become mentions, and how both are numbered.
+"""The meaning of BIO tags: their numbers, their names, and the mentions that they say.
 
-Label `l` has two tags: `1 + 2 * l` is B, on the first token of a mention, and `2 + 2 * l` is I, on its other
-tokens. Tag 0 is O: the token is in no mention. B opens a mention. I continues an open mention of its label, and opens
-one where it cannot, as MSLM reads tags (Abaho et al. 2024) and as IOB1 has them.
+Label `l` has two tags: `1 + 2 * l` is B, on the first token of a mention, and `2 + 2 * l` is I, on
+its other tokens. Tag 0 is O: the token is in no mention. B opens a mention. I continues an open
+mention of its label, and opens one where it cannot, as MSLM reads tags (Abaho et al. 2024) and as
+IOB1 has them.
 
-All code that writes or reads tags calls this module. The functions of one argument are arithmetic, so they take ints,
-NumPy arrays and torch tensors alike. The loops behind `paint` and `find` are `mslm_data.kernels.tags`, which are
-imported on first use: numbers and names of tags are wanted where numba would only cost time.
+All code that writes or reads tags calls this module. The functions of one argument are arithmetic,
+so they take ints, NumPy arrays and torch tensors alike. The loops behind `paint` and `find` are
+`mslm_data.kernels.tags`, which are imported on first use: numbers and names of tags are wanted
+where numba would only cost time.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 OUTSIDE = 0
 """The tag of a token in no mention."""
 MAX_LABELS = 16_383
-"""The most labels whose tags fit into an int16, as `bio` is stored: one tag for O and two for each label."""
+"""The most labels whose tags fit into `bio`, an int16: one tag for O and two for each label."""
 NO_TAG = (-1, 0, 0, 0)
 """What a word without a tag means to `find`: no label, and nothing continues, ends or opens."""
 
 Mentions: TypeAlias = "tuple[Ragged, Ragged, Ragged]"
-"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32, int16."""
+"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32,
+int16."""
 
 
 def tag_names(labels: Sequence[str]) -> list[str]:
@@ -97,7 +100,8 @@ def mentions(tags: Ragged) -> Mentions:
     """Return the mentions that tags say.
 
     Args:
-        tags: One tag a token in N rows; negative where a token has none, which ends a mention as O does.
+        tags: One tag a token in N rows; negative where a token has none, which ends a mention as O
+            does.
     """
     from mslm_data.data.ragged import Ragged
 
@@ -117,7 +121,8 @@ class Found(NamedTuple):
     """The mentions of S sentences.
 
     Attributes:
-        spans: int64 `[M, 3]`: first word, word after the last, both counted over all sentences, and label.
+        spans: int64 `[M, 3]`: first word, word after the last, both counted over all sentences, and
+            label.
         offsets: int64 `[S + 1]`, mentions of each sentence.
         late: int64 `[S]`, how many of them began with a tag that should have continued one.
     """
@@ -133,8 +138,9 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
     Args:
         tags: Integers `[W]`, the row of `meanings` for each word; -1 for a word without a tag.
         offsets: Integers `[S + 1]`, words of each sentence.
-        meanings: int64 `[M + 1, 4]`, each tag's label, and whether it continues an open mention of that
-            label, ends the mention with its word, and should not open one; `NO_TAG` comes last.
+        meanings: int64 `[M + 1, 4]`, each tag's label, and whether it continues an open mention of
+            that label, ends the mention with its word, and should not open one; `NO_TAG` comes
+            last.
     """
     from mslm_data.data.ragged import offsets_of
     from mslm_data.kernels.tags import find_mentions
@@ -156,7 +162,7 @@ def _meanings(labels: int) -> npt.NDArray[np.int64]:
 
     of = np.arange(labels)
     table[begin(of), 0] = of
-    table[inside(of)] = np.stack(
-        [of, np.ones_like(of), np.zeros_like(of), np.ones_like(of)], axis=1
-    )
+    table[inside(of), 0] = of
+    table[inside(of), 1] = 1  # continues an open mention of its label
+    table[inside(of), 3] = 1  # should not open one
     return table

@@ -13,13 +13,14 @@ from mslm_data.data.bio import tag_names
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """Declare one column.
 
     Attributes:
-        name: As in the contract.
-        type: Of a row's value, or of an item of a row's list.
-        rows: What has the same number of items in each row: "row" for one value a row, "tokens", or "spans".
-        when: "always", "weak" for weakly supervised mentions, "text" with `encode.keep_text`.
+        name: Its name.
+        type: The Arrow type of a row's value, or of the items of a row's list.
+        rows: "row" for one value a row; "tokens" or "spans" for a list with one item for each.
+        when: "always", "weak" for weakly supervised mentions only, "text" with `encode.keep_text`
+            only.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Column:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The column's Arrow type."""
+        """Return the type of the whole column."""
         return self.type if self.rows == "row" else pa.list_(self.type)
 
 
@@ -53,15 +54,22 @@ FORMAT = 2
 
 
 def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> pa.Schema:
-    """Return a shard's schema, with the label and tag names and Hugging Face's features in its metadata.
+    """Return a shard's schema.
+
+    Its metadata holds the label and tag names, and Hugging Face's features.
 
     Args:
         labels: The label of each index.
-        weak: With the columns of weak supervision.
-        text: With those of `keep_text`.
+        weak: Include the columns of weak supervision.
+        text: Include the columns of `keep_text`.
     """
-    kinds = {"always", *(["weak"] if weak else []), *(["text"] if text else [])}
+    kinds = {"always"}
+    if weak:
+        kinds.add("weak")
+    if text:
+        kinds.add("text")
     columns = [column for column in COLUMNS if column.when in kinds]
+
     names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
     return pa.schema(
         [pa.field(column.name, column.arrow_type) for column in columns],
@@ -74,13 +82,12 @@ def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> 
 
 def features(columns: Sequence[Column]) -> dict[str, object]:
     """Return columns as Hugging Face's `Features.to_dict()` has them."""
-    values = {
-        column.name: {"dtype": str(column.type).replace("float", "float32"), "_type": "Value"}
-        for column in columns
-    }
-    return {
-        column.name: values[column.name]
-        if column.rows == "row"
-        else {"feature": values[column.name], "_type": "List"}
-        for column in columns
-    }
+    described: dict[str, object] = {}
+    for column in columns:
+        # Arrow calls float32 "float"; all other types have one name in both.
+        dtype = str(column.type).replace("float", "float32")
+        value = {"dtype": dtype, "_type": "Value"}
+        described[column.name] = (
+            value if column.rows == "row" else {"feature": value, "_type": "List"}
+        )
+    return described

@@ -1,30 +1,34 @@
-"""What sources give and the offline stages pass on: documents, their mentions, and pieces of input files.
+"""Documents, their mentions and sentences, and the pieces of input files that they are read from.
 
-All positions are half open. Positions in a `Document` count characters of its text; those of a `Part` bytes.
+Sources give these, and the offline stages pass them on. All positions are half open. Positions in a
+`Document` count characters of its text, those in a `Part` bytes of its file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 SPLITS = ("train", "validation", "test")
-"""The usual splits, in the order in which they are named."""
+"""The usual splits, in the order in which they are listed."""
 
 
 def split_order(name: str) -> tuple[int, str]:
-    """Return what splits are sorted by: the usual ones first."""
-    return (SPLITS.index(name) if name in SPLITS else len(SPLITS), name)
+    """Return a key that sorts splits: the usual ones first, then others by name."""
+    place = SPLITS.index(name) if name in SPLITS else len(SPLITS)
+    return place, name
 
 
 class Span(NamedTuple):
-    """A mention: characters `[start, end)` of a document.
+    """Mark a mention: characters `[start, end)` of a document.
 
     Attributes:
+        start: First character.
+        end: Character after the last.
         label: Its type, such as `Disease`.
         concept: Its concept (a CUI), "" where none is known.
         score: Confidence in `[0, 1]`; 1 for gold.
@@ -38,12 +42,15 @@ class Span(NamedTuple):
 
 
 class Placeholder(NamedTuple):
-    """Characters `[start, end)` where something was taken out of a document, such as `[**2101-3-4**]`.
+    """Mark where something was taken out of a document, such as `[**2101-3-4**]`.
 
-    No mention may overlap one.
+    No mention may overlap a placeholder.
 
     Attributes:
-        word: What is tokenised in its place: None the characters themselves, "" nothing, else this word.
+        start: First character.
+        end: Character after the last.
+        word: The word that is tokenised in its place; "" for nothing, None for the characters
+            themselves.
     """
 
     start: int
@@ -52,7 +59,7 @@ class Placeholder(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Characters `[start, end)` of a document."""
+    """Mark a sentence: characters `[start, end)` of a document."""
 
     start: int
     end: int
@@ -60,18 +67,22 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One document of a source.
+    """Hold one document of a source.
+
+    A stage that changes a field calls a method here for the changed copy: no other code copies
+        documents field by
+    field.
 
     Attributes:
         id: Unique within its split.
         text: As the source has it, never altered.
-        spans: Mentions; sources give them in any order, `annotate` makes them flat and sorted.
+        spans: Mentions, in any order from sources; sorted and not overlapping after `annotate`.
         sentences: Sentences, sorted, not overlapping; None where the source does not say.
-        words: `[W, 2]` starts and ends of words, rising; None for running text.
+        words: int32 `[W, 2]`, starts and ends of words, rising; None for running text.
         placeholders: Where something was taken out, sorted, not overlapping.
         unplaced: Reason -> number of the source's mentions that are not in `spans`.
-        adjusted: Reason -> number of spans that are not just as the source has them.
-        place: Where it begins in the input (`train.tsv:17`), for messages.
+        adjusted: Reason -> number of spans that differ from the source's.
+        place: Where the document begins in the input (`train.tsv:17`), for messages.
     """
 
     id: str
@@ -84,9 +95,17 @@ class Document:
     adjusted: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
 
+    def with_spans(self, spans: Iterable[Span]) -> Document:
+        """Return a copy with other mentions."""
+        return replace(self, spans=tuple(spans))
+
+    def with_placeholders(self, placeholders: Iterable[Placeholder]) -> Document:
+        """Return a copy with other placeholders."""
+        return replace(self, placeholders=tuple(placeholders))
+
 
 class SetAside(NamedTuple):
-    """A document that cannot be used.
+    """Report a document that cannot be used.
 
     Attributes:
         id: Its id, or "" where it could not be read.
@@ -100,20 +119,25 @@ class SetAside(NamedTuple):
 
 
 class NotChosen(NamedTuple):
-    """A record that is no part of the corpus that was asked for: counted by its reason, neither read nor set aside."""
+    """Report a record outside the corpus that was asked for, such as a note of another category.
+
+    It is counted by its reason. It is not among the documents that were read, nor among those set
+    aside.
+    """
 
     reason: str
 
 
 class Part(NamedTuple):
-    """A piece of one input file that can be read alone.
+    """Name a piece of one input file that can be read alone.
 
     Attributes:
         path: The file.
         start: First byte; for Arrow and parquet files, first row.
-        stop: Byte or row after the last; -1 for all of the file.
-        first: How many records of the file come before it, so that numbered documents keep their numbers.
-        line: Number of its first line, from 1.
+        stop: Byte or row after the last; -1 for the end of the file.
+        first: Number of the file's records before the piece, so that numbered documents keep their
+            numbers.
+        line: Number of the piece's first line, from 1.
     """
 
     path: str
@@ -124,7 +148,15 @@ class Part(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """A piece of a build that one process does and that becomes one shard: a pure function of inputs and pipeline."""
+    """Name a piece of a build: the parts of files that one process reads and turns into one shard.
+
+    Units are a pure function of the inputs and the pipeline.
+
+    Attributes:
+        split: The split that the shard belongs to.
+        number: The shard's number within the split, from 0.
+        parts: The pieces of input, in order.
+    """
 
     split: str
     number: int
@@ -132,5 +164,5 @@ class WorkUnit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its receipt and its messages call it."""
+        """Return the name that receipts and messages use."""
         return f"{self.split}-{self.number:05d}"

@@ -1,4 +1,4 @@
-"""Token rows with their tags and mentions, flat: what `encode` makes, shards hold and masking reads."""
+"""Token rows with their tags and mentions as flat columns, which encode makes and masking reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Ragged, take_alike
+from mslm_data.data.bio import paint
+from mslm_data.data.ragged import Ragged, offsets_of, take_alike
+from mslm_data.kernels.rows import find_misplaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +22,9 @@ class TokenIds:
 
     Attributes:
         size: Number of ids; valid ids are in `[0, size)`.
-        mask: The id of `[MASK]`, -1 where the tokenizer has none; so with pad and unk.
-        pad: The id of `[PAD]`.
-        unk: The id of `[UNK]`.
+        mask: The id of `[MASK]`, -1 if the tokenizer has none.
+        pad: The id of `[PAD]`, -1 if the tokenizer has none.
+        unk: The id of `[UNK]`, -1 if the tokenizer has none.
         special: All special ids, rising; never drawn as a random replacement.
     """
 
@@ -35,14 +37,17 @@ class TokenIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Examples:
-    """N rows of T tokens with S mentions, as ragged columns; `shard/FORMAT.md` has each column's law.
+    """Hold N rows of T tokens with S mentions as ragged columns.
+
+    `shard/FORMAT.md` has the law of each column.
 
     Attributes:
-        keys: uint64 `[N]`, one digest a row; seeds the row's draws.
+        keys: uint64 `[N]`, one digest a row, which seeds the row's draws.
         input_ids: int32, T tokens in N rows, special tokens included.
         word_ids: int32, same offsets: number of the word within the row; -1 on special tokens.
         bio: int16, same offsets: tags, numbered as `mslm_data.data.bio` says.
-        span_starts: int32, S mentions in N rows: first token of the mention, counted within the row; rising.
+        span_starts: int32, S mentions in N rows: first token of the mention, counted within the
+            row; rising.
         span_ends: int32, same offsets: half open.
         span_labels: int16, same offsets.
         ids: The tokenizer's special ids.
@@ -50,8 +55,9 @@ class Examples:
         span_concepts: `[S]`, CUIs; weak supervision only.
         span_scores: float32 `[S]`, confidences in `[0, 1]`; weak supervision only.
         texts: `[N]`, only with `keep_text`.
-        token_starts: int32, offsets as input_ids: first character of the token in the row's text; -1 on specials.
-        token_ends: int32, likewise, half open.
+        token_starts: int32, offsets as input_ids: first character of the token in the row's text;
+            -1 on specials.
+        token_ends: int32, same offsets: half open; -1 on specials.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -73,8 +79,142 @@ class Examples:
         return len(self.keys)
 
 
+def examples(
+    lengths: Any,
+    *,
+    keys: Any,
+    spans: tuple[Ragged, Ragged] | Sequence[Sequence[Sequence[int]]] | None = None,
+) -> Examples:
+    """Make rows of units that are not text, such as the patches of images, from arrays alone.
+
+    Each unit is a word of its own, no unit is special, and no tokenizer is needed: strategies plan
+    which units to hide, and `plan.kinds` says so. All ids are 0, so nothing can be corrupted.
+    Difference-Masking on video, for example, hides patches, and its spans are the stretches of
+    patches that a box of a face or body covers.
+
+        rows = md.examples([3780, 3780], keys=[0, 1], spans=[[(12, 15), (40, 44)], []])
+        plan = md.strategy("elm").plan(rows, seed=0, epoch=0)
+
+    Args:
+        lengths: Integers `[N]`, 0 or more: units of each row.
+        keys: Integers `[N]` of 64 bits, which seed the rows' draws. A row that comes again, in
+            another batch or epoch, must have the same key; different rows should have different
+            ones.
+        spans: The mentions of each row, half open in units of the row, sorted, not overlapping: a
+            list of `(start, end)` pairs for each row, or two `Ragged` of N rows, starts and ends.
+            All have label 0. None: no row has a mention.
+
+    Raises:
+        ValueError: Arrays of other shapes or types, numbers out of range, or mentions that are out
+            of order, overlap or end behind their row.
+    """
+    sizes = _integers(lengths, "lengths")
+    if sizes.min(initial=0) < 0:
+        row = int(np.argmin(sizes))
+        raise ValueError(f"lengths: expected 0 or more, got {sizes[row]} for row {row}")
+
+    of_rows = _integers(keys, "keys").astype(np.uint64)
+    if len(of_rows) != len(sizes):
+        raise ValueError(f"keys: expected {len(sizes)}, one for each length, got {len(of_rows)}")
+
+    starts, ends = _bounds(spans, len(sizes))
+    labels = Ragged(np.zeros(len(starts.values), np.int16), starts.offsets)
+    check_spans(starts, ends, labels, sizes)
+
+    offsets = offsets_of(sizes)
+    words = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+    return Examples(
+        keys=of_rows,
+        input_ids=Ragged(np.zeros(offsets[-1], np.int32), offsets),
+        word_ids=Ragged(words.astype(np.int32), offsets),
+        bio=Ragged(paint(starts, ends, labels, offsets), offsets),
+        span_starts=starts,
+        span_ends=ends,
+        span_labels=labels,
+        ids=TokenIds(size=1),
+    )
+
+
+def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray[np.int64]) -> None:
+    """Refuse mentions that masking cannot take.
+
+    Args:
+        starts: First token of each mention, counted within its row; N rows.
+        ends: Token after the last, half open.
+        labels: Label of each mention.
+        sizes: int64 `[N]`, tokens of the rows.
+
+    Raises:
+        ValueError: Columns of different lengths, or mentions that are out of order, overlap or end
+            behind their row.
+    """
+    if not (
+        np.array_equal(starts.offsets, ends.offsets)
+        and np.array_equal(starts.offsets, labels.offsets)
+    ):
+        raise ValueError(
+            "rows: expected as many span_ends and span_labels as span_starts in each row"
+        )
+
+    misplaced = np.empty(1, np.int64)
+    find_misplaced(starts.offsets, starts.values, ends.values, sizes, misplaced)
+    if misplaced[0] >= 0:
+        raise ValueError(
+            f"row {misplaced[0]}: mentions must be sorted, must not overlap, "
+            "and must end within the row"
+        )
+
+
+def _integers(values: Any, name: str) -> npt.NDArray[Any]:
+    """Return integers of 64 bits, `[N]`; an empty list passes, though NumPy makes it floats."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ValueError(
+            f"{name}: expected integers of 64 bits in one dimension, "
+            f"got {array.dtype} of shape {array.shape}"
+        )
+    return array if array.dtype == np.uint64 else array.astype(np.int64)
+
+
+def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
+    """Return the starts and ends of mentions, int32, in N rows."""
+    if spans is None:
+        spans = [[]] * rows
+    if isinstance(spans, tuple) and [type(column) for column in spans] == [Ragged, Ragged]:
+        starts, ends = spans
+    else:
+        pairs = [_pairs(row, number) for number, row in enumerate(spans)]
+        starts = Ragged.of([row[:, 0] for row in pairs], np.int64)
+        ends = Ragged.of([row[:, 1] for row in pairs], np.int64)
+
+    if len(starts) != rows or len(ends) != rows:
+        raise ValueError(f"spans: expected {rows} rows, one for each length, got {len(starts)}")
+    return _narrow(starts), _narrow(ends)
+
+
+def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
+    """Return the `(start, end)` pairs of a row, int64 `[S, 2]`."""
+    try:
+        pairs = np.asarray(row) if len(row) else np.empty((0, 2), np.int64)
+    except (TypeError, ValueError):  # no list, or pairs of unequal length
+        pairs = np.empty(0)
+
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(f"spans: row {number}: expected a list of (start, end) pairs of integers")
+    return pairs.astype(np.int64)
+
+
+def _narrow(column: Ragged) -> Ragged:
+    """Return places as int32; those that do not fit stay too large for any row."""
+    largest = np.iinfo(np.int32).max
+    return Ragged(np.clip(column.values, -1, largest).astype(np.int32), column.offsets)
+
+
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
-    """Return any rows, in any order, with what masking reads: no documents, concepts, scores or texts."""
+    """Return any rows, in any order, with the columns that masking reads.
+
+    Documents, concepts, scores and texts are left behind.
+    """
     ids, words, bio = take_alike((examples.input_ids, examples.word_ids, examples.bio), rows)
     starts, ends, labels = take_alike(
         (examples.span_starts, examples.span_ends, examples.span_labels), rows
@@ -94,7 +234,11 @@ def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
 
 
 def concatenate(parts: Sequence[Examples]) -> Examples:
-    """Put the rows of several one after the other; at least one is needed, and all must have the same fields."""
+    """Put the rows of several one after the other.
+
+    Args:
+        parts: One or more; all must have the same fields, and the ids of one tokenizer.
+    """
     together: dict[str, Any] = {}
     for field in dataclasses.fields(Examples):
         values = [getattr(part, field.name) for part in parts]

@@ -1,4 +1,4 @@
-"""Rows of unequal length in two flat arrays. The invariants are those of `shard/FORMAT.md`."""
+"""Rows of unequal length in two flat arrays, as Arrow's lists have them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """N rows: row i is `values[offsets[i]:offsets[i + 1]]`.
+    """Hold N rows, of which row i is `values[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
         values: `[T]`, all rows one after the other.
@@ -27,15 +27,15 @@ class Ragged:
     offsets: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[Any]], dtype: npt.DTypeLike) -> Ragged:
-        """Make one from lists of equal or unequal length."""
+    def of(cls, rows: Iterable[Sequence[Any] | Array], dtype: npt.DTypeLike) -> Ragged:
+        """Make a ragged array from lists of equal or unequal length."""
         lists = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(lists) if lists else np.empty(0, dtype)
         return cls(values, offsets_of(np.array([len(row) for row in lists], np.int64)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Put the rows of several one after the other. At least one is needed."""
+        """Put the rows of one or more ragged arrays one after the other."""
         lengths = np.concatenate([part.lengths for part in parts])
         return cls(np.concatenate([part.values for part in parts]), offsets_of(lengths))
 
@@ -52,12 +52,12 @@ class Ragged:
         return np.diff(self.offsets)
 
     def slice(self, start: int, stop: int) -> Ragged:
-        """Return rows `[start, stop)`; the values are a view, the offsets begin at 0 again."""
+        """Return rows `[start, stop)`, their values as a view, their offsets from 0 again."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
-        """Return any rows, in any order, copied together; each is in `[0, N)`."""
+        """Copy any rows together, in any order; each is in `[0, N)`."""
         offsets = offsets_of(self.offsets[rows + 1] - self.offsets[rows])
         out = np.empty(offsets[-1], self.values.dtype)
         gather(rows, self.offsets, self.values, offsets, out)
@@ -72,9 +72,11 @@ Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
 
 
 def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
-    """Return any rows, in any order, of three columns that share their offsets; each is in `[0, N)`."""
+    """Copy any rows, in any order, of three columns that share their offsets; each is in `[0, N)`."""
     first, second, third = columns
     offsets = offsets_of(first.offsets[rows + 1] - first.offsets[rows])
+
+    # One pass fills all three, as most of its time is waiting for memory.
     values = first.values, second.values, third.values
     size = int(offsets[-1])
     out = (
@@ -87,7 +89,7 @@ def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the offsets `[N + 1]` of rows of these lengths `[N]`."""
+    """Return the offsets, int64 `[N + 1]`, of rows of these lengths, `[N]`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from mslm_data.data import bio
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import IGNORED
-from mslm_data.kernels.rows import find_misplaced
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
 """Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32, int16."""
@@ -21,34 +20,6 @@ def no_spans(rows: int) -> Spans:
     """Return rows without mentions."""
     nothing = np.empty(0, np.int64)
     return _ragged(nothing, nothing, nothing, np.zeros(rows + 1, np.int64))
-
-
-def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray[np.int64]) -> None:
-    """Refuse mentions that masking cannot take.
-
-    Args:
-        starts: N rows.
-        ends: Likewise.
-        labels: Likewise.
-        sizes: `[N]`, tokens of the rows.
-
-    Raises:
-        ValueError: Columns of different lengths, mentions out of their rows, or not rising and apart.
-    """
-    if not (
-        np.array_equal(starts.offsets, ends.offsets)
-        and np.array_equal(starts.offsets, labels.offsets)
-    ):
-        raise ValueError(
-            "rows: expected as many span_ends and span_labels as span_starts in each row of a batch"
-        )
-    misplaced = np.empty(1, np.int64)
-    find_misplaced(starts.offsets, starts.values, ends.values, sizes, misplaced)
-    if misplaced[0] >= 0:
-        raise ValueError(
-            f"rows: expected mentions within their row, rising and apart, got others in row {misplaced[0]} of a "
-            "batch; sort them, and keep one of those that overlap"
-        )
 
 
 def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:

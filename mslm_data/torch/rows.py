@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.bio import paint
-from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.examples import Examples, TokenIds, check_spans
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.packed import unpack_lists
 from mslm_data.kernels.rows import count_on, number_words
-from mslm_data.torch.mentions import Spans, check_spans, no_spans, spans_of
+from mslm_data.torch.mentions import Spans, no_spans, spans_of
 
 Row: TypeAlias = Mapping[str, Any]
 SPANS = ("span_starts", "span_ends", "span_labels")

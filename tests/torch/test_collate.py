@@ -377,12 +377,15 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
         ),
         (
             [ROW, ROW | {"span_ends": [5]}],
-            "rows: expected mentions within their row, rising and apart, .* in row 1",
+            "row 1: mentions must be sorted, must not overlap, and must end within the row",
         ),
-        ([ROW | {"span_starts": [2]}], "rows: expected mentions within their row"),
+        (
+            [ROW | {"span_starts": [2]}],
+            "row 0: mentions must be sorted, must not overlap, and must end within the row",
+        ),
         (
             [ROW | {"span_starts": [1, 1], "span_ends": [2, 3], "span_labels": [0, 0]}],
-            "rows: expected mentions within their row, rising and apart",
+            "row 0: mentions must be sorted, must not overlap, and must end within the row",
         ),
         (
             [{"input_ids": [9], "bio": [-7]}],

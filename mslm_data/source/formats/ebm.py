@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -253,5 +252,4 @@ def _relabel(document: Document, names: Mapping[str, str]) -> Document | SetAsid
             document.place,
             "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got others",
         )
-    spans = tuple(span._replace(label=names[span.label]) for span in document.spans)
-    return dataclasses.replace(document, spans=spans)
+    return document.with_spans(span._replace(label=names[span.label]) for span in document.spans)

@@ -1,0 +1,141 @@
+"""Rows made from arrays alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mslm_data as md
+from mslm_data.data.examples import Examples, concatenate, take
+from mslm_data.data.ragged import Ragged
+
+
+def columns_of(examples: Examples) -> list[Any]:
+    columns = (
+        examples.input_ids,
+        examples.word_ids,
+        examples.bio,
+        examples.span_starts,
+        examples.span_ends,
+        examples.span_labels,
+    )
+    return [examples.keys.tolist(), *(column.tolist() for column in columns)]
+
+
+def test_examples__are_rows_of_units() -> None:
+    made = md.examples([4, 0, 2], keys=[7, 8, 9], spans=[[(1, 3), (3, 4)], [], [[0, 1]]])
+
+    assert columns_of(made) == [
+        [7, 8, 9],
+        [[0, 0, 0, 0], [], [0, 0]],
+        [[0, 1, 2, 3], [], [0, 1]],
+        [[0, 1, 2, 1], [], [1, 0]],
+        [[1, 3], [], [0]],
+        [[3, 4], [], [1]],
+        [[0, 0], [], [0]],
+    ]
+
+
+def test_examples__have_the_types_of_shards() -> None:
+    made = md.examples(np.array([3, 3], np.int16), keys=[0, 1], spans=[[(0, 1)], []])
+
+    assert made.keys.dtype == np.uint64
+    assert made.bio.values.dtype == made.span_labels.values.dtype == np.int16
+    for column in (made.input_ids, made.word_ids, made.span_starts, made.span_ends):
+        assert column.values.dtype == np.int32
+        assert column.offsets.dtype == np.int64
+
+
+def test_examples__take_ragged_spans() -> None:
+    pairs = [[(1, 3)], [(0, 1), (1, 2)]]
+    starts = Ragged.of([[1], [0, 1]], np.int64)
+    ends = Ragged.of([[3], [1, 2]], np.int64)
+
+    by_columns = md.examples([4, 2], keys=[1, 2], spans=(starts, ends))
+
+    assert columns_of(by_columns) == columns_of(md.examples([4, 2], keys=[1, 2], spans=pairs))
+
+
+def test_examples__take_a_tuple_of_rows() -> None:
+    made = md.examples([4, 4], keys=[1, 2], spans=([(1, 3)], []))
+
+    assert made.span_starts.tolist() == [[1], []]
+
+
+@pytest.mark.parametrize("keys", [[2**64 - 1], [-1], np.array([-1], np.int64)])
+def test_examples__keep_the_bits_of_keys(keys: Any) -> None:
+    assert md.examples([1], keys=keys).keys.tolist() == [2**64 - 1]
+
+
+def test_examples__of_nothing() -> None:
+    made = md.examples([], keys=[])
+
+    assert len(made) == 0
+    assert columns_of(made) == [[]] * 7
+
+
+def test_examples__are_masked_by_key_and_not_by_company() -> None:
+    strategy = md.strategy("joint", elm=0.5, blm=0.25)
+    rows = {"lengths": [40, 60], "keys": [5, 6], "spans": [[(0, 4), (9, 11)], [(50, 60)]]}
+
+    together = strategy.plan(md.examples(**rows), seed=3)
+
+    assert len(together.kinds.values) == 100
+    assert (together.kinds.values > 0).any()
+    for row in range(2):
+        alone = md.examples(**{name: [values[row]] for name, values in rows.items()})
+        assert strategy.plan(alone, seed=3).kinds.tolist() == [together.kinds.tolist()[row]]
+
+
+def test_examples__hold_what_take_and_concatenate_move() -> None:
+    made = md.examples([4, 0, 2], keys=[7, 8, 9], spans=[[(1, 3)], [], [(0, 1)]])
+
+    turned = concatenate([take(made, np.array([2])), take(made, np.array([0, 1]))])
+
+    assert columns_of(take(turned, np.array([1, 2, 0]))) == columns_of(made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"lengths": [3, -1], "keys": [0, 1]},
+            r"^lengths: expected 0 or more, got -1 for row 1$",
+        ),
+        (
+            {"lengths": [3.0], "keys": [0]},
+            r"^lengths: expected integers of 64 bits in one dimension, got float64 of shape \(1,\)$",
+        ),
+        ({"lengths": 3, "keys": [0]}, r"^lengths: expected integers .* of shape \(\)$"),
+        ({"lengths": [[3]], "keys": [0]}, r"^lengths: expected integers .* of shape \(1, 1\)$"),
+        ({"lengths": [3], "keys": [0, 1]}, r"^keys: expected 1, one for each length, got 2$"),
+        ({"lengths": [3], "keys": ["a"]}, r"^keys: expected integers of 64 bits"),
+        ({"lengths": [3], "keys": [2**64]}, r"^keys: expected integers of 64 bits"),
+        (
+            {"lengths": [3, 3], "keys": [0, 1], "spans": [[]]},
+            r"^spans: expected 2 rows, one for each length, got 1$",
+        ),
+        (
+            {"lengths": [3], "keys": [0], "spans": [[(0, 1, 2)]]},
+            r"^spans: row 0: expected a list of \(start, end\) pairs of integers$",
+        ),
+        ({"lengths": [3], "keys": [0], "spans": [[(0,), (1, 2)]]}, r"^spans: row 0: expected"),
+        ({"lengths": [3], "keys": [0], "spans": [(0, 1)]}, r"^spans: row 0: expected"),
+        ({"lengths": [3], "keys": [0], "spans": [[(0.0, 1.0)]]}, r"^spans: row 0: expected"),
+        ({"lengths": [3], "keys": [0], "spans": [1]}, r"^spans: row 0: expected"),
+        (
+            {"lengths": [3, 3], "keys": [0, 1], "spans": [[], [(0, 4)]]},
+            r"^row 1: mentions must be sorted, must not overlap, and must end within the row$",
+        ),
+        ({"lengths": [3], "keys": [0], "spans": [[(1, 1)]]}, r"^row 0: mentions must be"),
+        ({"lengths": [3], "keys": [0], "spans": [[(-1, 1)]]}, r"^row 0: mentions must be"),
+        ({"lengths": [3], "keys": [0], "spans": [[(1, 2), (0, 1)]]}, r"^row 0: mentions must be"),
+        ({"lengths": [3], "keys": [0], "spans": [[(0, 2), (1, 3)]]}, r"^row 0: mentions must be"),
+        ({"lengths": [3], "keys": [0], "spans": [[(0, 2**40)]]}, r"^row 0: mentions must be"),
+    ],
+)
+def test_examples__refuse(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        md.examples(**arguments)

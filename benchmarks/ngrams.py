@@ -17,8 +17,8 @@ from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy
 from mslm_data.data.examples import Examples
-from mslm_data.lexicon.ngrams import count_ngrams
-from mslm_data.lexicon.stream import read_words
+from mslm_data.lexicon.ngrams.counting import count_ngrams
+from mslm_data.lexicon.ngrams.stream import read_words
 
 _COPIES = 1
 _LEAST = 5

@@ -20,10 +20,10 @@ from benchmarks.masking import copy
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.fill import SKIP, fill_weighted
-from mslm_data.lexicon.pmi import RECIPES, rank_ngrams
+from mslm_data.lexicon.ngrams.ranking import RECIPES, rank_ngrams
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
-from mslm_data.lexicon.words import count_words
+from mslm_data.lexicon.word_types import count_words
 from mslm_data.loading import Shards
 from mslm_data.mask import STRATEGIES, Strategy
 from mslm_data.mask.units import words

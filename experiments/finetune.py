@@ -42,7 +42,7 @@ from experiments import outcomes, training
 from experiments.training import MSLM, VANILLA, Arm, Settings
 from mslm_data.builds import build
 from mslm_data.encode import tokenizer as tokenizer_module
-from mslm_data.lexicon.pmi import rank_ngrams
+from mslm_data.lexicon.ngrams.ranking import rank_ngrams
 from mslm_data.lexicon.store import write_lexicon
 from mslm_data.loading import Shards, load
 from mslm_data.pipeline import of_tables

@@ -1,1 +1,19 @@
-"""Builders of what strategies and annotators need besides a corpus, such as concept models."""
+"""Lexicon: what strategies and annotators need besides a corpus, and the tools that make it.
+
+| command (`mslm-data vocab …`) | makes, in `DIR/vocab/` | from | for |
+|---|---|---|---|
+| `pmi` | `pmi.arrow`, a lexicon of n-grams | `ngrams/` | `pmi`, `ernie` |
+| `anchors` | `anchors.arrow`, a lexicon of words | `anchors/` | `scores anchors` |
+| `scores anchors` | `difference.arrow`, a lexicon of words | `scores/likeness.py` | `difference` |
+| `scores attention` | `attention/`, a score column | `scores/token_scores.py` | `attention` |
+| `scores logits` | `logits/`, a score column | `scores/token_scores.py` | `selective` (in-domain) |
+| `scores confidence` | `confidence/`, a score column | `scores/selective.py` | `selective` (task data) |
+| `scores table` | `table.arrow`, a lexicon | `scores/tables.py` | `informask`, `keywords`, `concepts` |
+| `scores frequency` | `frequency.arrow`, a lexicon of ids | `scores/tables.py` | SpanBERT's random tokens |
+| `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
+| `wordpiece` | a tokenizer, any folder | `wordpiece.py` | `build --tokenizer` |
+
+The files of this folder itself are what strategies read: `artefacts.py` holds the stored form and the look-up in
+`DIR/vocab`, `store.py` lexicons, `score_columns.py` score columns, `trie.py` finds the entries of a lexicon in rows,
+`word_types.py` counts the words of rows.
+"""

@@ -20,8 +20,8 @@ from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.io import resources
 from mslm_data.io.files import sha256_of
-from mslm_data.lexicon.concepts import Input, make_pack
-from mslm_data.lexicon.names import Choice
+from mslm_data.lexicon.concepts.names import NameChoice
+from mslm_data.lexicon.concepts.packs import ConceptFile, make_pack
 from tests.annotate.medcat_made import notes, write_table
 
 pytest.importorskip("medcat")
@@ -40,7 +40,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packs") / "pack"
-    make_pack([Input(table)], folder, choice=Choice())
+    make_pack([ConceptFile(table)], folder, choice=NameChoice())
     return folder
 
 
@@ -477,10 +477,10 @@ def test_annotate__real_notes(real: Path, tmp_path: Path) -> None:
 
     concepts = real / "concepts"
     inputs = [
-        Input(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
-        Input(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
+        ConceptFile(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
+        ConceptFile(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
     ]
-    make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
+    make_pack(inputs, tmp_path / "pack", choice=NameChoice(xref="UMLS_CUI"))
     with gzip.open(
         real / "clinical" / "notes" / "NOTEEVENTS.csv.gz", "rt", encoding="utf-8", newline=""
     ) as file:

@@ -17,10 +17,12 @@ from mslm_data.data.document import Document
 from mslm_data.encode import tokenizer
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
-from mslm_data.lexicon import concept_tables, frequencies, obo, rrf, tables
 from mslm_data.lexicon import score_columns as scores
 from mslm_data.lexicon import store as lexicon
-from mslm_data.lexicon.names import Choice, distinct
+from mslm_data.lexicon.anchors import general_text
+from mslm_data.lexicon.concepts import concept_tables, obo, rrf
+from mslm_data.lexicon.concepts.names import NameChoice, distinct
+from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
 from mslm_data.mask.file import with_files
 from tests import made
@@ -81,7 +83,7 @@ def concepts(file: str) -> Check:
 
     def check(folder: Path) -> None:
         left_out: Counter[str] = Counter()
-        choice = Choice(types=frozenset({"T047"}), xref="UMLS_CUI")
+        choice = NameChoice(types=frozenset({"T047"}), xref="UMLS_CUI")
         for one in distinct(read(folder / file, ("T047",), choice, left_out), left_out):
             assert one.name.strip()
             "".join((one.concept, one.name, *one.types, one.source)).encode()
@@ -118,7 +120,7 @@ def read_weights(folder: Path) -> None:
 
 def read_counts(folder: Path) -> None:
     """Read a table of words and how often they occur."""
-    assert all(count > 0 for count in frequencies.of_file(folder / "x.tsv").counts.values())
+    assert all(count > 0 for count in general_text.of_file(folder / "x.tsv").counts.values())
 
 
 def build_notes(folder: Path) -> None:

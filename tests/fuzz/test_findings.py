@@ -24,8 +24,9 @@ from mslm_data.errors import (
     TokenizerError,
     VocabularyError,
 )
-from mslm_data.lexicon import frequencies, tables
+from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.score_columns import open_scores
+from mslm_data.lexicon.scores import tables
 from mslm_data.lexicon.store import read_lexicon
 from mslm_data.mask import make
 from mslm_data.source import SOURCES
@@ -336,7 +337,8 @@ def test_read_lexicon__refuses_what_is_compressed(tmp_path: Path) -> None:
     path = written(tmp_path, "x.arrow", seeds.lexicon("zstd"))
 
     with pytest.raises(
-        VocabularyError, match=r"expected a lexicon, got a file that cannot be read as one \(ArrowInvalid\)"
+        VocabularyError,
+        match=r"expected a lexicon, got a file that cannot be read as one \(ArrowInvalid\)",
     ):
         read_lexicon(path)
 
@@ -417,7 +419,7 @@ def test_tables__numbers_that_python_cannot_read(tmp_path: Path) -> None:
     with pytest.raises(
         VocabularyError, match=r"y\.tsv:1: expected a word, a tab and a whole number"
     ):
-        frequencies.of_file(counts)
+        general_text.of_file(counts)
 
     assert (report.kept, report.left_out) == (1, {"unknown": 1})
 

@@ -7,8 +7,8 @@ import pytest
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import MissingExtraError, VocabularyError
-from mslm_data.lexicon import encoders
-from mslm_data.lexicon.encoders import cut, load_encoder
+from mslm_data.lexicon.scores import encoders
+from mslm_data.lexicon.scores.encoders import cut, load_encoder
 from tests import made
 from tests.lexicon.models import SIZE, config, plain, sample_vocab, saved, torch, transformers
 

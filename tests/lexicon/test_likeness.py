@@ -5,9 +5,9 @@ import pytest
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon import likeness as module
-from mslm_data.lexicon.encoders import load_encoder
-from mslm_data.lexicon.likeness import Likeness, by_likeness
+from mslm_data.lexicon.scores import likeness as module
+from mslm_data.lexicon.scores.encoders import load_encoder
+from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
 from tests import made
 from tests.lexicon.models import plain, sample_vocab, saved, torch
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.lexicon.stream import Scratch
+from mslm_data.lexicon.ngrams.stream import Scratch
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=5), st.integers(0, 99))

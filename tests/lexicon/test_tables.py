@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.scores.encoding import pieces_of
+from mslm_data.lexicon.scores.tables import count_ids, read_table
 from mslm_data.lexicon.store import read_lexicon, write_lexicon
-from mslm_data.lexicon.strings import pieces_of
-from mslm_data.lexicon.tables import count_ids, read_table
 from tests import made
 from tests.generate import IDS, examples_of, fixed_examples, rows_of
 
@@ -103,7 +103,7 @@ def test_read_table__many_lines_in_any_chunks(tmp_path, monkeypatch):
     words = [f"w{i}" for i in range(100)]
     text = "".join(f"{word} kinase\t{i}\n" for i, word in enumerate(words))
     whole, _ = read(tmp_path, text)
-    monkeypatch.setattr("mslm_data.lexicon.tables._LINES_AT_ONCE", 7)
+    monkeypatch.setattr("mslm_data.lexicon.scores.tables._LINES_AT_ONCE", 7)
 
     parts, _ = read(tmp_path, text)
 

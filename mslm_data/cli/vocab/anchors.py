@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import tokenizers
 
     from mslm_data.data.examples import Examples
-    from mslm_data.lexicon.frequencies import Frequencies
-    from mslm_data.lexicon.words import Words
+    from mslm_data.lexicon.anchors.general_text import Frequencies
+    from mslm_data.lexicon.word_types import WordTypes
     from mslm_data.loading import Shards
 
 
@@ -81,15 +81,15 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon.anchors import Options, find_anchors
-    from mslm_data.lexicon.pmi import stop_words_in
+    from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
+    from mslm_data.lexicon.ngrams.ranking import stop_words_in
     from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
     shards = load(folder)
     listed = frozenset() if stop_words == "none" else stop_words_in(stop_words)
     try:
-        chosen = Options(stop_words=listed, **options)
+        chosen = AnchorOptions(stop_words=listed, **options)
     except ValueError as error:
         raise VocabularyError(str(error)) from None
     manifest = shards.manifest
@@ -131,7 +131,7 @@ def command(
 def _frequencies(general: str) -> Frequencies:
     """Find the general text that `--general` names."""
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon import frequencies
+    from mslm_data.lexicon.anchors import general_text as frequencies
     from mslm_data.loading import load
     from mslm_data.shard.manifest import NAME
 
@@ -150,10 +150,10 @@ def _frequencies(general: str) -> Frequencies:
     )
 
 
-def _words(shards: Shards, splits: Sequence[str]) -> Words:
+def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
     """Count the words of splits."""
     from mslm_data.cli.progress import counting
-    from mslm_data.lexicon.words import count_words
+    from mslm_data.lexicon.word_types import count_words
 
     chosen = [shards[name] for name in splits]
     total = sum(map(len, chosen))

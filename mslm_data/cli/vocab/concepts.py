@@ -65,10 +65,10 @@ def command(
     """  # noqa: D301 - click wants the character
     from dataclasses import asdict
 
-    from mslm_data.lexicon.concepts import make_pack, parse_input
-    from mslm_data.lexicon.names import Choice
+    from mslm_data.lexicon.concepts.names import NameChoice
+    from mslm_data.lexicon.concepts.packs import make_pack, parse_input
 
-    choice = Choice(
+    choice = NameChoice(
         types=frozenset(filter(None, types.upper().split(","))),
         language=language,
         sources=frozenset(filter(None, sources.upper().split(","))),

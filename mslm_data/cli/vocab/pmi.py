@@ -11,7 +11,7 @@ import click
 from mslm_data.cli.output import defused, print_json, table
 
 if TYPE_CHECKING:
-    from mslm_data.lexicon.pmi import Choice
+    from mslm_data.lexicon.ngrams.ranking import NgramChoice
 
 
 @click.command("pmi", short_help="Rank n-grams by PMI.")
@@ -89,7 +89,7 @@ def command(
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
     from mslm_data.io.files import make_folder, write_whole
-    from mslm_data.lexicon.pmi import ngram_strings, options_of, rank_ngrams
+    from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
     from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
@@ -141,11 +141,11 @@ def command(
         )
 
 
-def _choice(recipe: str, options: Mapping[str, Any]) -> Choice:
+def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     """Return a recipe with the options that were given."""
     from dataclasses import replace
 
-    from mslm_data.lexicon.pmi import RECIPES, stop_words_in
+    from mslm_data.lexicon.ngrams.ranking import RECIPES, stop_words_in
     from mslm_data.registry import did_you_mean
 
     if recipe not in RECIPES:

@@ -12,7 +12,7 @@ from mslm_data.cli import output  # by its name: `table` here becomes the module
 from mslm_data.cli.lazy import LazyGroup
 
 if TYPE_CHECKING:
-    from mslm_data.lexicon.scoring import ColumnReport, Score
+    from mslm_data.lexicon.scores.making import ColumnReport, Score
     from mslm_data.loading import Shards
     from mslm_data.shard.split import Split
 
@@ -85,7 +85,7 @@ def run_column(
     """
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
-    from mslm_data.lexicon.scoring import about, write_column
+    from mslm_data.lexicon.scores.making import about, write_column
 
     if shards.manifest.protected:
         warn_of_readers([out, out.parent])

@@ -53,12 +53,12 @@ def command(
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.artefacts import find_artefact
-    from mslm_data.lexicon.encoders import load_encoder
-    from mslm_data.lexicon.likeness import Likeness, by_likeness
-    from mslm_data.lexicon.scoring import about
+    from mslm_data.lexicon.scores.encoders import load_encoder
+    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
+    from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.store import read_lexicon, write_lexicon
-    from mslm_data.lexicon.strings import tokenizer_of
-    from mslm_data.lexicon.words import count_words
+    from mslm_data.lexicon.word_types import count_words
     from mslm_data.loading import load
 
     shards = load(folder)

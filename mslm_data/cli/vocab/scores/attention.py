@@ -22,10 +22,10 @@ def command(
     AttnMask and MST take it from a teacher that follows the model in training, and from images; a frozen encoder and
     text are an adaptation of them. Special tokens have 0.
     """
-    from mslm_data.lexicon.attention import Attention
-    from mslm_data.lexicon.encoders import load_encoder
-    from mslm_data.lexicon.scoring import longest_row
-    from mslm_data.lexicon.strings import tokenizer_of
+    from mslm_data.lexicon.scores.encoders import load_encoder
+    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.making import longest_row
+    from mslm_data.lexicon.scores.token_scores import Attention
     from mslm_data.loading import load
 
     shards = load(folder)

@@ -41,7 +41,7 @@ def command(
     is important. Special tokens and rows not used have 0. One call of the function holds a step of many rows; a row of
     n tokens takes n + 1 sequences.
     """
-    from mslm_data.lexicon.confidence import Confidence, load_callable
+    from mslm_data.lexicon.scores.selective import Confidence, load_callable
     from mslm_data.loading import load
 
     if "" not in sys.path and str(Path.cwd()) not in sys.path:

@@ -18,9 +18,9 @@ def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: boo
     Special tokens, and ids that do not occur, have no entry.
     """
     from mslm_data.cli.private import warn_of_readers
-    from mslm_data.lexicon.scoring import about
+    from mslm_data.lexicon.scores.making import about
+    from mslm_data.lexicon.scores.tables import count_ids
     from mslm_data.lexicon.store import write_lexicon
-    from mslm_data.lexicon.tables import count_ids
     from mslm_data.loading import load
 
     shards = load(folder)

@@ -34,10 +34,10 @@ def command(
     of the other classes: above 0 just where the class is the one predicted, which is what that stage hides among.
     Special tokens have 0.
     """
-    from mslm_data.lexicon.attention import ClassLogits, class_index
-    from mslm_data.lexicon.encoders import load_encoder
-    from mslm_data.lexicon.scoring import longest_row
-    from mslm_data.lexicon.strings import tokenizer_of
+    from mslm_data.lexicon.scores.encoders import load_encoder
+    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.making import longest_row
+    from mslm_data.lexicon.scores.token_scores import ClassLogits, class_index
     from mslm_data.loading import load
 
     shards = load(folder)

@@ -39,10 +39,10 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     """
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.io.files import sha256_of
-    from mslm_data.lexicon.scoring import about
+    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.making import about
+    from mslm_data.lexicon.scores.tables import read_table
     from mslm_data.lexicon.store import write_lexicon
-    from mslm_data.lexicon.strings import tokenizer_of
-    from mslm_data.lexicon.tables import read_table
     from mslm_data.loading import load
 
     manifest = load(folder).manifest

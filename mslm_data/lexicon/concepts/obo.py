@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon.names import Choice, Name, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[str]
+    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
     """Give the names of an ontology in the OBO format; obsolete terms are left out.
 
@@ -52,7 +52,7 @@ def _names(
     line: int,
     fields: list[tuple[str, str]],
     types: tuple[str, ...],
-    choice: Choice,
+    choice: NameChoice,
     left_out: Counter[str],
 ) -> Iterator[Name]:
     """Give the names of one term."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
 from mslm_data.kernels import ngrams as kernels
-from mslm_data.lexicon.stream import IN_MEMORY, Scratch, WordStream
+from mslm_data.lexicon.ngrams.stream import IN_MEMORY, Scratch, WordStream
 
 MEMORY = 1 << 30
 """Bytes that counting may use."""

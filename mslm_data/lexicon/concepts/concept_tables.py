@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon.names import Choice, Name, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
 _NAME = ("common name", "name", "label", "preferred name", "preferred label")
@@ -17,7 +17,7 @@ _SYNONYMS = ("synonyms", "synonym")
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[str]
+    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
     """Give the names of a table, commas or tabs between its columns, which are found by name in any order.
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon.names import Choice, Name, open_text
+from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
 _FIELDS = 18
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: Choice, left_out: Counter[str]
+    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
     """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
 
@@ -51,7 +51,7 @@ def read(
                 yield Name(row[_CUI], row[_STR], "P" if primary else "A", own, row[_SAB])
 
 
-def _types(path: Path, choice: Choice) -> dict[str, tuple[str, ...]]:
+def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
     """Return the semantic types of concepts, of those only that have a wanted one."""
     beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
     table = next((one for one in beside if one.is_file() and one != path), None)

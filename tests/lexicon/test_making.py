@@ -8,7 +8,7 @@ import pytest
 
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import open_scores
-from mslm_data.lexicon.scoring import about, longest_row, write_column
+from mslm_data.lexicon.scores.making import about, longest_row, write_column
 from mslm_data.loading import load
 from tests.made import built, pipeline_of, tree
 

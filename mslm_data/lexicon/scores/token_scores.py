@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.encoders import Encoder
+from mslm_data.lexicon.scores.encoders import FrozenEncoder
 from mslm_data.registry import did_you_mean
 
 Advance = Callable[[int], None]
@@ -36,7 +36,7 @@ class Attention:
         encoder: Loaded with `attentions`.
     """
 
-    encoder: Encoder
+    encoder: FrozenEncoder
 
     def __call__(self, examples: Examples, advance: Advance) -> npt.NDArray[np.float32]:
         """Return a score for each token, `[T]`; see `write_column`.
@@ -74,7 +74,7 @@ class ClassLogits:
             just where the class is the one predicted (with two classes the softmax ranks tokens the same way).
     """
 
-    encoder: Encoder
+    encoder: FrozenEncoder
     index: int
     value: Value = "logit"
 
@@ -94,7 +94,7 @@ class ClassLogits:
         return out
 
 
-def class_index(encoder: Encoder, name: str) -> int:
+def class_index(encoder: FrozenEncoder, name: str) -> int:
     """Return the number of a classifier's class, which is given by its label or its number.
 
     Raises:

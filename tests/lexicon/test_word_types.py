@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.lexicon.words import WordNumbers, count_words, word_strings
+from mslm_data.lexicon.word_types import WordNumbers, count_words, word_strings
 from tests import made
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.reference import ngrams as reference

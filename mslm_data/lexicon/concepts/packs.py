@@ -13,16 +13,16 @@ from mslm_data.annotate.medcat import database
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat import pack as medcat_pack
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon import concept_tables, obo, rrf
-from mslm_data.lexicon.names import Choice, Name, distinct
-from mslm_data.lexicon.pack import write_pack
+from mslm_data.lexicon.concepts import concept_tables, obo, rrf
+from mslm_data.lexicon.concepts.names import Name, NameChoice, distinct
+from mslm_data.lexicon.concepts.pack import write_pack
 
 _TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
 
-Reader = Callable[[Path, tuple[str, ...], Choice, Counter[str]], Iterator[Name]]
+Reader = Callable[[Path, tuple[str, ...], NameChoice, Counter[str]], Iterator[Name]]
 
 
-class Input(NamedTuple):
+class ConceptFile(NamedTuple):
     """A file of concepts.
 
     Attributes:
@@ -35,7 +35,7 @@ class Input(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class PackReport:
     """What became of the names that were read.
 
     Attributes:
@@ -59,17 +59,19 @@ class Report:
     sha256: str
 
 
-def parse_input(text: str) -> Input:
+def parse_input(text: str) -> ConceptFile:
     """Return the input of `FILE` or `FILE=T047,T191`."""
     path, equals, types = text.rpartition("=")
     return (
-        Input(Path(path), tuple(types.split(",")))
+        ConceptFile(Path(path), tuple(types.split(",")))
         if equals and _TYPES.fullmatch(types)
-        else Input(Path(text))
+        else ConceptFile(Path(text))
     )
 
 
-def make_pack(inputs: Sequence[Input], out: Path, *, choice: Choice, name: str = "") -> Report:
+def make_pack(
+    inputs: Sequence[ConceptFile], out: Path, *, choice: NameChoice, name: str = ""
+) -> PackReport:
     """Make a model pack, a folder in MedCAT's JSON form; the same inputs give the same digest.
 
     Names stream through; what is in memory is MedCAT's database of what is kept, about 2 kB a name.
@@ -104,7 +106,7 @@ def make_pack(inputs: Sequence[Input], out: Path, *, choice: Choice, name: str =
     cat = medcat_model.model_of(settled.cdb)
     write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
-    return Report(
+    return PackReport(
         read=kept["names"] + left_out.total(),
         kept=kept["names"],
         left_out=dict(sorted(left_out.items())),
@@ -116,7 +118,7 @@ def make_pack(inputs: Sequence[Input], out: Path, *, choice: Choice, name: str =
     )
 
 
-def _file(one: Input) -> Path:
+def _file(one: ConceptFile) -> Path:
     """Return the file to read: of a folder of UMLS its MRCONSO.RRF."""
     path = one.path
     if path.is_dir():
@@ -142,7 +144,9 @@ def _reader(path: Path) -> Reader:
     )
 
 
-def _named(read: Reader, one: Input, choice: Choice, left_out: Counter[str]) -> Iterator[Name]:
+def _named(
+    read: Reader, one: ConceptFile, choice: NameChoice, left_out: Counter[str]
+) -> Iterator[Name]:
     """Give the wanted names of one file."""
     path = _file(one)
 

@@ -19,7 +19,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels import ngrams as kernels
 from mslm_data.kernels.gather import gather
-from mslm_data.lexicon.words import WordNumbers, Words
+from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
 LONGEST = 5
 """Words of the longest n-gram that is counted."""
@@ -75,7 +75,7 @@ class WordStream:
         positions: For n from 1 to `LONGEST` at index n, how many n-grams there are, repeated ones counted again.
     """
 
-    words: Words
+    words: WordTypes
     numbers: npt.NDArray[np.int32]
     mentions: npt.NDArray[np.uint8]
     in_mention: npt.NDArray[np.bool_]

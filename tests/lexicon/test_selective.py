@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon import confidence
-from mslm_data.lexicon.confidence import Confidence, load_callable
+from mslm_data.lexicon.scores import selective
+from mslm_data.lexicon.scores.selective import Confidence, load_callable
 from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
 from tests.reference.selective import important
 
@@ -30,7 +30,7 @@ def answers(rows: list[list[int]], keys: list[int]) -> list[float]:
 def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, threshold, at_once):
     score = Confidence(answers, threshold)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(confidence, "ROWS_AT_ONCE", at_once)
+        patch.setattr(selective, "ROWS_AT_ONCE", at_once)
         scores = score(examples, lambda _: None)
 
     flagged = 0
@@ -118,7 +118,7 @@ def test_confidence__nan_for_part_of_a_row():
 
 
 def test_load_callable__finds_it():
-    assert load_callable("tests.lexicon.test_confidence:answers")([[1]], [2]) == answers([[1]], [2])
+    assert load_callable("tests.lexicon.test_selective:answers")([[1]], [2]) == answers([[1]], [2])
 
 
 @pytest.mark.parametrize(

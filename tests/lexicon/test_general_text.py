@@ -9,7 +9,7 @@ import tokenizers
 
 import mslm_data as md
 from mslm_data.errors import MissingExtraError, VocabularyError
-from mslm_data.lexicon.frequencies import (
+from mslm_data.lexicon.anchors.general_text import (
     WORDFREQ_WORDS,
     counted,
     of_file,
@@ -17,7 +17,7 @@ from mslm_data.lexicon.frequencies import (
     of_words,
     spellings,
 )
-from mslm_data.lexicon.words import count_words
+from mslm_data.lexicon.word_types import count_words
 from tests import made
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.lexicon.ngrams import Grams, spell
+from mslm_data.lexicon.ngrams.counting import Grams, spell
 
 Scores: TypeAlias = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.lexicon import ngrams
-from mslm_data.lexicon.ngrams import Grams, count_ngrams, count_pairs, merge_runs, spell
-from mslm_data.lexicon.stream import WordStream, read_words
+from mslm_data.lexicon.ngrams import counting as ngrams
+from mslm_data.lexicon.ngrams.counting import Grams, count_ngrams, count_pairs, merge_runs, spell
+from mslm_data.lexicon.ngrams.stream import WordStream, read_words
 from tests.generate import CLS, SEP, Row, examples_of, random_examples
 from tests.reference import ngrams as reference
 

@@ -15,9 +15,9 @@ from mslm_data.annotate.medcat import pack as medcat_pack
 from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError
-from mslm_data.lexicon import concept_tables, obo, rrf
-from mslm_data.lexicon.concepts import Input, Report, make_pack, parse_input
-from mslm_data.lexicon.names import Choice, Name, clean, distinct
+from mslm_data.lexicon.concepts import concept_tables, obo, rrf
+from mslm_data.lexicon.concepts.names import Name, NameChoice, clean, distinct
+from mslm_data.lexicon.concepts.packs import ConceptFile, PackReport, make_pack, parse_input
 from tests.cli.running import run
 
 pytest.importorskip("medcat")
@@ -76,7 +76,7 @@ def umls(folder: Path) -> Path:
     return write(folder / "MRCONSO.RRF", MRCONSO)
 
 
-def balanced(report: Report) -> bool:
+def balanced(report: PackReport) -> bool:
     return report.read == report.kept + sum(report.left_out.values())
 
 
@@ -88,7 +88,7 @@ def concepts_in(pack: Path, text: str) -> list[tuple[str, str]]:
 def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 
-    names = list(obo.read(write(tmp_path / "x.obo", OBO), ("T047",), Choice(), left_out))
+    names = list(obo.read(write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(), left_out))
 
     assert names == [
         Name("X:1", "red fever", "P", ("T047",), "X"),
@@ -101,7 +101,9 @@ def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
 
 
 def test_obo__takes_a_cross_reference_for_the_id(tmp_path: Path) -> None:
-    names = obo.read(write(tmp_path / "x.obo", OBO), ("T047",), Choice(xref="UMLS_CUI"), Counter())
+    names = obo.read(
+        write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(xref="UMLS_CUI"), Counter()
+    )
 
     assert [(name.concept, name.source) for name in names][::4] == [
         ("C9000001", "UMLS_CUI"),
@@ -113,13 +115,13 @@ def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
     path = write(tmp_path / "x.obo", "[Term]\nname: fever\n")
 
     with pytest.raises(AnnotateError, match=r"x\.obo:1: expected a term with an id, got none"):
-        list(obo.read(path, (), Choice(), Counter()))
+        list(obo.read(path, (), NameChoice(), Counter()))
 
 
 def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 
-    names = list(rrf.read(umls(tmp_path), (), Choice(), left_out))
+    names = list(rrf.read(umls(tmp_path), (), NameChoice(), left_out))
 
     assert names == [
         Name("C9000001", '"Red" fever', "P", ("T047", "T184"), "MSH"),
@@ -137,11 +139,11 @@ def test_rrf__refuses_other_files(tmp_path: Path) -> None:
     short.write_text(f"{MRCONSO}\nC1|ENG|P|\n")
 
     with pytest.raises(AnnotateError, match=r"expected MRSTY\.RRF beside it, found none"):
-        list(rrf.read(alone, (), Choice(), Counter()))
+        list(rrf.read(alone, (), NameChoice(), Counter()))
     with pytest.raises(
         AnnotateError, match=r"MRCONSO\.RRF:8: expected 18 fields, each ended by '\|', got 4"
     ):
-        list(rrf.read(short, (), Choice(), Counter()))
+        list(rrf.read(short, (), NameChoice(), Counter()))
 
 
 def test_tables__medcats_layout(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_tables__medcats_layout(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 
     names = list(
-        concept_tables.read(write(tmp_path / "x.csv", table), ("T184",), Choice(), left_out)
+        concept_tables.read(write(tmp_path / "x.csv", table), ("T184",), NameChoice(), left_out)
     )
 
     assert names == [
@@ -167,7 +169,9 @@ def test_tables__medcats_layout(tmp_path: Path) -> None:
     ],
 )
 def test_tables__names_with_synonyms(table: str, tmp_path: Path) -> None:
-    names = concept_tables.read(write(tmp_path / "x.csv", table), ("T121",), Choice(), Counter())
+    names = concept_tables.read(
+        write(tmp_path / "x.csv", table), ("T121",), NameChoice(), Counter()
+    )
 
     assert [(name.concept, name.name, name.status) for name in names] == [
         ("DB1", "Aspirin", "P"), ("DB1", "Acetylsalicylate", "A"), ("DB1", "ASA, pure", "A"),
@@ -178,7 +182,7 @@ def test_tables__refuses_other_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", "a,b\n1,2\n")
 
     with pytest.raises(AnnotateError, match="expected a table with the columns cui and name"):
-        list(concept_tables.read(path, (), Choice(), Counter()))
+        list(concept_tables.read(path, (), NameChoice(), Counter()))
 
 
 def test_distinct__gives_each_name_of_a_concept_once() -> None:
@@ -201,18 +205,20 @@ def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
 
 
 def test_parse_input__has_types_behind_the_last_equals_sign() -> None:
-    assert parse_input("a=b/x.obo=T047,T191") == Input(Path("a=b/x.obo"), ("T047", "T191"))
-    assert parse_input("a=b/x.obo") == Input(Path("a=b/x.obo"))
+    assert parse_input("a=b/x.obo=T047,T191") == ConceptFile(Path("a=b/x.obo"), ("T047", "T191"))
+    assert parse_input("a=b/x.obo") == ConceptFile(Path("a=b/x.obo"))
 
 
 def test_make_pack__merges_inputs(tmp_path: Path) -> None:
     inputs = [
-        Input(umls(tmp_path / "META").parent),
-        Input(write(tmp_path / "x.obo", OBO), ("T047",)),
-        Input(write(tmp_path / "drugs.csv", "id,name,synonyms\nD1,aspirin,red fever\n"), ("T121",)),
+        ConceptFile(umls(tmp_path / "META").parent),
+        ConceptFile(write(tmp_path / "x.obo", OBO), ("T047",)),
+        ConceptFile(
+            write(tmp_path / "drugs.csv", "id,name,synonyms\nD1,aspirin,red fever\n"), ("T121",)
+        ),
     ]
 
-    report = make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
+    report = make_pack(inputs, tmp_path / "pack", choice=NameChoice(xref="UMLS_CUI"))
 
     assert balanced(report)
     assert report.left_out == {
@@ -227,9 +233,9 @@ def test_make_pack__merges_inputs(tmp_path: Path) -> None:
 
 
 def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
-    choice = Choice(types=frozenset({"T047"}), sources=frozenset({"MSH"}))
+    choice = NameChoice(types=frozenset({"T047"}), sources=frozenset({"MSH"}))
 
-    report = make_pack([Input(umls(tmp_path))], tmp_path / "pack", choice=choice)
+    report = make_pack([ConceptFile(umls(tmp_path))], tmp_path / "pack", choice=choice)
 
     assert balanced(report)
     assert report.left_out == {
@@ -242,29 +248,34 @@ def test_make_pack__refuses(tmp_path: Path) -> None:
     made = write(tmp_path / "x.obo", OBO)
     (tmp_path / "there").mkdir()
     for inputs, out, choice, message in [
-        ([Input(made, ("T047",))], "there", Choice(), "expected a folder that is not there yet"),
         (
-            [Input(tmp_path / "none.obo")],
+            [ConceptFile(made, ("T047",))],
+            "there",
+            NameChoice(),
+            "expected a folder that is not there yet",
+        ),
+        (
+            [ConceptFile(tmp_path / "none.obo")],
             "pack",
-            Choice(),
+            NameChoice(),
             "expected a file of concepts, or a folder with MRCONSO",
         ),
         (
-            [Input(write(tmp_path / "x.owl", ""))],
+            [ConceptFile(write(tmp_path / "x.owl", ""))],
             "pack",
-            Choice(),
+            NameChoice(),
             r"expected a file ending in \.obo",
         ),
         (
-            [Input(made)],
+            [ConceptFile(made)],
             "pack",
-            Choice(),
+            NameChoice(),
             r"expected semantic types of concept X:1, got none; .* --from .*x\.obo=T047",
         ),
         (
-            [Input(made, ("T047",))],
+            [ConceptFile(made, ("T047",))],
             "pack",
-            Choice(types=frozenset({"T1"})),
+            NameChoice(types=frozenset({"T1"})),
             "got none .*2 obsolete term, 5 other sem",
         ),
     ]:
@@ -279,7 +290,7 @@ def test_make_pack__reads_gzipped_files(tmp_path: Path) -> None:
 
     assert (
         make_pack(
-            [Input(tmp_path / "x.obo.gz", ("T047",))], tmp_path / "pack", choice=Choice()
+            [ConceptFile(tmp_path / "x.obo.gz", ("T047",))], tmp_path / "pack", choice=NameChoice()
         ).kept
         == 3
     )
@@ -311,7 +322,9 @@ def test_make_pack__gives_the_same_bytes_in_every_process(tmp_path: Path) -> Non
 
 def test_make_pack__is_loaded_by_medcat_alone_and_holds_no_pickle(tmp_path: Path) -> None:
     make_pack(
-        [Input(write(tmp_path / "x.obo", OBO), ("T047",))], tmp_path / "pack", choice=Choice()
+        [ConceptFile(write(tmp_path / "x.obo", OBO), ("T047",))],
+        tmp_path / "pack",
+        choice=NameChoice(),
     )
     code = (
         "import os, sys; os.environ['MEDCAT_DISABLE_VERSION_CHECK'] = 'true'\n"
@@ -368,9 +381,9 @@ def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
     left_out: Counter[str] = Counter()
     path = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
 
-    names = list(obo.read(path, ("T047",), Choice(), left_out))
+    names = list(obo.read(path, ("T047",), NameChoice(), left_out))
     by_cui = {
-        name.concept for name in obo.read(path, ("T047",), Choice(xref="UMLS_CUI"), Counter())
+        name.concept for name in obo.read(path, ("T047",), NameChoice(xref="UMLS_CUI"), Counter())
     }
 
     assert len(names) == 19_927
@@ -383,16 +396,16 @@ def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
 def test_real_inputs__become_one_pack(real: Path, tmp_path: Path) -> None:
     concepts = real / "concepts"
     inputs = [
-        Input(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
-        Input(concepts / "symptom_ontology" / "symp.obo", ("T184",)),
-        Input(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
-        Input(concepts / "umls_rrf_fixture"),
-        Input(concepts / "medcat_examples" / "umls_sample.csv"),
-        Input(concepts / "medcat_examples" / "cdb_advanced.csv"),
-        Input(concepts / "medcat_examples" / "cdb_simple.csv", ("T047",)),
+        ConceptFile(concepts / "disease_ontology" / "doid_2016-03-04.obo", ("T047",)),
+        ConceptFile(concepts / "symptom_ontology" / "symp.obo", ("T184",)),
+        ConceptFile(concepts / "drugbank_open" / "drugbank_vocabulary.csv", ("T121",)),
+        ConceptFile(concepts / "umls_rrf_fixture"),
+        ConceptFile(concepts / "medcat_examples" / "umls_sample.csv"),
+        ConceptFile(concepts / "medcat_examples" / "cdb_advanced.csv"),
+        ConceptFile(concepts / "medcat_examples" / "cdb_simple.csv", ("T047",)),
     ]
 
-    report = make_pack(inputs, tmp_path / "pack", choice=Choice(xref="UMLS_CUI"))
+    report = make_pack(inputs, tmp_path / "pack", choice=NameChoice(xref="UMLS_CUI"))
 
     assert balanced(report)
     assert report.types["T121"] > 13_000

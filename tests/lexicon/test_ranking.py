@@ -16,16 +16,22 @@ from mslm_data.data.examples import Examples
 from mslm_data.encode.tokenizer import Tokenizer, of_json
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
-from mslm_data.lexicon import listing
-from mslm_data.lexicon.pmi import RECIPES, Choice, ngram_strings, rank_ngrams, stop_words_in
+from mslm_data.lexicon.ngrams import listing
+from mslm_data.lexicon.ngrams.ranking import (
+    RECIPES,
+    NgramChoice,
+    ngram_strings,
+    rank_ngrams,
+    stop_words_in,
+)
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.loading import Shards, load
 from tests import made
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
-from tests.lexicon.test_ngrams import of_words
+from tests.lexicon.test_counting import of_words
 from tests.reference import ngrams as reference
 
-EASY = Choice(lengths=(2, 3), min_counts=(1,))
+EASY = NgramChoice(lengths=(2, 3), min_counts=(1,))
 
 
 def word_level(words: set[str]) -> Tokenizer:
@@ -44,7 +50,7 @@ LETTERS = word_level(
 )
 
 
-def ranked(rows: list[str], choice: Choice = EASY, **options: int) -> Lexicon:
+def ranked(rows: list[str], choice: NgramChoice = EASY, **options: int) -> Lexicon:
     ids = [[LETTERS.core.token_to_id(word) for word in row.split()] for row in rows]
     return rank_ngrams(
         [of_words(ids)], LETTERS.core, LETTERS.ids, choice, about={"tokenizer": "x"}, **options
@@ -295,7 +301,7 @@ WRONG = [
 @pytest.mark.parametrize(("options", "message"), WRONG)
 def test_choice__refuses(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Choice(**options)
+        NgramChoice(**options)
 
 
 def test_stop_words_in__the_shipped_ones() -> None:
@@ -342,7 +348,7 @@ def corpus(
 
 
 def entries(
-    shards: Shards, splits: tuple[str, ...], choice: Choice
+    shards: Shards, splits: tuple[str, ...], choice: NgramChoice
 ) -> tuple[Lexicon, tuple[int, ...]]:
     core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
     chunks = (chunk for split in splits for chunk in shards[split].chunks())

@@ -14,10 +14,10 @@ from tokenizers import decoders, models
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.anchors import Options, find_anchors
-from mslm_data.lexicon.frequencies import Frequencies
+from mslm_data.lexicon.anchors.general_text import Frequencies
+from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
 from mslm_data.lexicon.store import read_lexicon, write_lexicon
-from mslm_data.lexicon.words import Words
+from mslm_data.lexicon.word_types import WordTypes
 from tests.reference import anchors as reference
 
 FORMS = (
@@ -51,17 +51,19 @@ def tokenizer() -> tokenizers.Tokenizer:
     return core
 
 
-def words_of(forms: Sequence[tuple[str, int]]) -> Words:
+def words_of(forms: Sequence[tuple[str, int]]) -> WordTypes:
     """Return word types of these forms, each one piece, with their occurrences."""
     core = tokenizer()
     tokens = Ragged.of([[core.token_to_id(form)] for form, _ in forms], np.int32)
-    return Words(tokens, np.array([count for _, count in forms], np.int64))
+    return WordTypes(tokens, np.array([count for _, count in forms], np.int64))
 
 
 def ranked(forms: Sequence[tuple[str, int]], general: dict[str, int], **options: Any) -> Any:
     options = {"count": 100, "min_count": 1, **options}
     frequencies = Frequencies(counts=general, about={})
-    return find_anchors(words_of(forms), tokenizer(), frequencies, Options(**options), about=ABOUT)
+    return find_anchors(
+        words_of(forms), tokenizer(), frequencies, AnchorOptions(**options), about=ABOUT
+    )
 
 
 some_forms = st.lists(
@@ -130,10 +132,14 @@ def test_find_anchors__capitals_are_one_word_in_its_most_frequent_form() -> None
 def test_find_anchors__forms_of_several_pieces() -> None:
     core = tokenizer()
     pieces = [core.token_to_id("k"), core.token_to_id("##inase")]
-    words = Words(Ragged.of([pieces, [core.token_to_id("cell")]], np.int32), np.array([7, 2]))
+    words = WordTypes(Ragged.of([pieces, [core.token_to_id("cell")]], np.int32), np.array([7, 2]))
 
     lexicon, anchors = find_anchors(
-        words, core, Frequencies(counts={"of": 1}, about={}), Options(min_count=1), about=ABOUT
+        words,
+        core,
+        Frequencies(counts={"of": 1}, about={}),
+        AnchorOptions(min_count=1),
+        about=ABOUT,
     )
 
     assert [anchor.word for anchor in anchors] == ["kinase", "cell"]
@@ -185,7 +191,7 @@ def test_find_anchors__can_be_written_and_read(tmp_path: Path) -> None:
 )
 def test_options__out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Options(**options)
+        AnchorOptions(**options)
 
 
 def test_find_anchors__general_text_without_words() -> None:

@@ -38,7 +38,7 @@ Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Encoder:
+class FrozenEncoder:
     """A frozen model.
 
     Attributes:
@@ -143,7 +143,7 @@ def cut(lengths: npt.NDArray[np.int64], *, squares: int | None = None) -> Iterat
 
     Args:
         lengths: Tokens of each row, `[N]`, none 0.
-        squares: See `Encoder.batches`.
+        squares: See `FrozenEncoder.batches`.
 
     Yields:
         Numbers of the rows of a batch; each row is in one.
@@ -159,7 +159,7 @@ def cut(lengths: npt.NDArray[np.int64], *, squares: int | None = None) -> Iterat
         start += max(1, room)
 
 
-def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = False) -> Encoder:
+def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = False) -> FrozenEncoder:
     """Load a model.
 
     Args:
@@ -201,7 +201,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     device = "cuda" if torch.cuda.is_available() else "cpu"
     own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
     tokenizer = tokenizers.load(str(folder)) if own else None
-    return Encoder(
+    return FrozenEncoder(
         name=name,
         model=model.to(device).eval(),
         tokenizer=tokenizer,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels import ngrams as kernels
-from mslm_data.lexicon.ngrams import Grams
-from mslm_data.lexicon.stream import LONGEST, WordStream
+from mslm_data.lexicon.ngrams.counting import Grams
+from mslm_data.lexicon.ngrams.stream import LONGEST, WordStream
 
 _PLACES_AT_ONCE = 1 << 20
 

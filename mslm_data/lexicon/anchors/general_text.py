@@ -13,7 +13,7 @@ import tokenizers
 from mslm_data import _optional
 from mslm_data.errors import VocabularyError
 from mslm_data.io.files import sha256_of
-from mslm_data.lexicon.words import Words, word_strings
+from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
 WORDFREQ_WORDS = 10**9
@@ -52,7 +52,7 @@ def counted(text: str) -> str:
     return word if len(word) >= 2 and word.isalpha() else ""
 
 
-def spellings(words: Words, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
+def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
     """Return the words of rows by their text, their capitals and ways of being tokenised merged.
 
     Args:
@@ -75,7 +75,7 @@ def spellings(words: Words, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelli
     return found
 
 
-def of_words(words: Words, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
+def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
     """Take the words of a built folder, which may have another tokenizer than the one that is compared to it.
 
     Args:

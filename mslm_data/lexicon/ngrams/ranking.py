@@ -22,7 +22,9 @@ from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.kernels.gather import gather
-from mslm_data.lexicon.listing import (
+from mslm_data.lexicon.ngrams.association import MEASURES
+from mslm_data.lexicon.ngrams.counting import MEMORY, count_ngrams, spell
+from mslm_data.lexicon.ngrams.listing import (
     Listing,
     by_score,
     list_sizes,
@@ -30,11 +32,9 @@ from mslm_data.lexicon.listing import (
     size_for,
     tokens_by_size,
 )
-from mslm_data.lexicon.measures import MEASURES
-from mslm_data.lexicon.ngrams import MEMORY, count_ngrams, spell
+from mslm_data.lexicon.ngrams.stream import LONGEST, read_words
 from mslm_data.lexicon.store import Lexicon
-from mslm_data.lexicon.stream import LONGEST, read_words
-from mslm_data.lexicon.words import Words, word_strings
+from mslm_data.lexicon.word_types import WordTypes, word_strings
 from mslm_data.registry import did_you_mean
 
 ORDERS = ("length", "score", "longest")
@@ -42,7 +42,7 @@ ORDERS = ("length", "score", "longest")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class NgramChoice:
     """Which n-grams a lexicon has, and in which order. The defaults are those of the paper, see `RECIPES`.
 
     Attributes:
@@ -118,9 +118,11 @@ class Choice:
 
 
 RECIPES = {
-    "paper": Choice(),
-    "levine": Choice(lengths=(2, 5), min_counts=(11,), coverage=0.5, shares=(50, 25, 12.5, 12.5)),
-    "released": Choice(
+    "paper": NgramChoice(),
+    "levine": NgramChoice(
+        lengths=(2, 5), min_counts=(11,), coverage=0.5, shares=(50, 25, 12.5, 12.5)
+    ),
+    "released": NgramChoice(
         min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
     ),
 }
@@ -132,7 +134,7 @@ def rank_ngrams(
     chunks: Iterable[Examples],
     tokenizer: tokenizers.Tokenizer,
     ids: TokenIds,
-    choice: Choice = RECIPES["paper"],
+    choice: NgramChoice = RECIPES["paper"],
     *,
     about: Mapping[str, Any],
     memory: int = MEMORY,
@@ -207,7 +209,7 @@ def stop_words_in(name: str) -> frozenset[str]:
     return frozenset(word for line in lines if (word := line.strip().lower()))
 
 
-def options_of(choice: Choice) -> dict[str, Any]:
+def options_of(choice: NgramChoice) -> dict[str, Any]:
     """Return a choice as JSON has it; of stop words, which may be private, their number."""
     return {**asdict(choice), "stop_words": len(choice.stop_words)}
 
@@ -222,7 +224,11 @@ def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str
 
 
 def _usable(
-    words: Words, tokenizer: tokenizers.Tokenizer, ids: TokenIds, least: int, choice: Choice
+    words: WordTypes,
+    tokenizer: tokenizers.Tokenizer,
+    ids: TokenIds,
+    least: int,
+    choice: NgramChoice,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Return which word types n-grams may have, bool `[W]`, and the place of each in the order of their strings."""
     usable = words.counts >= least

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from mslm_data.lexicon.measures import levine, plain, squared
-from mslm_data.lexicon.ngrams import count_ngrams, spell
-from mslm_data.lexicon.stream import read_words
-from tests.lexicon.test_ngrams import few_words, of_words
+from mslm_data.lexicon.ngrams.association import levine, plain, squared
+from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
+from mslm_data.lexicon.ngrams.stream import read_words
+from tests.lexicon.test_counting import few_words, of_words
 from tests.reference import ngrams as reference
 
 LONGEST = 5

@@ -40,7 +40,7 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class NameChoice:
     """Which names are kept.
 
     Attributes:

@@ -4,7 +4,7 @@ A word's embedding is that of the word alone, so a score belongs to a word type 
 cosines; what is done with them (ranks, swish) is the strategy's.
 
 Rule for the encoder's ids: where every piece of the shards' tokenizer has the same id in the encoder's (see
-`Encoder.shares_ids`), a word keeps its ids; otherwise it is decoded to a string, which has lost what the shards'
+`FrozenEncoder.shares_ids`), a word keeps its ids; otherwise it is decoded to a string, which has lost what the shards'
 tokenizer normalised away, and encoded by the encoder's tokenizer as a word of a sequence.
 """
 
@@ -22,10 +22,10 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.gather import gather
-from mslm_data.lexicon.encoders import Encoder
+from mslm_data.lexicon.scores.encoders import FrozenEncoder
+from mslm_data.lexicon.scores.encoding import pieces_of
 from mslm_data.lexicon.store import Lexicon
-from mslm_data.lexicon.strings import pieces_of
-from mslm_data.lexicon.words import word_strings
+from mslm_data.lexicon.word_types import word_strings
 
 Embedding = Literal["pooler", "mean", "input"]
 Combine = Literal["max", "mean", "min"]
@@ -49,7 +49,7 @@ class Likeness:
             folder's and not known.
     """
 
-    encoder: Encoder
+    encoder: FrozenEncoder
     tokenizer: Tokenizer
     embedding: Embedding = "pooler"
     combine: Combine = "max"

@@ -16,9 +16,9 @@ import tokenizers
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.frequencies import Frequencies, spellings
+from mslm_data.lexicon.anchors.general_text import Frequencies, spellings
 from mslm_data.lexicon.store import Lexicon
-from mslm_data.lexicon.words import Words
+from mslm_data.lexicon.word_types import WordTypes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class AnchorOptions:
     """Which words become anchors.
 
     Attributes:
@@ -63,10 +63,10 @@ class Options:
 
 
 def find_anchors(
-    words: Words,
+    words: WordTypes,
     tokenizer: tokenizers.Tokenizer,
     general: Frequencies,
-    options: Options,
+    options: AnchorOptions,
     *,
     about: Mapping[str, Any],
 ) -> tuple[Lexicon, list[Anchor]]:

@@ -16,8 +16,8 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon.scores.encoding import pieces_of
 from mslm_data.lexicon.store import Lexicon
-from mslm_data.lexicon.strings import pieces_of
 
 By = Literal["words", "pieces", "ids"]
 _LINES_AT_ONCE = 1 << 12

@@ -21,7 +21,7 @@ _TOKENS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Words:
+class WordTypes:
     """W word types.
 
     Attributes:
@@ -70,11 +70,11 @@ class WordNumbers:
             size += found
         return Ragged(numbers[:size], offsets_of(counts))
 
-    def words(self) -> Words:
+    def words(self) -> WordTypes:
         """Return the types so far."""
         size = int(self._size[0])
         offsets = self._offsets[: size + 1].copy()
-        return Words(
+        return WordTypes(
             Ragged(self._values[: offsets[-1]].copy(), offsets), self._counts[:size].copy()
         )
 
@@ -119,7 +119,7 @@ class WordNumbers:
         )
 
 
-def count_words(chunks: Iterable[Examples]) -> Words:
+def count_words(chunks: Iterable[Examples]) -> WordTypes:
     """Count the word types of rows, such as those of `Split.chunks()`, in one pass."""
     numbers = WordNumbers()
     for examples in chunks:
@@ -134,7 +134,7 @@ def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
     out. What the tokenizer's normaliser took away, such as capitals, stays away; `[UNK]` is decoded as its name.
 
     Args:
-        words: int32, one row of sub-words for each type, as in `Words.tokens`.
+        words: int32, one row of sub-words for each type, as in `WordTypes.tokens`.
         tokenizer: That of the folder: `tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))`.
     """
     texts: list[str] = tokenizer.decode_batch(words.tolist(), skip_special_tokens=False)

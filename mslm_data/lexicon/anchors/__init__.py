@@ -1,0 +1,4 @@
+"""Anchors: the words that set a corpus apart from general text, which Difference-Masking compares all words with.
+
+`general_text.py` gives the counts of general text, `tficf.py` ranks the words of the corpus by them.
+"""

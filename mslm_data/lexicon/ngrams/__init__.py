@@ -1,0 +1,5 @@
+"""N-grams: the lexicon of word n-grams by pointwise mutual information that PMI masking hides as units.
+
+Rows become one stream of word numbers (`stream.py`), whose n-grams are counted exactly and in bounded memory
+(`counting.py`), measured (`association.py`), cut to a list (`listing.py`) and put in their order of use (`ranking.py`).
+"""

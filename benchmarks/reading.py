@@ -9,8 +9,8 @@ from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
 from benchmarks.inputs import Inputs, Sentence, read
 from mslm_data.data.document import Document, Part
 from mslm_data.source.formats.conll import Conll
-from mslm_data.source.reading import inputs as files
-from mslm_data.source.reading import rows
+from mslm_data.source.reading import tagged_lines
+from mslm_data.source.reading.files import read_bytes
 
 _WHY = (
     "each line costs the processor some wrong guesses of where a field ends, which take longer than its bytes; what "
@@ -43,7 +43,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
                 "read words and tags",
                 times(scan, read),
                 unit="words",
-                what="`source.rows.scan`, which knows every dialect and says what is wrong with broken lines, to what "
+                what="`tagged_lines.scan`, which knows every dialect and says what is wrong with broken lines, to what "
                 "the encoder takes: one text, the characters of each word in it, and the tags numbered; "
                 f"{loop}; the limit is reading the file's bytes. Words, tags and sentences were equal.",
                 goal=Goal(peer=8, why=_WHY),
@@ -79,9 +79,11 @@ def _check(path: Path) -> int:
     return sum(map(len, sentences))
 
 
-def scan(path: Path) -> rows.Sentences:
+def scan(path: Path) -> tagged_lines.TaggedSentences:
     """Read a file to words and tags in arrays."""
-    return rows.scan(rows.clean(files.read_bytes(path)), first=1, columns=Conll().columns(path))
+    return tagged_lines.scan(
+        tagged_lines.clean(read_bytes(path)), first=1, columns=Conll().columns(path)
+    )
 
 
 def lists(path: Path) -> tuple[list[str], list[str]]:

@@ -24,7 +24,6 @@ from mslm_data.pipeline import Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.shard.manifest import SPLIT_NAME
 from mslm_data.source import SOURCES, Source
-from mslm_data.source.reading.choice import of_split, settled, share_of
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
 """Packages besides this one whose version can change bytes."""
@@ -108,9 +107,9 @@ def make_plan(
     sizes: list[int] = []
     for split, paths in found.items():
         plain = [staged.get(path, path) for path in paths]
-        for number, (parts, size) in enumerate(_pack(of_split(source, split), plain, unit_bytes)):
+        for number, (parts, size) in enumerate(_pack(source.of_split(split), plain, unit_bytes)):
             units.append(WorkUnit(split, number, parts))
-            sizes.append(int(size * share_of(source, split)))
+            sizes.append(int(size * source.share_of(split)))
     annotator = annotator_of(pipeline)
     labels = pipeline.annotate.labels or _labels_in(pipeline, source, units)
     if len(labels) > MAX_LABELS:
@@ -183,7 +182,7 @@ def find_inputs(
     """
     source = source_of(pipeline)
     found = source.find(inputs)
-    decided = settled(source, sorted({path for paths in found.values() for path in paths}))
+    decided = source.settle(sorted({path for paths in found.values() for path in paths}))
     if decided:
         chosen = replace(pipeline.source, options={**pipeline.source.options, **decided})
         pipeline = replace(pipeline, source=chosen)

@@ -16,7 +16,6 @@ from mslm_data.builds.trail import Trail
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, WorkUnit
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Annotate, Pipeline
-from mslm_data.source.reading.choice import of_split
 
 _DOCUMENTS_AT_ONCE = 4096
 _CHARACTERS_AT_ONCE = 8 << 20
@@ -77,7 +76,7 @@ class Reading:
             yield self._annotated(batch)
 
     def _usable(self, unit: WorkUnit) -> Iterator[Document]:
-        source = of_split(source_of(self._pipeline), unit.split)
+        source = source_of(self._pipeline).of_split(unit.split)
         seen: dict[str, str] = {}
         for part in unit.parts:
             for record in source.read(part):

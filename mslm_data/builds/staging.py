@@ -15,7 +15,7 @@ from pathlib import Path
 from mslm_data.errors import SourceError
 from mslm_data.io.files import make_folder, write_whole
 from mslm_data.source import Source
-from mslm_data.source.reading.inputs import MAX_UNPACKED
+from mslm_data.source.reading.files import MAX_UNPACKED
 
 _RATIO = 4
 """How much larger than compressed a text is at the least, more or less."""

@@ -13,7 +13,6 @@ from mslm_data.errors import PipelineError, ShardError
 from mslm_data.loading import Shards
 from mslm_data.pipeline import Pipeline
 from mslm_data.registry import did_you_mean
-from mslm_data.source.reading.choice import of_split
 from mslm_data.source.reading.placeholders import placeholders
 
 Texts = Callable[[Sequence[str]], Iterator[str]]
@@ -44,7 +43,7 @@ def of_corpus(pipeline: Pipeline, inputs: Sequence[Path]) -> Texts:
         return chain.from_iterable(map(documents_of, splits))
 
     def documents_of(split: str) -> Iterator[str]:
-        of_one = of_split(source, split)
+        of_one = source.of_split(split)
         for path in found[split]:
             for part in of_one.cut(path, target_bytes=pipeline.shard.unit_bytes):
                 yield from (

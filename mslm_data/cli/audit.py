@@ -59,7 +59,7 @@ def command(
     from mslm_data.errors import PipelineError
     from mslm_data.pipeline import of_tables, read, with_sets
     from mslm_data.shard.manifest import read_manifest
-    from mslm_data.source.reading.localise import localise
+    from mslm_data.source.inputs.localise import localise
 
     manifest = read_manifest(folder)
     made = manifest.pipeline["annotate"]

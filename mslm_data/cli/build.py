@@ -186,8 +186,8 @@ def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Pa
     from mslm_data.cli.progress import downloading
     from mslm_data.errors import PipelineError
     from mslm_data.io import resources
-    from mslm_data.source.reading.fetch import fetch
-    from mslm_data.source.reading.localise import localise
+    from mslm_data.source.inputs.fetch import fetch
+    from mslm_data.source.inputs.localise import localise
 
     if sample:
         if inputs:

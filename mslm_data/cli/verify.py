@@ -41,7 +41,7 @@ def command(folder: Path | str, as_json: bool) -> int:
 def _here(url: str) -> Path:
     """Copy a folder from a URL."""
     from mslm_data.errors import ShardError
-    from mslm_data.source.reading.localise import localise
+    from mslm_data.source.inputs.localise import localise
 
     if url.startswith(("http://", "https://")):
         raise ShardError(

@@ -1,61 +1,139 @@
-"""Sources: one file per format, each giving `Document`s from pieces of files.
+"""Sources: each reads one file format and gives `Document`s.
 
-A source is a frozen dataclass whose fields are its options; its three methods are the `Source` protocol. The table
-below is the whole registry.
+`SOURCES` lists the formats. A format's reader is a frozen dataclass derived from `Source`; its
+fields are the options of the pipeline's `[source]` table.
+
+| folder | what it holds |
+|---|---|
+| `formats/` | one file a format |
+| `reading/` | what formats share: files, splits, records, tagged lines, tables, offsets, XML |
+| `inputs/` | how `--input` or a pipeline's public home becomes local files |
+
+To add a format, touch three places:
+
+1. `formats/NAME.py`: a subclass of `Source` with `suffixes` and `read`. Override `cut` if a file
+   can be read in parts, and `files` if a document spans several files.
+2. `SOURCES`, below: one line.
+3. `tests/source/formats/fixtures/NAME.py`: one function that writes a small corpus and says what
+   must be read from it. The contract test then tries all that is promised here.
+
+Most readers are short, because `reading/` does the work that formats share:
+
+| if the format has | use |
+|---|---|
+| one word and its tag a line | `tagged_lines`, `marks`, `tags`, `word_documents` |
+| a text, and mentions at offsets | `standoff` |
+| rows with named fields (JSON objects, Arrow) | `shapes`, `cells`, `arrow_rows` |
+| tables with named columns (CSV, parquet) | `tables`, `csv_records` |
+| XML | `elements` |
+| lines of any other kind | `files.lines`, `records.cut_lines` |
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.registry import Registry
+from mslm_data.source.reading.splits import by_split
 
 
-class Source(Protocol):
-    """What each format's reader does."""
+@dataclass(frozen=True, kw_only=True)
+class Source(ABC):
+    """The reader of one format, with its options.
+
+    The defaults suit a format whose documents lie in one file each, and whose files belong to one
+    split each.
+
+    Attributes:
+        suffixes: What names of the format's files end with (`.gz` may follow).
+        splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
+            names of files and folders decide; see `by_split`.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]]
+
+    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Return split -> files (or folders of one document), each list sorted; see `inputs.by_split`.
+        """Find the input files of each split.
+
+        Args:
+            inputs: Files, or folders that are searched through.
+
+        Returns:
+            Split -> files, sorted. Where a document spans several files, the one that stands for
+            all of them.
 
         Raises:
-            SourceError: Nothing there that this format could be.
+            SourceError: No file there can be of this format.
         """
-        ...
-
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file at record boundaries into parts of about `target_bytes`, covering all of it in order.
-
-        Where the cuts fall depends on the file's bytes and `target_bytes` only.
-        """
-        ...
+        return by_split(inputs, suffixes=self.suffixes, splits=self.splits)
 
     def files(self, path: Path) -> Sequence[Path]:
-        """Return every file that reading `path` reads: itself, and stand-off annotations beside it."""
-        ...
+        """Return every file that reading `path` reads, such as annotations that stand beside it."""
+        return [path]
 
+    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
+        """Cut a file between records into parts of about `target_bytes`.
+
+        The parts cover all of it, in order.
+
+        The cuts depend on nothing but the file's bytes and `target_bytes`. By default, the file is
+        one part.
+        """
+        yield Part(str(path))
+
+    @abstractmethod
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Give each record of a part: as a document, set aside with its reason, or not chosen. None is skipped.
+        """Read the records of a part, in order. Each becomes one result, so none is lost uncounted.
+
+        Returns:
+            A `Document`; `SetAside` for a record that cannot be used; `NotChosen` for one that the
+            options leave out.
 
         Raises:
-            SourceError: The part as a whole cannot be of this format (not UTF-8 throughout, no such file).
+            SourceError: The part as a whole cannot be read, such as a missing or truncated file.
         """
-        ...
+
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
+        """Return options that only all files together can decide; they replace the given ones.
+
+        Raises:
+            SourceError: A file cannot be read.
+        """
+        return {}
+
+    def of_split(self, split: str) -> Source:  # noqa: ARG002 - overridden
+        """Return a source that reads the records of one split only.
+
+        Formats whose files hold several splits override it.
+        """
+        return self
+
+    def share_of(self, split: str) -> float:  # noqa: ARG002 - overridden
+        """Return about which share of its files' bytes a split takes.
+
+        Formats whose files hold several splits override it.
+        """
+        return 1.0
 
 
 SOURCES = Registry(
     "source",
     {
-        "conll": "mslm_data.source.formats.conll:Conll",
-        "pubtator": "mslm_data.source.formats.pubtator:PubTator",
+        "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
         "bioc": "mslm_data.source.formats.bioc:BioC",
         "brat": "mslm_data.source.formats.brat:Brat",
-        "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
+        "conll": "mslm_data.source.formats.conll:Conll",
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",
+        "hub": "mslm_data.source.formats.hub:Hub",
         "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
         "notes": "mslm_data.source.formats.notes:Notes",
-        "hub": "mslm_data.source.formats.hub:Hub",
+        "pubtator": "mslm_data.source.formats.pubtator:PubTator",
     },
 )

@@ -19,7 +19,6 @@ from mslm_data.loading import load
 from mslm_data.mask import make
 from mslm_data.shard.verify import verify
 from mslm_data.source import SOURCES, Source
-from mslm_data.source.reading.choice import of_split, settled
 from tests import made
 from tests.fuzz.seeds import CANARY, SHARD, folder
 
@@ -49,10 +48,10 @@ def source(
         general = SOURCES.make(name, dict(options or {}))
         found = general.find([folder])
         paths = sorted({path for of in found.values() for path in of})
-        chosen = SOURCES.make(name, {**(options or {}), **settled(general, paths)})
+        chosen = SOURCES.make(name, {**(options or {}), **general.settle(paths)})
         for split, of in found.items():
             for path in of:
-                one = of_split(chosen, split)
+                one = chosen.of_split(split)
                 assert all(beside.is_file() for beside in one.files(path))
                 records, problem = outcome(one, path, 1 << 40)
                 for record in records:

@@ -31,7 +31,7 @@ from mslm_data.lexicon.store import read_lexicon
 from mslm_data.mask import make
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
-from mslm_data.source.reading import arrow, records
+from mslm_data.source.reading import arrow_rows, files
 from tests import made
 from tests.fuzz import artifacts, seeds
 from tests.fuzz.checks import outcome
@@ -75,7 +75,7 @@ def test_arrow__offsets_that_lead_out_of_the_file(tmp_path: Path) -> None:
     )
 
     with pytest.raises(
-        SourceError, match=r"train\.arrow: expected Arrow, got what cannot be read as it"
+        SourceError, match=r"train\.arrow: expected a file of Arrow, got one that cannot be"
     ):
         read("hub", path)
 
@@ -107,7 +107,7 @@ def test_arrow__two_columns_of_one_name(tmp_path: Path) -> None:
         ("a.arrow", seeds.arrow(table, stream=True)),
         ("b.parquet", seeds.parquet(table)),
     ):
-        with pytest.raises(SourceError, match="cannot be read as it"):
+        with pytest.raises(SourceError, match="cannot be read as such"):
             read("hub", written(tmp_path / name, name, data))
 
 
@@ -119,7 +119,7 @@ def test_arrow__rows_that_no_byte_stands_for(tmp_path: Path) -> None:
         writer.write_batch(batch)
 
     with pytest.raises(
-        SourceError, match=r"expected as many rows as its \d+ bytes can hold, got 1048576; damaged"
+        SourceError, match=r"expected as many rows as its \d+ bytes can hold, got 1048576; is"
     ):
         read("hub", written(tmp_path, "a.arrow", sink.getvalue().to_pybytes()))
 
@@ -158,7 +158,7 @@ def test_rows__one_long_text_for_every_row(tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 20
 
     tracemalloc.start()
-    count = sum(1 for _ in arrow.rows(path, 0, 150, columns=["text"]))
+    count = sum(1 for _ in arrow_rows.rows(path, 0, 150, columns=["text"]))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -170,7 +170,7 @@ def test_rows__a_file_with_fewer_rows_than_it_says(tmp_path: Path) -> None:
     path = written(tmp_path, "train.parquet", seeds.parquet(pa.table({"text": ["a", "b"]})))
 
     with pytest.raises(SourceError, match="expected 5 rows, got 2"):
-        list(arrow.rows(path, 0, 5, columns=["text"]))
+        list(arrow_rows.rows(path, 0, 5, columns=["text"]))
 
 
 @pytest.mark.parametrize(
@@ -322,14 +322,15 @@ def test_cut__before_a_byte_order_mark(tmp_path: Path, name: str, file: str, rec
 
 
 def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
     path = written(tmp_path, "train.jsonl.gz", gzip.compress(b" " * (8 << 20)))
 
     with pytest.raises(
-        SourceError, match=r"train\.jsonl\.gz: unpacks to more than 16\d{5} bytes, as no text does"
+        SourceError,
+        match=r"train\.jsonl\.gz: expected a text, got a file that unpacks to more than 16\d{5}",
     ):
         read("jsonl", path)
-    with pytest.raises(SourceError, match="unpacks to more than"), records.opened(path) as file:
+    with pytest.raises(SourceError, match="unpacks to more than"), files.opened(path) as file:
         file.read()
 
 

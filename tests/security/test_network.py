@@ -13,7 +13,7 @@ import pytest
 
 from mslm_data import _optional
 from mslm_data.io import resources
-from mslm_data.source.reading import download
+from mslm_data.source.inputs import download
 from tests.cli.running import run
 from tests.security.network import ROOT, without_network
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mslm_data.errors import AnnotateError, SourceError
-from mslm_data.source.reading.records import opened
+from mslm_data.source.reading.files import opened
 
 _SNOMED_TAG = re.compile(
     r" \((?:disorder|finding|situation|function|event|procedure|substance|product|observable entity|body structure|"

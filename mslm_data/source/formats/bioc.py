@@ -1,54 +1,50 @@
-"""BioC XML: a collection of documents of passages (of sentences) with annotations at document-wide offsets."""
+"""Reads BioC XML: documents of passages, with annotations at document-wide offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import elements
-from mslm_data.source.reading.inputs import SingleFile, by_split
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import Discontinuous, Mention, OffsetUnit
+from mslm_data.source.reading.standoff import Annotation, Discontinuous, OffsetUnit
 
-SUFFIXES = (".xml", ".bioc")
+_NO_CONCEPT = "-1"
+_MOST_DIGITS = 17
 
 
 @dataclass(frozen=True, kw_only=True)
-class BioC(SingleFile):
-    """BioC XML files, each read as a stream: one file is one part.
+class BioC(Source):
+    """BioC XML files, each read as a stream.
 
-    The text is that of the passages at their offsets, gaps filled with spaces and a line end. Sentences are the
-    sentence elements where a passage has them, else the passages. A document that breaks BioC's rules is set aside.
-    XML that is not well-formed is an error, as nobody can say how many documents the rest of the file had.
+    A file is one part, as XML has no places where it could be cut safely.
+
+    The text of a document is that of its passages at their offsets; gaps are filled with spaces and
+    a line end. Its sentences are the sentence elements of a passage, or else the passage itself. A
+    document that breaks BioC's rules is set aside. XML that is not well-formed is an error, as the
+    number of documents in the rest of the file is unknown.
 
     Attributes:
         label: Key of the infon that holds an annotation's label.
-        concept: Key of the infon that holds its concept; `-1` stands for none.
-        offsets: What offsets count; BioC's own text leaves bytes and characters open.
+        concept: Key of the infon that holds its concept; `-1` stands for no concept.
+        offsets: What offsets count. BioC's own text does not decide between bytes and characters.
         discontinuous: What becomes of an annotation with several locations.
-        splits: Split -> patterns of file names, see `inputs.by_split`.
     """
+
+    suffixes = (".xml", ".bioc")
 
     label: str = "type"
     concept: str = "identifier"
     offsets: OffsetUnit = "characters"
     discontinuous: Discontinuous = "hull"
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Return split -> files; see `Source.find`."""
-        return by_split(inputs, suffixes=SUFFIXES, splits=self.splits)
-
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 -- XML has no safe places to cut
-        """Give the whole file as one part; see `Source.cut`."""
-        yield Part(str(path))
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Give each document; see `Source.read`."""
+        """Read each document; see `Source.read`."""
         path = Path(part.path)
         for line, element in elements(path, "document"):
             place = f"{path.name}:{line}"
@@ -64,35 +60,45 @@ class BioC(SingleFile):
         text, bounds = standoff.lay_out(_pieces(element), unit=self.offsets)
         if not text:
             raise RecordError("expected passages with text, got none")
-        at = standoff.in_characters(text, unit=self.offsets)
-        mentions = [self._mention(annotation, at) for annotation in element.iter("annotation")]
+
+        to_characters = standoff.in_characters(text, unit=self.offsets)
+        mentions = [
+            self._mention(annotation, to_characters) for annotation in element.iter("annotation")
+        ]
         placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
         return placed.document(doc_id, text, sentences=bounds, place=place)
 
-    def _mention(self, annotation: Element, at: Callable[[int], int]) -> Mention:
+    def _mention(self, annotation: Element, to_characters: Callable[[int], int]) -> Annotation:
         infons = {
             infon.get("key"): (infon.text or "").strip() for infon in annotation.findall("infon")
         }
+        concept = infons.get(self.concept, "")
+
         fragments = []
         for location in annotation.findall("location"):
-            offset = _number(location.get("offset"))
-            fragments.append((at(offset), at(offset + _number(location.get("length")))))
-        concept = infons.get(self.concept, "")
-        label = infons.get(self.label, "")
-        return Mention(
-            fragments, label, annotation.findtext("text"), "" if concept == "-1" else concept
+            start = _number(location.get("offset"))
+            end = start + _number(location.get("length"))
+            fragments.append((to_characters(start), to_characters(end)))
+
+        return Annotation(
+            fragments,
+            label=infons.get(self.label, ""),
+            words=annotation.findtext("text"),
+            concept="" if concept == _NO_CONCEPT else concept,
         )
 
 
 def _pieces(document: Element) -> list[tuple[int, str]]:
-    """Return offset and text of each sentence, or of each passage that has no sentences."""
+    """Return offset and text of each sentence, or of each passage that has none with text."""
     pieces: list[tuple[int, str]] = []
     for passage in document.iter("passage"):
         sentences = [
             sentence for sentence in passage.findall("sentence") if sentence.findtext("text")
         ]
-        texts = [(element, element.findtext("text")) for element in sentences or [passage]]
-        pieces += [(_number(element.findtext("offset")), text) for element, text in texts if text]
+        for element in sentences or [passage]:
+            text = element.findtext("text")
+            if text:
+                pieces.append((_number(element.findtext("offset")), text))
     return pieces
 
 
@@ -102,6 +108,6 @@ def _id(document: Element) -> str:
 
 def _number(value: str | None) -> int:
     digits = (value or "").strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 18):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
         raise RecordError("expected a whole number as offset and as length, got another value")
     return int(digits)

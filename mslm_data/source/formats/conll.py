@@ -1,9 +1,9 @@
-"""CoNLL files: a token and its tag a line, a blank line after each sentence, in any of their dialects."""
+"""Reads CoNLL files of any dialect: a token and its tag a line, blank lines between sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,40 +12,47 @@ import numpy as np
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.kernels.lines import MOST_FIELDS
-from mslm_data.source.reading import inputs as files
-from mslm_data.source.reading import marks, records, rows, tags
-from mslm_data.source.reading.tokens import documents_of_rows
+from mslm_data.source import Source
+from mslm_data.source.reading import marks, tagged_lines, tags
+from mslm_data.source.reading.files import read_bytes, stem
+from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
+from mslm_data.source.reading.word_documents import documents_of_lines
 
-SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
+_SCHEME_BYTES = 1 << 20
+"""How much of a file's beginning decides whether I opens mentions in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conll(files.SingleFile):
-    """Reads token-per-line files.
+class Conll(Source):
+    """Files of one token a line.
 
-    Columns are separated by a TAB, or by spaces in a line without one; there are 2 to 5. Nothing is quoted, no word
-    means "missing". `-DOCSTART-` and `###MEDLINE:` open a document, in every spelling, with the id they carry, else
-    `file:ordinal`. In a file without them each sentence is a document, `file:number`.
+    Columns are separated by a TAB, or by spaces in a line without one; there are 2 to 5. Nothing is
+    quoted, and no word means "missing". `-DOCSTART-` and `###MEDLINE:` open a document, in every
+    spelling, with the id they carry, or else `file:ordinal`. In a file without them each sentence
+    is a document, `file:number`.
 
-    All of BC2GM, BC5CDR, NCBI-disease and JNLPBA as distributed with Crichton et al. 2017 read to their published
-    numbers of sentences and mentions.
+    A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
+    that is the file's scheme (IOB1, IO); see `tags.opens_with_i`.
+
+    BC2GM, BC5CDR, NCBI-disease and JNLPBA as distributed with Crichton et al. 2017 all read to
+    their published numbers of sentences and mentions.
 
     Attributes:
         word_column: Column of the word, from 0.
         tag_column: Column of the tag; None finds the last one that holds tags.
         untyped: Label of mentions whose tag is a bare B or I.
-        scheme: "auto" for IOB1, IOB2, IO, IOBES and BILOU alike; "label" where the tag is the label itself and equal
-            neighbours are one mention.
-        outside: The tag of words in no mention, with "label" only.
-        splits: Split -> patterns of files; empty goes by the files' names.
+        scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
+            label itself, so that equal neighbours are one mention.
+        outside: The tag of words in no mention; for "label" only.
     """
+
+    suffixes = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
 
     word_column: int = 0
     tag_column: int | None = None
     untyped: str = "Entity"
     scheme: Literal["auto", "label"] = "auto"
     outside: str = "O"
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, column in (("word_column", self.word_column), ("tag_column", self.tag_column)):
@@ -56,58 +63,73 @@ class Conll(files.SingleFile):
                 f"expected word_column and tag_column to differ, got {self.word_column} for both"
             )
 
-    def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:
-        """Return split -> files; see `inputs.by_split`."""
-        return files.by_split(inputs, suffixes=SUFFIXES, splits=self.splits)
-
     def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
-        """Cut at document marks if the file has any, else between sentences."""
+        """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
         return marks.cut(path, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Give the documents of a part; one with a broken line is set aside whole.
+        """Read the documents of a part; one with a broken line is set aside whole.
 
         Raises:
             SourceError: Most lines of the file's beginning are not a token and a tag.
         """
         path = Path(part.path)
-        name, stem = path.name, records.stem(path)
         columns = self.columns(path)
-        data = rows.clean(files.read_bytes(path, part.start, part.stop), first=part.line)
-        pieces, data = marks.divide(data, first=part.line)
-        found = rows.scan(data, first=part.line, columns=columns)
-        ids = [
-            piece.id or f"{stem}:{number}" for number, piece in enumerate(pieces, start=part.first)
-        ]
-        places = [f"{name}:{max(piece.line - 1, 1)}" for piece in pieces]
-        firsts = np.searchsorted(found.lines, [piece.line for piece in pieces])
-        if not pieces:
-            ids = [
-                f"{stem}:{number}" for number in range(part.first, part.first + len(found.lines))
-            ]
-            places = [f"{name}:{line}" for line in found.lines.tolist()]
-            firsts = np.arange(len(found.lines))
-        mentions = tags.find(found.tags, found.offsets, self._meanings(found.names))
-        yield from documents_of_rows(found, mentions, firsts, zip(ids, places, strict=True))
+        data = tagged_lines.clean(read_bytes(path, part.start, part.stop), first=part.line)
+        documents, data = marks.divide(data, first=part.line)
+        found = tagged_lines.scan(data, first=part.line, columns=columns)
 
-    def columns(self, path: Path) -> rows.Columns:
-        """Find the file's columns from its beginning, so that all its parts are read alike.
+        if documents:
+            given = [document.id for document in documents]
+            lines = [max(document.line - 1, 1) for document in documents]
+            firsts = np.searchsorted(found.lines, [document.line for document in documents])
+        else:
+            given = [""] * len(found.lines)
+            lines = found.lines.tolist()
+            firsts = np.arange(len(found.lines))
+        ids = [
+            name or f"{stem(path)}:{number}" for number, name in enumerate(given, start=part.first)
+        ]
+        places = [f"{path.name}:{line}" for line in lines]
+
+        mentions = self._decode(found)
+        if mentions.late.any() and self._opens_with_i(path, columns):
+            mentions = self._decode(found, i_opens=True)
+        yield from documents_of_lines(found, mentions, firsts, zip(ids, places, strict=True))
+
+    def columns(self, path: Path) -> TagColumns:
+        """Find a file's columns from its beginning, so that all its parts are read alike.
 
         Raises:
             SourceError: Most lines there are not a token and a tag.
         """
         is_tag = tags.is_tag if self.scheme == "auto" else bool
-        found = rows.find_columns(
-            rows.head(path), word=self.word_column, tag=self.tag_column, is_tag=is_tag
+        found = tagged_lines.find_columns(
+            tagged_lines.head(path), word=self.word_column, tag=self.tag_column, is_tag=is_tag
         )
-        if isinstance(found, rows.Problem):
+        if isinstance(found, BrokenLine):
             raise SourceError(
                 f"{path.name}:{found.line}: {found.reason}, as in most lines; "
                 f"check [source] use, or name the columns with word_column and tag_column"
             )
         return found
 
-    def _meanings(self, names: Sequence[str]) -> tags.Meanings:
+    def _decode(self, found: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
+        return tags.decode_sentences(
+            found.tags, found.offsets, self._meanings(found.names, i_opens=i_opens)
+        )
+
+    def _meanings(self, names: Sequence[str], *, i_opens: bool) -> tags.TagMeanings:
         if self.scheme == "label":
             return tags.meanings_of_labels(names, outside=self.outside)
-        return tags.meanings(tuple(names), untyped=self.untyped)
+        return tags.meanings(tuple(names), untyped=self.untyped, i_opens=i_opens)
+
+    def _opens_with_i(self, path: Path, columns: TagColumns) -> bool:
+        """Return whether I opens mentions in a file.
+
+        Its beginning decides, so that all its parts agree.
+        """
+        data = tagged_lines.clean(tagged_lines.beginning(path, _SCHEME_BYTES))
+        _, data = marks.divide(data, first=1)
+        mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
+        return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))

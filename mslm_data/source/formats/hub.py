@@ -1,9 +1,9 @@
-"""Hugging Face datasets: a folder of `save_to_disk`, parquet, JSON lines, or a set of the hub by its name."""
+"""Reads Hugging Face datasets: saved folders, parquet, JSON lines, or a dataset of the hub."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, TypeVar
 
@@ -12,38 +12,43 @@ import msgspec
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.formats.jsonl import SUFFIXES as JSON_SUFFIXES
+from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import JsonLines
-from mslm_data.source.reading import arrow
-from mslm_data.source.reading.inputs import SingleFile, by_split, split_of
-from mslm_data.source.reading.records import stem
+from mslm_data.source.reading import arrow_rows
+from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes import COLUMNS, RowReader
+from mslm_data.source.reading.splits import split_of
 from mslm_data.source.reading.standoff import Discontinuous
 
 T = TypeVar("T")
-SUFFIXES = (".parquet", ".arrow", *JSON_SUFFIXES)
+
 _LONGEST_NAME = 200
 _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
+"""Files of a saved dataset that hold no rows."""
+_BEGINNING_ROWS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hub(SingleFile):
-    """Rows of Hugging Face datasets; see `shapes` for the columns that are known.
+class Hub(Source):
+    """Rows of Hugging Face datasets; `reading.shapes` has the columns that are known.
 
-    Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`. A document
-    without an id of its own is called `{file}:{number}`, from 0. Parts are ranges of rows: a part's `start` and
-    `stop` count rows, not bytes, but for JSON lines. Nothing of a hub set is ever run, only data is read.
+    Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`.
+    A document without an id of its own is called `{file}:{number}`, from 0. Parts are ranges of
+    rows: their `start` and `stop` count rows, except for JSON lines, where they count bytes. No
+    code of a dataset is ever run.
 
     Attributes:
-        dataset: A set on the hub, `owner/name`, fetched where no input is given; empty for none.
-        config: Which configuration of it, "" for its only one.
-        revision: Which commit or tag of it, "" for the newest.
+        dataset: A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.
+        config: Its configuration, "" if it has only one.
+        revision: A commit or tag of it, "" for the newest.
         tag_names: Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers.
-        id_column: Column of the id, "auto" for the first there is of `shapes.IDS`, "" to number documents.
+        id_column: Column of the id, "auto" for the first of `shapes.IDS` that a row has, "" to
+            number documents.
         untyped: Label of tags without a type.
         discontinuous: What becomes of a mention in several pieces.
-        splits: Split -> patterns of file names, see `inputs.by_split`.
     """
+
+    suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
 
     dataset: str = ""
     config: str = ""
@@ -52,21 +57,21 @@ class Hub(SingleFile):
     id_column: str = "auto"
     untyped: str = "Entity"
     discontinuous: Discontinuous = "hull"
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Return split -> files, of the hub's set where `inputs` is empty; see `Source.find`.
+        """Find the files of each split, or fetch the hub's dataset where `inputs` is empty.
 
         Raises:
-            SourceError: As there; or the hub's set cannot be fetched, or is a script.
+            SourceError: No file fits, or the dataset cannot be fetched, or it is a script.
             MissingExtraError: The hub is needed and `datasets` is not installed.
         """
         if not inputs:
             return self._fetch()
+
         saved = [_saved(path) for path in inputs] if not self.splits else []
         if saved and all(saved):
             return _merged(saved)
-        found = by_split(inputs, suffixes=SUFFIXES, splits=self.splits)
+        found = super().find(inputs)
         return {
             split: [path for path in paths if path.name not in _OWN_FILES]
             for split, paths in found.items()
@@ -75,32 +80,33 @@ class Hub(SingleFile):
     def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file into ranges of rows of about `target_bytes` in the file; see `Source.cut`."""
         if _is_json(path):
-            yield from self._json().cut(path, target_bytes=target_bytes)
-            return
-        num_rows = arrow.num_rows(path)
-        step = max(1, num_rows * target_bytes // max(path.stat().st_size, 1))
-        for start in range(0, num_rows, step):
-            yield Part(str(path), start, min(start + step, num_rows), start, start + 1)
+            return self._json().cut(path, target_bytes=target_bytes)
+        return arrow_rows.cut(path, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Give each row; see `Source.read`. Places are `file:row`, from 1."""
+        """Read each row; see `Source.read`. Places are `file:row`, from 1."""
         path = Path(part.path)
         if _is_json(path):
             yield from self._json().read(part)
             return
-        names = {"": self.tag_names} if self.tag_names else {}
+
+        wanted = COLUMNS | {self.id_column}
+        num_rows = arrow_rows.num_rows(path)
+        own_names = {"": self.tag_names} if self.tag_names else {}
         reader = RowReader(
-            names={**names, **arrow.class_names(arrow.schema(path))},
+            names={**own_names, **arrow_rows.class_names(arrow_rows.schema(path))},
             id_column=self.id_column,
             untyped=self.untyped,
             discontinuous=self.discontinuous,
+            beginning=lambda: arrow_rows.rows(
+                path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
+            ),
         )
-        stop = arrow.num_rows(path) if part.stop < 0 else part.stop
-        wanted = COLUMNS | {self.id_column}
-        for number, row in enumerate(
-            arrow.rows(path, part.start, stop, columns=wanted), start=part.start
-        ):
-            place, numbered = f"{path.name}:{number + 1}", f"{stem(path)}:{number}"
+        stop = num_rows if part.stop < 0 else part.stop
+        found = arrow_rows.rows(path, part.start, stop, columns=wanted)
+        for number, row in enumerate(found, start=part.start):
+            place = f"{path.name}:{number + 1}"
+            numbered = f"{stem(path)}:{number}"
             if row is None:
                 yield SetAside(numbered, place, "expected UTF-8, got other bytes")
             else:
@@ -115,7 +121,7 @@ class Hub(SingleFile):
         )
 
     def _fetch(self) -> dict[str, list[Path]]:
-        """Fetch the hub's set; `datasets` leaves it as Arrow files in its cache."""
+        """Fetch the hub's dataset; `datasets` leaves it as Arrow files in its cache."""
         if not self.dataset:
             raise SourceError(
                 "source 'hub': expected --input, or [source] dataset = 'owner/name', got neither"
@@ -131,12 +137,13 @@ class Hub(SingleFile):
                 raise
             raise SourceError(
                 f"{where}: expected data files, got a loading script, which is never run; pass "
-                f"revision = 'refs/convert/parquet' if the hub has converted it, or files with --input"
+                "revision = 'refs/convert/parquet' if the hub has converted it, or files with "
+                "--input"
             ) from None
         except (OSError, ValueError) as error:
             raise SourceError(
-                f"{where}: cannot be fetched ({type(error).__name__}); check the name, config, revision and the "
-                f"network, or pass its files with --input"
+                f"{where}: cannot be fetched ({type(error).__name__}); check the name, config, "
+                "revision and the network, or pass its files with --input"
             ) from None
         return {
             _split(name): [Path(file["filename"]) for file in of.cache_files]
@@ -144,70 +151,77 @@ class Hub(SingleFile):
         }
 
 
-def _saved(folder: Path) -> dict[str, list[Path]]:
-    """Return split -> Arrow files of a folder that `save_to_disk` wrote, nothing for any other input."""
-    if (folder / "dataset_dict.json").is_file():
-        names = _json_of(folder / "dataset_dict.json", _Splits).splits
-        return {
-            _split(name): _data_files(folder / _plain(name, folder / "dataset_dict.json"))
-            for name in names
-        }
-    if (folder / "state.json").is_file():
-        return {
-            _split(_json_of(folder / "state.json", _State).split or folder.name): _data_files(
-                folder
-            )
-        }
-    return {}
-
-
-class _Splits(msgspec.Struct):
-    """`dataset_dict.json`."""
+class _SavedDict(msgspec.Struct):
+    """`dataset_dict.json`, which names the folders of a saved dataset."""
 
     splits: list[str] = []
 
 
-class _File(msgspec.Struct):
-    """A file that `state.json` names."""
+class _SavedFile(msgspec.Struct):
+    """An entry of `state.json`: an Arrow file beside it."""
 
     filename: str
 
 
-class _State(
+class _SavedState(
     msgspec.Struct,
     rename={"files": "_data_files", "selection": "_indices_data_files", "split": "_split"},
 ):
-    """`state.json`, what is looked at of it."""
+    """`state.json`, as far as it is read."""
 
-    files: list[_File] = []
+    files: list[_SavedFile] = []
     selection: Any = None
     split: str | None = None
 
 
+def _saved(folder: Path) -> dict[str, list[Path]]:
+    """Return split -> Arrow files of what `save_to_disk` wrote, nothing for other inputs."""
+    whole = folder / "dataset_dict.json"
+    if whole.is_file():
+        names = _json_of(whole, _SavedDict).splits
+        return {_split(name): _data_files(folder / _plain_name(name, whole)) for name in names}
+    state = folder / "state.json"
+    if state.is_file():
+        name = _json_of(state, _SavedState).split or folder.name
+        return {_split(name): _data_files(folder)}
+    return {}
+
+
 def _data_files(folder: Path) -> list[Path]:
-    state = _json_of(folder / "state.json", _State)
+    """Return the Arrow files of one saved split.
+
+    Raises:
+        SourceError: The folder is damaged, or holds a selection of rows instead of rows.
+    """
+    where = f"{folder.name}/state.json"
+    state = _json_of(folder / "state.json", _SavedState)
     if state.selection:
-        message = (
-            f"{folder.name}/state.json: expected a set as its rows are, got a selection of rows"
+        raise SourceError(
+            f"{where}: expected a dataset as its rows are, got a selection of rows; save it again "
+            "with a newer version of datasets"
         )
-        raise SourceError(f"{message}; save it again with a newer version of datasets")
-    paths = [folder / _plain(file.filename, folder / "state.json") for file in state.files]
-    missing = sum(not path.is_file() for path in paths)
-    if missing:
-        there = len(paths) - missing
-        message = f"{folder.name}/state.json: expected {len(paths)} files beside it, found {there}"
-        raise SourceError(f"{message}; is the folder whole?")
+    paths = [folder / _plain_name(file.filename, folder / "state.json") for file in state.files]
+    present = sum(path.is_file() for path in paths)
+    if present < len(paths):
+        raise SourceError(
+            f"{where}: expected {len(paths)} files beside it, found {present}; is the folder whole?"
+        )
     return paths
 
 
-def _plain(name: str, path: Path) -> str:
-    """Return the name of a file or folder beside the one that names it, if it is just that."""
-    is_one = (
+def _plain_name(name: str, path: Path) -> str:
+    """Return the name of a file or folder that lies beside `path`, which names it.
+
+    Raises:
+        SourceError: The name is a path that leads elsewhere.
+    """
+    is_plain = (
         name not in ("", ".", "..") and PurePath(name).name == PureWindowsPath(name).name == name
     )
-    if not is_one or not name.isprintable() or len(name) > _LONGEST_NAME:
+    if not is_plain or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise SourceError(
-            f"{path.parent.name}/{path.name}: expected names of what lies beside it, got another path"
+            f"{path.parent.name}/{path.name}: expected names of files and folders beside it, got "
+            "another path"
         )
     return name
 
@@ -216,13 +230,14 @@ def _json_of(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, OSError, UnicodeDecodeError, RecursionError) as error:
-        message = (
-            f"{path.parent.name}/{path.name}: expected a JSON object, got {type(error).__name__}"
-        )
-        raise SourceError(f"{message}; is the folder whole?") from None
+        raise SourceError(
+            f"{path.parent.name}/{path.name}: expected a JSON object, got {type(error).__name__}; "
+            "is the folder whole?"
+        ) from None
 
 
 def _merged(found: Sequence[Mapping[str, list[Path]]]) -> dict[str, list[Path]]:
+    """Join the splits of several saved datasets."""
     splits = list(dict.fromkeys(split for of in found for split in of))
     return {split: [path for of in found for path in of.get(split, [])] for split in splits}
 
@@ -232,4 +247,4 @@ def _split(name: str) -> str:
 
 
 def _is_json(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(JSON_SUFFIXES)
+    return path.name.removesuffix(".gz").endswith(JsonLines.suffixes)

@@ -1,57 +1,79 @@
-"""Clinical notes: MIMIC-III's NOTEEVENTS, other tables of notes by naming their columns, folders of text files."""
+"""Reads clinical notes: MIMIC-III's NOTEEVENTS, other tables, folders of text files."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.choice import Choosing, last_of_sample
-from mslm_data.source.reading.inputs import SingleFile, by_split
-from mslm_data.source.reading.note_rows import Row, Tables
+from mslm_data.source import Source
+from mslm_data.source.reading.cohort import Cohort, last_of_sample
+from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
-from mslm_data.source.reading.records import RecordError, stem
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.splits import by_split
+from mslm_data.source.reading.tables import TableReader, TableRow
 
-SUFFIXES = (".csv", ".parquet", ".txt")
 _LONGEST_ID = 128
 _STANDS = frozenset({"", "0", "f", "false"})
 _WITHDRAWN = frozenset({"1", "t", "true"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notes(Choosing, Tables, SingleFile):
-    r"""Reads notes as a stream; what `Tables` and `Choosing` take are its options too, by default those of NOTEEVENTS.
+class Notes(Cohort, Source):
+    r"""Tables and folders of notes, read as a stream; the defaults are those of NOTEEVENTS.
 
-    Files are `.csv`, `.csv.gz` (one part: to build it in parallel it is to be unpacked first), `.parquet`, or `.txt`,
-    one note each. Columns stand in any order, their names in any case; "" says that a table has none such. Without an
-    id notes are called `{file}:{number}`. A note whose error flag is set is set aside, as is one without text or
-    patient. One that is not asked for comes as `NotChosen`: it is counted, and not among those read.
+    Files are `.csv`, `.csv.gz` (one part: unpack it to build it in parallel), `.parquet`, or `.txt`
+    with one note each. Columns stand in any order, their names in any case; "" says that a table
+    does not have such a column. Notes without an id are called `{file}:{number}`.
 
-    MIMIC-IV-Note: `id_column = "note_id"`, `category_column = ""`, `error_column = ""`. A folder of text files, such as
-    i2b2's: `patient_pattern = '^(\d+)-'`.
+    A note whose error flag is set is set aside, as is one without text or patient. A note that the
+    options of `Cohort` leave out comes as `NotChosen`: it is counted, but not as read.
+
+    MIMIC-IV-Note: `id_column = "note_id"`, `category_column = ""`, `error_column = ""`. A folder of
+    text files, such as i2b2's: `patient_pattern = '^(\d+)-'`.
 
     Attributes:
-        patient_pattern: Where the id says whose note it is: the pattern's first group, or all that it matches.
+        id_column: Column of each note's id.
+        patient_column: Column of the patient; "" takes the patient from the id.
+        text_column: Column of the text.
+        category_column: Column of the kind of note.
+        error_column: Column of the flag that withdraws a note.
+        separator: What stands between columns of `.csv`.
+        patient_pattern: Where an id names its patient: the pattern's first group, or else all that
+            it matches.
         pattern: Which files of a folder are notes, as of `fnmatch`.
-        placeholders: What is tokenised for `[** **]`: "keep" its characters, "token" a word for its kind, "drop"
-            nothing.
-        splits: Split -> patterns of file names, see `inputs.by_split`; not with `shares`.
+        placeholders: What is tokenised for `[** **]`: "keep" its characters, "token" a word for its
+            kind, "drop" nothing.
+        splits: As of `Source`; not with `shares`.
     """
 
+    suffixes = (".csv", ".parquet", ".txt")
+
+    id_column: str = "ROW_ID"
+    patient_column: str = "SUBJECT_ID"
+    text_column: str = "TEXT"
+    category_column: str = "CATEGORY"
+    error_column: str = "ISERROR"
+    separator: str = ","
     patient_pattern: str = ""
     pattern: str = "*"
     placeholders: Handling = "keep"
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Tables.__post_init__(self)
-        Choosing.__post_init__(self)
+        super().__post_init__()
+        if not self.text_column:
+            raise ValueError("expected text_column to name a column, got ''")
+        if len(self.separator.encode()) != 1 or self.separator in '"\r\n':
+            raise ValueError(
+                "expected separator to be one character of ASCII, and no quote or line end"
+            )
         if self.shares and self.splits:
             raise ValueError("expected shares of the patients or splits of the files, got both")
         if self.categories and not self.category_column:
@@ -65,66 +87,83 @@ class Notes(Choosing, Tables, SingleFile):
                 f"expected patient_pattern to be a regular expression, got one with {error}"
             ) from None
 
-    def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:
-        """Return split -> files; with shares each split has all of them. See `inputs.by_split`."""
-        found = by_split(
-            inputs, suffixes=SUFFIXES, splits={"all": ("*",)} if self.shares else self.splits
+    @functools.cached_property
+    def _tables(self) -> TableReader:
+        columns = {
+            "id": self.id_column,
+            "patient": self.patient_column,
+            "text": self.text_column,
+            "category": self.category_column,
+            "error": self.error_column,
+        }
+        return TableReader(
+            columns={role: column for role, column in columns.items() if column},
+            keys=("id", "patient"),
+            separator=self.separator,
         )
-        for split, paths in found.items():
-            found[split] = [
-                path for path in paths if path in inputs or fnmatch(path.name, self.pattern)
-            ]
+
+    def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:
+        """Find the files of each split; with `shares`, each split has all of them.
+
+        Raises:
+            SourceError: No file fits; see `Source.find`.
+        """
+        splits = {"all": ("*",)} if self.shares else self.splits
+        found = {
+            split: [path for path in paths if path in inputs or fnmatch(path.name, self.pattern)]
+            for split, paths in by_split(inputs, suffixes=self.suffixes, splits=splits).items()
+        }
         if not any(found.values()):
             where = ", ".join(path.name for path in inputs)
             raise SourceError(
-                f"{where}: expected files that fit '{self.pattern}', found none; check [source] pattern"
+                f"{where}: expected files that fit '{self.pattern}', found none; "
+                f"check [source] pattern"
             )
         if self.shares:
             return dict.fromkeys(self.shares, found["all"])
         return {split: paths for split, paths in found.items() if paths}
 
-    def settle(self, paths: Sequence[Path]) -> dict[str, Any]:
-        """Read all files once to find the sample, if one is asked for; see `Chooses.settle`.
-
-        Raises:
-            SourceError: A file cannot be read.
-        """
+    def settle(self, paths: Sequence[Path]) -> dict[str, str]:
+        """Read all files once to find the sample, if one is asked for; see `Source.settle`."""
         if not self.patients or self.patients_last:
             return {}
         everyone = dataclasses.replace(self, patients=0, split="")
-        candidates = (
-            everyone._candidate(row) for path in paths for row in everyone.rows(Part(str(path)))
-        )
-        last = last_of_sample(
-            (c for c in candidates if c is not None), size=self.patients, seed=self.seed
-        )
-        return {"patients_last": last}
+        rows = (row for path in paths for row in self._tables.rows(Part(str(path))))
+        candidates = map(everyone._candidate, rows)
+        patients = (patient for patient in candidates if patient is not None)
+        return {"patients_last": last_of_sample(patients, size=self.patients, seed=self.seed)}
 
     def of_split(self, split: str) -> Notes:
-        """Return this source, giving only the notes of a split's patients."""
+        """Return a source that reads only the notes of a split's patients."""
         return dataclasses.replace(self, split=split) if self.shares else self
 
+    def share_of(self, split: str) -> float:
+        """Return the share of the patients that a split has; see `Source.share_of`."""
+        return self.shares.get(split, 1.0)
+
     def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a table between records, so that a part has about `target_bytes` of the split; see `Source.cut`."""
-        return super().cut(path, target_bytes=int(target_bytes / self.shares.get(self.split, 1.0)))
+        """Cut a table between records, so that a part has about `target_bytes` of the split."""
+        share = self.shares.get(self.split, 1.0)
+        return self._tables.cut(path, target_bytes=int(target_bytes / share))
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Give each note, and for each that is not asked for why; see `Source.read`.
+        """Read each note, or why it is not chosen; see `Source.read`.
 
         Raises:
-            SourceError: No table with these columns.
-            ValueError: There is a sample, and nobody asked `settle` for it.
+            SourceError: It is not a table with these columns.
+            ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
         """
-        for row in self.rows(part):
+        for row in self._tables.rows(part):
             record = self._record(row, f"{stem(Path(part.path))}:{row.number}")
             if record is not None:
                 yield record
 
-    def _record(self, row: Row, numbered: str) -> Document | SetAside | NotChosen | None:
-        """Return what becomes of a row, None where it is another split's."""
-        doc_id, patient = "", None
+    def _record(self, row: TableRow, numbered: str) -> Document | SetAside | NotChosen | None:
+        """Return the record that a row makes, None where it belongs to another split."""
+        doc_id = ""
+        patient = None
         try:
-            doc_id = _name(row.value("id") or numbered)
+            doc_id = _checked_id(row.value("id") or numbered)
             patient = self._patient(row, doc_id)
             if self.is_elsewhere(patient):
                 return None
@@ -137,6 +176,7 @@ class Notes(Choosing, Tables, SingleFile):
             if not text:
                 raise RecordError("expected a note with text, got none")
         except RecordError as error:
+            # A damaged record belongs to one split too, so that it is counted once.
             return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, str(error))
         return Document(
             id=doc_id,
@@ -145,29 +185,44 @@ class Notes(Choosing, Tables, SingleFile):
             placeholders=placeholders(text, self.placeholders),
         )
 
-    def _candidate(self, row: Row) -> str | None:
-        """Return the patient of a note that could be in a sample."""
+    def _candidate(self, row: TableRow) -> str | None:
+        """Return the patient of a note that could be in a sample, None for other notes."""
         try:
             patient = self._patient(row, row.value("id") or "")
-            chosen = self.refusal(patient, row.value("category") or "") is None
-            return patient if chosen and not _is_withdrawn(row) and row.value("text") else None
+            is_chosen = self.refusal(patient, row.value("category") or "") is None
+            is_usable = is_chosen and not _is_withdrawn(row) and row.value("text")
+            return patient if is_usable else None
         except RecordError:
             return None
 
-    def _patient(self, row: Row, doc_id: str) -> str:
-        """Return whose note a row is."""
+    def _patient(self, row: TableRow, doc_id: str) -> str:
+        """Return the patient of a note.
+
+        Raises:
+            RecordError: Neither the column nor the id names one.
+        """
         if "patient" in row.roles:
             patient = (row.value("patient") or "").strip()
         else:
             match = re.search(self.patient_pattern or ".+", doc_id)
-            patient = (match[1] if match.re.groups else match[0]) or "" if match else ""
+            if match is None:
+                patient = ""
+            elif match.re.groups:
+                patient = match[1] or ""
+            else:
+                patient = match[0]
         if not patient:
             raise RecordError("expected a note that says whose it is, got none")
         return patient
 
 
-def _name(doc_id: str) -> str:
-    """Return an id as it is, if it can be one: ids stand in messages, text must not."""
+def _checked_id(doc_id: str) -> str:
+    """Return an id that can stand in messages, as it is.
+
+    Raises:
+        RecordError: It is too long, or has several lines: it may be text, which messages must not
+            hold.
+    """
     if len(doc_id) > _LONGEST_ID or not doc_id.isprintable():
         raise RecordError(
             f"expected an id of at most {_LONGEST_ID} characters in one line, got another"
@@ -175,7 +230,7 @@ def _name(doc_id: str) -> str:
     return doc_id
 
 
-def _is_withdrawn(row: Row) -> bool:
+def _is_withdrawn(row: TableRow) -> bool:
     flag = (row.value("error") or "").strip().casefold()
     if flag not in _STANDS | _WITHDRAWN:
         raise RecordError("expected an error flag that is 1, 0 or empty, got another")

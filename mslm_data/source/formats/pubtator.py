@@ -1,64 +1,65 @@
-"""PubTator: `PMID|t|title`, `PMID|a|abstract`, then one mention a line, a blank line between records.
+"""Reads PubTator: a title, an abstract and mentions a record, blank lines between records.
 
-Offsets run over title + one character + abstract; that one character is a line end here.
+The lines are `PMID|t|title`, `PMID|a|abstract`, and one for each mention.
+
+Offsets run over title + one character + abstract; here, that character is a line end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.inputs import Line, SingleFile, by_split, lines, read_bytes
-from mslm_data.source.reading.records import RecordError, at_lines
-from mslm_data.source.reading.standoff import Mention
+from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
+from mslm_data.source.reading.records import RecordError, cut_lines, decode_utf8
+from mslm_data.source.reading.standoff import Annotation
 
-SUFFIXES = (".txt", ".pubtator", ".PubTator")
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
 _ABSTRACT = re.compile(rb"([^|\t]+)\|a\|")
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
-_PROBE_BYTES, _PROBE_MENTIONS = 1 << 18, 10
+_NO_CONCEPT = "-1"
+
+_PROBE_BYTES = 1 << 18
+_PROBE_MENTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class PubTator(SingleFile):
+class PubTator(Source):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
-    A document's id is its PMID; where one stands twice, both are given. Title and abstract are its sentences.
-    Relations are left out. Mentions whose offsets do not match the words of their row are counted as unplaced.
-
-    Attributes:
-        splits: Split -> patterns of file names, see `inputs.by_split`.
+    A document's id is its PMID; documents that share one are both given. Title and abstract are its
+    sentences. Relations are left out. A mention whose text differs from the characters at its
+    offsets is counted as unplaced.
     """
 
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Return split -> files; see `Source.find`."""
-        return by_split(inputs, suffixes=SUFFIXES, splits=self.splits)
+    suffixes = (".txt", ".pubtator", ".PubTator")
 
     def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file after blank lines; see `Source.cut`.
 
         Raises:
-            SourceError: None of the file's first mentions lies at its offsets, so that they must count otherwise.
+            SourceError: None of the file's first mentions lies at its offsets, so they must count
+                something else.
         """
-        head = self.read(Part(str(path), 0, _PROBE_BYTES))
-        documents = [document for document in head if isinstance(document, Document)]
+        beginning = self.read(Part(str(path), 0, _PROBE_BYTES))
+        documents = [document for document in beginning if isinstance(document, Document)]
         misfits = sum(document.unplaced.get(standoff.MISMATCH, 0) for document in documents)
         if misfits >= _PROBE_MENTIONS and not any(document.spans for document in documents):
             raise SourceError(
-                f"{path.name}: expected offsets that count characters of title + 1 + abstract from 0, got {misfits} "
-                f"mentions of which none lies at its offsets; is this PubTator, and were its texts altered?"
+                f"{path.name}: expected offsets that count characters of title + 1 + abstract "
+                f"from 0, got {misfits} mentions of which none lies at its offsets; is this "
+                "PubTator, and were its texts altered?"
             )
-        yield from at_lines(path, target_bytes=target_bytes, begins=_begins)
+        yield from cut_lines(path, target_bytes=target_bytes, begins=_begins)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Give each record; see `Source.read`."""
+        """Read each record; see `Source.read`."""
         path = Path(part.path)
         data = read_bytes(path, part.start, part.stop)
         for record in _records(lines(data, first=part.line)):
@@ -69,9 +70,12 @@ def _begins(before: bytes, line: bytes) -> bool:
     return bool(line) and not before
 
 
-def _records(of: Iterator[Line]) -> Iterator[list[Line]]:
-    """Give the lines of each record: up to a blank line, or to the next title where no blank line stands."""
-    record: list[Line] = []
+def _records(of: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
+    """Group lines into records.
+
+    A record ends at a blank line, or at the next title where the blank line is missing.
+    """
+    record: list[NumberedLine] = []
     for line in of:
         is_blank = not line.data.strip()
         if record and (is_blank or _TITLE.match(line.data)):
@@ -83,58 +87,66 @@ def _records(of: Iterator[Line]) -> Iterator[list[Line]]:
         yield record
 
 
-def _document(record: list[Line], name: str) -> Document | SetAside:
+def _document(record: list[NumberedLine], name: str) -> Document | SetAside:
+    """Make a document of a record's lines, or set it aside."""
     title = _TITLE.match(record[0].data)
     doc_id = title[1].decode(errors="replace") if title else ""
     try:
         if title is None:
             raise RecordError("expected PMID|t|title as its first line, got another")
-        text, sentences, body = _text(record, title)
-        mentions = [mention for line in body if (mention := _mention(line, doc_id))]
+        text, sentences, rows = _text(record, title)
+        mentions = [mention for row in rows if (mention := _mention(row, doc_id))]
     except RecordError as error:
         return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error))
+
     placed = standoff.place(text, mentions)
     place = f"{name}:{record[0].number}"
     return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
 def _text(
-    record: list[Line], title: re.Match[bytes]
-) -> tuple[str, tuple[Sentence, ...], list[Line]]:
-    """Return the text, its sentences, and the lines that follow it."""
+    record: list[NumberedLine], title: re.Match[bytes]
+) -> tuple[str, tuple[Sentence, ...], list[NumberedLine]]:
+    """Return a record's text, its sentences, and the lines that follow them."""
     head = _decode(record[0], title.end())
     abstract = _ABSTRACT.match(record[1].data) if len(record) > 1 else None
     if abstract is None:
-        tail, body = "", record[1:]
+        tail = ""
+        rows = record[1:]
     elif abstract[1] != title[1]:
         raise RecordError(
             "expected the abstract of the title's PMID, got another's", line=record[1].number
         )
     else:
-        tail, body = _decode(record[1], abstract.end()), record[2:]
+        tail = _decode(record[1], abstract.end())
+        rows = record[2:]
+
     text = f"{head}\n{tail}" if tail else head
     if not text:
         raise RecordError("expected a title or an abstract, got no text")
     bounds = (Sentence(0, len(head)), Sentence(len(head) + 1, len(text)))
-    return text, tuple(sentence for sentence in bounds if sentence.start < sentence.end), body
+    return text, tuple(sentence for sentence in bounds if sentence.start < sentence.end), rows
 
 
-def _mention(line: Line, doc_id: str) -> Mention | None:
-    """Read a mention's row; None for a relation, whose second column is no offset."""
-    fields = _decode(line).split("\t")
+def _mention(row: NumberedLine, doc_id: str) -> Annotation | None:
+    """Read a mention's row; return None for a relation, whose second column is not an offset."""
+    fields = _decode(row).split("\t")
     if fields[0] != doc_id:
-        raise RecordError("expected a row of the title's PMID, got another's", line=line.number)
+        raise RecordError("expected a row of the title's PMID, got another's", line=row.number)
     if len(fields) in (4, 5) and not _NUMBER.match(fields[1]):
         return None
     if len(fields) < 5 or not (_NUMBER.match(fields[1]) and _NUMBER.match(fields[2])):
-        message = f"expected PMID, start, end, text, type and concept between TABs, got {len(fields)} column(s)"
-        raise RecordError(message, line=line.number)
-    concept = fields[5] if len(fields) > 5 and fields[5] != "-1" else ""
-    return Mention([(int(fields[1]), int(fields[2]))], fields[4].strip(), fields[3], concept)
+        raise RecordError(
+            f"expected PMID, start, end, text, type and concept between TABs, got {len(fields)} "
+            "column(s)",
+            line=row.number,
+        )
+
+    start, end, words, label, *more = fields[1:]
+    concept = more[0] if more and more[0] != _NO_CONCEPT else ""
+    return Annotation([(int(start), int(end))], label.strip(), words, concept)
 
 
-def _decode(line: Line, start: int = 0) -> str:
-    try:
-        return line.data[start:].decode()
-    except UnicodeDecodeError:
-        raise RecordError("expected UTF-8, got other bytes", line=line.number) from None
+def _decode(line: NumberedLine, start: int = 0) -> str:
+    """Decode a line from byte `start` on."""
+    return decode_utf8(line.data[start:], line=line.number)

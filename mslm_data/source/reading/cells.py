@@ -1,4 +1,4 @@
-"""Values in the cells of a row, checked: tables come from anywhere and hold anything.
+"""Checks the values in the cells of a row, as tables come from anywhere and hold anything.
 
 Every function raises `RecordError` for a value that is not what its name says.
 """
@@ -11,23 +11,24 @@ from typing import Any
 from mslm_data.data.document import Sentence
 from mslm_data.source.reading.records import RecordError
 
-Row = Mapping[str, Any]
+Cells = Mapping[str, Any]
+"""A row: column -> value."""
 
 
-def first_of(row: Row, names: Sequence[str]) -> str | None:
-    """Return the first of some columns that a row has."""
+def first_of(row: Cells, names: Sequence[str]) -> str | None:
+    """Return the first of some columns that a row has a value in."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
-def mapping(value: object) -> Row:
+def mapping(value: object) -> Cells:
     """Return an object as it is."""
     if not isinstance(value, Mapping):
         raise RecordError("expected a list of objects, got another value")
     return value
 
 
-def column_list(row: Row, column: str | None) -> list[Any]:
-    """Return a column that is a list."""
+def column_list(row: Cells, column: str | None) -> list[Any]:
+    """Return the list in a column."""
     value = row.get(column or "")
     if not isinstance(value, list):
         raise RecordError(f"expected a list in column '{column}', got another value")
@@ -35,7 +36,10 @@ def column_list(row: Row, column: str | None) -> list[Any]:
 
 
 def objects(value: object) -> list[Any]:
-    """Return a list as it is, and an object of lists (how `datasets` stores a sequence of objects) as a list."""
+    """Return a list as it is, and an object of lists as a list of objects.
+
+    `datasets` stores a list of objects as an object of lists.
+    """
     if isinstance(value, Mapping):
         columns = {name: list(values) for name, values in value.items() if isinstance(values, list)}
         if len(columns) != len(value) or len({len(values) for values in columns.values()}) > 1:
@@ -50,11 +54,12 @@ def objects(value: object) -> list[Any]:
 
 
 def pairs(offsets: object) -> list[tuple[int, int]]:
-    """Return a list of starts and ends that has at least one."""
+    """Return a list of starts and ends that has at least one pair."""
     if not isinstance(offsets, list) or not offsets:
         raise RecordError("expected offsets, got none")
     found = []
     for pair in offsets:
+        # `type` and not `isinstance`, as True is an int.
         is_pair = (
             isinstance(pair, Sequence)
             and len(pair) == 2
@@ -67,33 +72,35 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
 
 
 def joined(text: object) -> str | None:
-    """Return text that is one piece, or a list of pieces."""
+    """Return text, or pieces of text with spaces between; None for anything else."""
     if isinstance(text, list) and all(isinstance(piece, str) for piece in text):
         return " ".join(text)
     return text if isinstance(text, str) else None
 
 
 def concept(value: object) -> str:
-    """Return a concept that is text, or the `db_id`s of BigBio's normalisations with `|` between."""
+    """Return a concept, "" for none.
+
+    It is text, or the `db_id`s of BigBio's normalisations, which are joined by `|`.
+    """
     if isinstance(value, str):
         return "" if value == "-1" else value
-    found = (
-        [entry.get("db_id") for entry in objects(value) if isinstance(entry, Mapping)]
-        if value
-        else []
-    )
-    return "|".join(str(concept) for concept in found if concept)
+    if not value:
+        return ""
+    found = [entry.get("db_id") for entry in objects(value) if isinstance(entry, Mapping)]
+    return "|".join(str(db_id) for db_id in found if db_id)
 
 
 def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
-    """Return sentences given as `[start, end]` or `{start, end}`; they rise, and lie within the text."""
+    """Return sentences given as `[start, end]` or `{start, end}`, rising and within the text."""
     bounds = []
     for value in values:
         pair = [value.get("start"), value.get("end")] if isinstance(value, Mapping) else value
         bounds.append(Sentence(*pairs([pair])[0]))
-    ends = [0, *(sentence.end for sentence in bounds)]
-    if not all(
-        end <= start < stop <= len(text) for end, (start, stop) in zip(ends, bounds, strict=False)
-    ):
-        raise RecordError("expected sentences within the text, one after the other, got others")
+
+    before = 0
+    for sentence in bounds:
+        if not before <= sentence.start < sentence.end <= len(text):
+            raise RecordError("expected sentences within the text, one after the other, got others")
+        before = sentence.end
     return tuple(bounds)

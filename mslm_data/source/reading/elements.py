@@ -1,4 +1,8 @@
-"""Elements of XML files, one after the other, without ever holding the file: expat with no entities of a file's own."""
+"""Reads elements of XML files one after the other, without holding the file.
+
+The parser is expat, with all entities but XML's own five refused: entities of a file can grow
+without bound, fetch other files, or leave holes in the text.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,20 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from mslm_data.errors import SourceError
-from mslm_data.source.reading import inputs
-from mslm_data.source.reading.records import opened
+from mslm_data.source.reading.files import opened
 
 _CHUNK = 1 << 18
 _LONGEST_DEFAULT = 100
 
 
 def elements(path: Path, name: str) -> Iterator[tuple[int, Element]]:
-    """Give each element of a name with the line it begins at, as soon as it has been read.
+    """Read each element of a name, with the line that it begins at, as soon as it is complete.
 
-    A document type is accepted and never fetched; entities that a file declares or expects from outside are not,
-    as they can grow without bound or leave holes in the text.
+    A document type is accepted and never fetched.
 
     Raises:
-        SourceError: Not well-formed, of an unknown encoding, or using entities. What came before has been given.
+        SourceError: The file is not well-formed, uses entities, or has an unknown encoding. The
+            elements before that place have been given.
     """
     collector = _Collector(name)
     for chunk in _chunks(path):
@@ -35,30 +38,32 @@ def elements(path: Path, name: str) -> Iterator[tuple[int, Element]]:
 
 def _chunks(path: Path) -> Iterator[bytes]:
     """Give a file's bytes, and an empty piece at its end."""
-    size = 0
     with opened(path) as file:
         while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            if size > inputs.MAX_UNPACKED and path.suffix == ".gz":
-                raise SourceError(
-                    f"{path.name}: unpacks to more than {inputs.MAX_UNPACKED >> 30} GiB; unpack it first"
-                )
             yield chunk
     yield b""
 
 
 class _EntityError(Exception):
-    """An entity was declared or used without a declaration, or something else that grows without bound."""
+    """A file declares or uses an entity, or something else that grows without bound."""
 
 
 class _Collector:
-    """Builds the trees of the wanted elements only; `done` has those that are complete, with their lines."""
+    """Builds the trees of the wanted elements only.
+
+    Attributes:
+        done: The elements that are complete, with the lines they begin at.
+    """
 
     def __init__(self, name: str) -> None:
         self.done: list[tuple[int, Element]] = []
         self._name = name
+
+        # The element under way: its tree, how deep its innermost open element is, and its line.
         self._tree: TreeBuilder | None = None
-        self._depth = self._line = 0
+        self._depth = 0
+        self._line = 0
+
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -69,27 +74,33 @@ class _Collector:
         self._parser.AttlistDeclHandler = self._attribute
 
     def parse(self, chunk: bytes) -> str:
-        """Take some bytes, none for the end; return the line and kind of a problem, "" where there is none."""
+        """Parse the next bytes, none for the file's end.
+
+        Returns:
+            Line and kind of a problem, "" where there is none.
+        """
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             kind = expat.ErrorString(error.code)
             return f"{error.lineno}: expected well-formed XML, got '{kind}'; is the file whole?"
-        except (
-            LookupError,
-            ValueError,
-        ):  # ValueError: an encoding of several bytes a character, or none of text
-            return (
-                f"{self._parser.CurrentLineNumber}: expected an encoding such as UTF-8, got another"
-            )
+        except (LookupError, ValueError):
+            # ValueError: an encoding of several bytes a character, or one that is not of text.
+            line = self._parser.CurrentLineNumber
+            return f"{line}: expected an encoding such as UTF-8, got another"
         except _EntityError:
             line = self._parser.CurrentLineNumber
-            return f"{line}: expected no entities but XML's own five, got one; put the characters in their place"
+            return (
+                f"{line}: expected no entities but XML's own five, got one; put the characters in "
+                f"their place"
+            )
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self._tree is None and name == self._name:
-            self._tree, self._depth, self._line = TreeBuilder(), 0, self._parser.CurrentLineNumber
+            self._tree = TreeBuilder()
+            self._depth = 0
+            self._line = self._parser.CurrentLineNumber
         if self._tree is not None:
             self._tree.start(name, attributes)
             self._depth += 1
@@ -111,6 +122,6 @@ class _Collector:
         raise _EntityError
 
     def _attribute(self, _: str, __: str, ___: str, default: str | None, ____: bool) -> None:
-        """Refuse a long value that every element of a name would have."""
+        """Refuse a long default, as every element of a name would have it."""
         if len(default or "") > _LONGEST_DEFAULT:
             raise _EntityError

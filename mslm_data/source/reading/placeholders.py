@@ -1,4 +1,7 @@
-"""Finds what de-identification left in a note in place of names and dates: `[**Hospital1 18**]`."""
+"""Finds the placeholders of de-identified notes, such as `[**Hospital1 18**]`.
+
+They stand in place of names and dates.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,27 @@ from mslm_data.data.document import Placeholder
 from mslm_data.io import resources
 
 Handling = Literal["keep", "token", "drop"]
+"""What is tokenised for a placeholder: its characters, a word for its kind, or nothing."""
 UNKNOWN = "unknown"
 """Kind of a placeholder that does not say what it stands for."""
-_LONGEST = 200  # of MIMIC-III's, the longest have some 60; a stray mark and another one pages later are none
+
+_LONGEST = 200
+"""Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
+mark and another one pages later."""
 _MARK = re.compile(r"\[\*\*|\*\*\]")
 _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
 
 
 def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
-    """Return where a text has placeholders, outermost ones, by rising position.
+    """Find the outermost placeholders of a text, by rising position.
 
-    One may be broken over lines, be empty, or hold another; a mark that opens and is never closed is text.
+    A placeholder may run over several lines, be empty, or hold another. A mark that opens and is
+    never closed is text.
 
     Args:
         text: The note.
-        handling: "keep" tokenises their characters, "token" one word for the kind of each, "drop" nothing.
+        handling: What is tokenised: "keep" their characters, "token" one word for the kind of each,
+            "drop" nothing.
     """
     if "[**" not in text:
         return ()
@@ -36,10 +45,12 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
         if mark[0] == "[**":
             opened.append(mark.start())
         elif opened:
-            start, end = opened.pop(), mark.end()
+            start = opened.pop()
+            end = mark.end()
             if end - start > _LONGEST:
                 opened.clear()
                 continue
+            # Those found within this one are its own.
             while found and found[-1].start > start:
                 found.pop()
             found.append(Placeholder(start, end, _word(text[start + 3 : end - 3], handling)))
@@ -48,7 +59,7 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def kind(content: str) -> str:
-    """Return what a placeholder stands for, by what is between its marks: the first kind of the table that fits."""
+    """Return the kind of a placeholder, the first in the table that fits its content."""
     words = " ".join(content.split()).casefold()
     if _DATE.fullmatch(words):
         return "date"
@@ -63,7 +74,7 @@ def _word(content: str, handling: Handling) -> str | None:
 
 @functools.cache
 def _kinds() -> Mapping[str, re.Pattern[str]]:
-    """Return kind -> what its placeholders hold, from `vocab/placeholders.toml`."""
+    """Return kind -> pattern of what its placeholders hold, from `vocab/placeholders.toml`."""
     table = tomllib.loads(resources.path("vocab", "placeholders.toml").read_text(encoding="utf-8"))
     return {
         name: re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, phrases)) + ")")

@@ -1,27 +1,20 @@
-"""What sources of records share: where files may be cut, why a record is set aside, how a file is read as a stream."""
+"""Cuts files of lines between records, and says why a record is set aside."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from mslm_data.data.document import Part
-from mslm_data.errors import SourceError
-
-RATIO, FREE_BYTES = 200, 64 << 20
-"""Bytes that one packed byte may become, beyond so many that any file may: text packs to a fifth, labels of one digit
-a token to a fiftieth, a bomb to a thousandth."""
+from mslm_data.source.reading.files import opened
 
 
 class RecordError(Exception):
-    """A record cannot be used: it is set aside with this reason, which holds none of its words.
+    """A record cannot be used. It is set aside with this reason, which must hold none of its words.
 
     Attributes:
-        line: The line at fault, 0 where it is the record as a whole.
+        line: Number of the line at fault, 0 where the record as a whole is.
     """
 
     def __init__(self, reason: str, *, line: int = 0) -> None:
@@ -29,82 +22,58 @@ class RecordError(Exception):
         self.line = line
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, unpacked if it ends with `.gz`.
+def decode_utf8(data: bytes, *, line: int = 0) -> str:
+    """Decode a record's bytes.
+
+    Args:
+        data: UTF-8.
+        line: Number of the line they stand in, for the error.
 
     Raises:
-        SourceError: Missing, unreadable, truncated, or unpacking to more than a text would (see `RATIO`), at the
-            opening or at any later read within the block.
+        RecordError: They are not UTF-8.
     """
     try:
-        with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield cast(BinaryIO, file)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(
-            f"{path.name}: cannot be read ({type(error).__name__}); is the file whole?"
-        ) from None
+        return data.decode()
+    except UnicodeDecodeError:
+        raise RecordError("expected UTF-8, got other bytes", line=line) from None
 
 
-class _Unpacking(gzip.GzipFile):
-    """A compressed file that says when it unpacks to more than it should."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._path = path
-        self._most = max(FREE_BYTES, path.stat().st_size * RATIO)
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read as any file does; all of it is read piece by piece, as it is set aside at once otherwise."""
-        if size is None or size < 0:
-            return b"".join(iter(lambda: self.read(1 << 20), b""))
-        return self._counted(super().read(size))
-
-    def read1(self, size: int = -1) -> bytes:
-        """Read what one look at the file gives."""
-        return self._counted(super().read1(size))
-
-    def _counted(self, data: bytes) -> bytes:
-        if self.tell() > self._most:
-            raise SourceError(
-                f"{self._path.name}: unpacks to more than {self._most} bytes, as no text does; if it is to be trusted, "
-                f"unpack it and pass what comes out"
-            )
-        return data
-
-
-def stem(path: Path) -> str:
-    """Return a file's name without its folders, `.gz` and last suffix: `a/train.jsonl.gz` -> `train`."""
-    return Path(path.name.removesuffix(".gz")).stem
-
-
-def at_lines(
+def cut_lines(
     path: Path, *, target_bytes: int, begins: Callable[[bytes, bytes], bool]
 ) -> Iterator[Part]:
-    """Cut a file of lines before records, see `Source.cut`. It is read once, line by line.
+    """Cut a file of lines before records; see `Source.cut`. The file is read once, line by line.
 
-    A file that is not longer than `target_bytes`, and a compressed one, is one part and is not looked at: a part of
-    a compressed file could only be reached by unpacking all before it.
+    A file of at most `target_bytes` is one part and is not read. So is a compressed one: reaching a
+    part of it would mean unpacking all that comes before.
 
     Args:
         path: The file.
-        target_bytes: About how many bytes a part has; each has at least one record.
-        begins: Given the line before and a line, both without surrounding white space, says whether the second is
-            the first of a record. The line before the first is empty.
+        target_bytes: About how many bytes a part gets; each gets at least one record.
+        begins: Takes the line before and a line, both stripped of white space, and returns whether
+            a record begins at the second. The line before the file's first is empty.
     """
     if path.suffix == ".gz" or path.stat().st_size <= target_bytes:
         yield Part(str(path))
         return
-    start, first, line_of_start = 0, 0, 1
-    position, records, before = 0, 0, b""
+
+    # The part under way begins at byte `start`, at line `start_line`, after `first` records.
+    start = 0
+    start_line = 1
+    first = 0
+
+    position = 0
+    records = 0
+    before = b""
     with opened(path) as file:
         for number, raw in enumerate(file, start=1):
-            line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+            line = raw.removeprefix(BOM_UTF8).strip() if number == 1 else raw.strip()
             if begins(before, line):
                 if records > first and position - start >= target_bytes:
-                    yield Part(str(path), start, position, first, line_of_start)
-                    start, first, line_of_start = position, records, number
+                    yield Part(str(path), start, position, first, start_line)
+                    start = position
+                    start_line = number
+                    first = records
                 records += 1
             position += len(raw)
             before = line
-    yield Part(str(path), start, position, first, line_of_start)
+    yield Part(str(path), start, position, first, start_line)

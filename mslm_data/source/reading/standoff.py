@@ -1,6 +1,7 @@
-"""Mentions that stand apart from their text: pieces are laid out at their offsets, mentions put to the test.
+"""Places annotations that stand apart from their text, as offsets.
 
-Shared by every source whose mentions are offsets. A mention that does not fit is counted, never moved.
+Pieces of text are laid out at their offsets, and every annotation is tested against the text there.
+One that does not fit is counted, never moved.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.source.reading.records import RecordError
 
 Discontinuous = Literal["hull", "set_aside"]
-"""What becomes of a mention in several pieces: one from its first to its last character, or none."""
+"""What becomes of a mention in several pieces: one from its first to its last character ("hull"),
+or none."""
 OffsetUnit = Literal["characters", "bytes", "utf-16"]
-"""What offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16 (Java, JavaScript)."""
+"""What offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16 (Java,
+JavaScript)."""
 
 MISMATCH = "offsets do not match the text"
 DISCONTINUOUS = "discontinuous"
@@ -25,15 +28,20 @@ NO_LABEL = "without a label"
 """Reasons in `Document.unplaced`."""
 
 MAX_GAP = 1 << 20
-"""Characters of a document that may be without text, and are filled with spaces; beyond it an offset is wrong."""
+"""Characters of a document that may have no text and are filled with spaces; more means that an
+offset is wrong."""
 
 
-class Mention(NamedTuple):
+class Annotation(NamedTuple):
     """A mention as a source gives it.
 
     Attributes:
-        fragments: Starts and ends, half open, in characters; several where it is discontinuous.
-        words: Its text as the source repeats it, None where it does not.
+        fragments: Starts and ends, half open, in characters; several where the mention is
+            discontinuous.
+        label: Its type.
+        words: Its text as the source repeats it, None where the source does not.
+        concept: Its concept, "" where none is known.
+        score: Confidence in `[0, 1]`; 1 for gold.
     """
 
     fragments: Sequence[tuple[int, int]]
@@ -44,11 +52,12 @@ class Mention(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Mentions after `place`.
+    """The annotations of a text after `place`.
 
     Attributes:
-        unplaced: Reason -> how many are not among the spans.
-        adjusted: Reason -> how many of the spans are not as the source has them: hulls.
+        spans: Those that fit.
+        unplaced: Reason -> how many do not fit.
+        adjusted: Reason -> how many of the spans differ from what the source has: hulls.
     """
 
     spans: tuple[Span, ...]
@@ -58,7 +67,7 @@ class Placed(NamedTuple):
     def document(
         self, doc_id: str, text: str, *, sentences: tuple[Sentence, ...] | None, place: str
     ) -> Document:
-        """Return the document that the mentions were placed in."""
+        """Make the document that the annotations were placed in."""
         return Document(
             id=doc_id,
             text=text,
@@ -71,57 +80,76 @@ class Placed(NamedTuple):
 
 
 def place(
-    text: str, mentions: Iterable[Mention], *, discontinuous: Discontinuous = "hull"
+    text: str, annotations: Iterable[Annotation], *, discontinuous: Discontinuous = "hull"
 ) -> Placed:
-    """Turn mentions into spans of a text, and count those that cannot be.
+    """Turn annotations into spans of a text, and count those that do not fit.
 
-    A mention's own words must be those of the text at its offsets; only white space may differ, as formats of one
-    line a mention cannot repeat a line end. Fragments with nothing but white space between them are one.
+    An annotation's own words must be those at its offsets. Only white space may differ, as formats
+    of one line a mention cannot repeat a line end. Fragments with nothing but white space between
+    them are one.
     """
     spans: list[Span] = []
     unplaced: Counter[str] = Counter()
     adjusted: Counter[str] = Counter()
-    for mention in mentions:
-        fragments = sorted(mention.fragments)
-        reason = _misfit(text, fragments, mention)
-        gaps = itertools.pairwise(fragments)
-        is_hull = not reason and any(text[left[1] : right[0]].strip() for left, right in gaps)
+    for annotation in annotations:
+        fragments = sorted(annotation.fragments)
+        reason = _misfit(text, fragments, annotation)
+        is_hull = not reason and _has_gaps(text, fragments)
         if is_hull and discontinuous == "set_aside":
             reason = DISCONTINUOUS
         if reason:
             unplaced[reason] += 1
             continue
-        adjusted[DISCONTINUOUS] += is_hull
+
+        if is_hull:
+            adjusted[DISCONTINUOUS] += 1
+        start = fragments[0][0]
         end = max(end for _, end in fragments)
-        spans.append(Span(fragments[0][0], end, mention.label, mention.concept, mention.score))
-    return Placed(tuple(spans), dict(unplaced), dict(+adjusted))
+        spans.append(Span(start, end, annotation.label, annotation.concept, score=annotation.score))
+    return Placed(tuple(spans), dict(unplaced), dict(adjusted))
 
 
-def _misfit(text: str, fragments: Sequence[tuple[int, int]], mention: Mention) -> str:
-    """Return why a mention does not fit its text, "" where it does."""
+def _misfit(text: str, fragments: Sequence[tuple[int, int]], annotation: Annotation) -> str:
+    """Return why an annotation does not fit its text, "" where it does."""
     if not fragments:
         return NO_OFFSETS
-    if not mention.label:
+    if not annotation.label:
         return NO_LABEL
+    return "" if _fits(text, fragments, annotation.words) else MISMATCH
+
+
+def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
+    """Return whether fragments lie in a text and hold these words, None for any."""
     if not all(0 <= start < end <= len(text) for start, end in fragments):
-        return MISMATCH
+        return False
+    # Many overlapping fragments could repeat the text without end in the join below.
     if sum(end - start for start, end in fragments) > len(text):
-        return MISMATCH  # fragments that overlap could repeat the text without end
-    if mention.words is None:
-        return ""
+        return False
+    if words is None:
+        return True
     found = " ".join(text[start:end] for start, end in fragments)
-    return "" if found == mention.words or found.split() == mention.words.split() else MISMATCH
+    return found == words or found.split() == words.split()
+
+
+def _has_gaps(text: str, fragments: Sequence[tuple[int, int]]) -> bool:
+    """Return whether anything but white space stands between fragments."""
+    return any(text[left[1] : right[0]].strip() for left, right in itertools.pairwise(fragments))
 
 
 def width(text: str, *, unit: OffsetUnit) -> int:
     """Return a text's length in the unit that offsets count."""
     if unit == "characters" or text.isascii():
         return len(text)
-    return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
+    if unit == "bytes":
+        return len(text.encode())
+    return len(text.encode("utf-16-le")) // 2
 
 
 def in_characters(text: str, *, unit: OffsetUnit) -> Callable[[int], int]:
-    """Return what turns an offset of a unit into one of characters, -1 inside a character or beyond the end."""
+    """Return a function that turns an offset of a unit into one of characters.
+
+    It gives -1 for an offset inside a character or beyond the text's end.
+    """
     if unit == "characters" or text.isascii():
         return lambda offset: offset
     widths = (width(character, unit=unit) for character in text)
@@ -132,19 +160,25 @@ def in_characters(text: str, *, unit: OffsetUnit) -> Callable[[int], int]:
 def lay_out(
     pieces: Sequence[tuple[int, str]], *, unit: OffsetUnit = "characters"
 ) -> tuple[str, tuple[Sentence, ...]]:
-    """Put pieces of text at their offsets in the document, so that document-wide offsets hold.
+    """Put pieces of text at their offsets, so that document-wide offsets hold.
 
-    What is missing between two pieces is filled with spaces and one line end.
+    The gap between two pieces is filled with spaces and one line end.
+
+    Args:
+        pieces: Offset and text of each, in any order; empty ones are ignored.
+        unit: What offsets count.
 
     Returns:
-        The text, and where each piece came to lie, in characters; empty pieces are nowhere.
+        The text, and where each piece lies, in characters.
 
     Raises:
         RecordError: Two pieces overlap, or one lies far beyond the others.
     """
     out: list[str] = []
     bounds: list[Sentence] = []
-    position = start = filled = 0
+    position = 0  # in the unit of the offsets
+    start = 0  # in characters
+    filled = 0
     for offset, text in sorted((piece for piece in pieces if piece[1]), key=lambda piece: piece[0]):
         gap = offset - position
         filled += gap
@@ -155,8 +189,8 @@ def lay_out(
             )
         if gap:
             out.append(" " * (gap - 1) + "\n")
+            start += gap
         out.append(text)
-        start += gap
         bounds.append(Sentence(start, start + len(text)))
         start += len(text)
         position = offset + width(text, unit=unit)

@@ -1,4 +1,8 @@
-"""Tag sequences of any scheme to mentions: one decoder, as all schemes differ only in what may be left out."""
+"""Decodes tags of any scheme into mentions.
+
+One decoder does for all schemes (IOB1, IOB2, IO, IOBES, BILOU …), as they differ only in which
+prefixes may be left out.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,14 @@ import numpy.typing as npt
 from mslm_data.data import bio
 
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
+"""A tag: a prefix, alone or with a label behind `-` or `_`; or O."""
 
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+
+_GOES_ON = frozenset("IEML")
+"""Prefixes of words that go on with an open mention."""
+_CLOSES = frozenset("ESLUW")
+"""Prefixes of words that end their mention."""
 
 
 class WordSpan(NamedTuple):
@@ -28,50 +38,31 @@ class WordSpan(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def parse(tag: str) -> tuple[str, str] | None:
-    """Return prefix and label of a tag, `("O", "")` for outside, a label of "" for a bare prefix; None for no tag."""
+    """Split a tag into prefix and label.
+
+    Returns:
+        `("O", "")` for outside, a label of "" for a bare prefix, None for a word that cannot be a
+        tag.
+    """
     match = TAG.match(tag)
     if match is None:
         return None
-    return (match["prefix"] or "O", match["label"] or "")
+    return match["prefix"] or "O", match["label"] or ""
 
 
 def is_tag(tag: str) -> bool:
-    """Say whether a field can be a tag of any of the schemes."""
+    """Return whether a word can be a tag of any of the schemes."""
     return parse(tag) is not None
 
 
-def decode(tags: Sequence[str], *, untyped: str) -> tuple[list[WordSpan], int]:
-    """Turn tags of one sentence into mentions; see `meanings`.
-
-    Args:
-        tags: One tag a word.
-        untyped: Label of tags without a type.
-
-    Returns:
-        The mentions in order, and how many began with a tag that should have continued one
-        (regular in IOB1 and IO, a defect in IOB2 and IOBES).
-
-    Raises:
-        ValueError: A field that is no tag; the message names its position from 0, not the field.
-    """
-    if tags.count("O") == len(tags):
-        return [], 0
-    numbers = {tag: number for number, tag in enumerate(dict.fromkeys(tags))}
-    for tag in numbers:
-        if not is_tag(tag):
-            raise ValueError(f"position {tags.index(tag)}: expected a tag such as O, B-X or I-X")
-    of_words = np.array([numbers[tag] for tag in tags])
-    found = find(of_words, np.array([0, len(tags)]), meanings(tuple(numbers), untyped=untyped))
-    return found.of(0), int(found.late[0])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Meanings:
-    """What M tags mean, for `find`.
+class TagMeanings:
+    """The meanings of M distinct tags, for `decode_sentences`.
 
     Attributes:
-        table: int64 `[M + 1, 4]`, of each tag and then of no tag: as `data.bio.find` takes it.
-        labels: The label of each number in it.
+        table: int64 `[M + 1, 4]`, a row for each tag, and a last one for words without a tag. The
+            columns are those of `data.bio.find`.
+        labels: The label of each number in the table's first column.
     """
 
     table: npt.NDArray[np.int64]
@@ -79,42 +70,49 @@ class Meanings:
 
 
 @functools.lru_cache(maxsize=256)
-def meanings(tags: tuple[str, ...], *, untyped: str) -> Meanings:
-    """Say what tags of IOB1, IOB2, IO, IOBES or BILOU mean, typed or bare.
+def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> TagMeanings:
+    """Return the meanings of tags of IOB1, IOB2, IO, IOBES or BILOU, typed or bare.
 
-    B, S and U open a mention; I, E, M and L go on with an open one of the same label and open one where there is
-    none (MSLM's own reading, and what makes IOB1 and IO come out right); E, S, L, U and W close it. O closes too.
+    B, S and U open a mention. I, E, M and L go on with an open mention of the same label; where
+    there is none they open one, which is how MSLM reads tags, and what IOB1 and IO need. E, S, L, U
+    and W close their mention, and so does O.
 
     Args:
-        tags: Distinct ones; what is no tag means the same as O.
+        tags: Distinct tags. A word that cannot be a tag means the same as O.
         untyped: Label of tags without a type.
+        i_opens: Whether I may open a mention, as in IOB1 and IO; if not, `late` counts it.
     """
     labels: dict[str, int] = {}
     table = []
     for prefix, label in (parse(tag) or ("O", "") for tag in tags):
-        of = -1 if prefix == "O" else labels.setdefault(label or untyped, len(labels))
-        table.append((of, prefix in "IEML", prefix in "ESLUW", prefix in "IEML"))
-    return Meanings(np.array([*table, bio.NO_TAG], np.int64), list(labels))
+        number = -1
+        if prefix != "O":
+            number = labels.setdefault(label or untyped, len(labels))
+        goes_on = prefix in _GOES_ON
+        opens_late = goes_on and not (i_opens and prefix == "I")
+        table.append((number, goes_on, prefix in _CLOSES, opens_late))
+    return TagMeanings(np.array([*table, bio.NO_TAG], np.int64), list(labels))
 
 
-def meanings_of_labels(tags: Sequence[str], *, outside: str) -> Meanings:
-    """Say what tags mean that are labels themselves: equal neighbours are one mention.
+def meanings_of_labels(tags: Sequence[str], *, outside: str) -> TagMeanings:
+    """Return the meanings of tags that are labels: equal neighbours make one mention.
 
     Args:
-        tags: Distinct ones.
+        tags: Distinct labels.
         outside: The one of words in no mention.
     """
     table = [(-1 if tag == outside else number, 1, 0, 0) for number, tag in enumerate(tags)]
-    return Meanings(np.array([*table, bio.NO_TAG], np.int64), list(tags))
+    return TagMeanings(np.array([*table, bio.NO_TAG], np.int64), list(tags))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mentions:
+class TaggedMentions:
     """The mentions of S sentences.
 
     Attributes:
-        spans: int64 `[N, 3]`: first word, word after the last, both counted over all sentences, and label.
-        offsets: int64 `[S + 1]`, mentions of each sentence.
+        spans: int64 `[N, 3]`: first word, word after the last (both counted over all sentences),
+            number of the label.
+        offsets: int64 `[S + 1]`, the mentions of each sentence.
         late: int64 `[S]`, how many of them began with a tag that should have continued one.
         labels: The label of each number.
     """
@@ -125,21 +123,66 @@ class Mentions:
     labels: list[str]
 
     def of(self, sentence: int) -> list[WordSpan]:
-        """Return the mentions of one sentence."""
+        """Return the mentions of one sentence, in words counted over all sentences."""
         spans = self.spans[self.offsets[sentence] : self.offsets[sentence + 1]].tolist()
         return [WordSpan(start, end, self.labels[label]) for start, end, label in spans]
 
 
-def find(tags: Ints, offsets: Ints, means: Meanings) -> Mentions:
-    """Find the mentions of sentences.
+def decode_sentences(tags: Ints, offsets: Ints, means: TagMeanings) -> TaggedMentions:
+    """Decode the tags of S sentences.
 
     Args:
-        tags: `[W]`, a tag's number in `means` for each word; -1 where a word has none.
-        offsets: `[S + 1]`, words of each sentence.
-        means: What they mean.
+        tags: `[W]`, the number of each word's tag in `means`; -1 where a word has none.
+        offsets: `[S + 1]`, the words of each sentence.
+        means: What the tags mean.
     """
     found = bio.find(tags, offsets, means.table)
-    return Mentions(found.spans, found.offsets, found.late, means.labels)
+    return TaggedMentions(found.spans, found.offsets, found.late, means.labels)
+
+
+def decode(
+    tags: Sequence[str], *, untyped: str, i_opens: bool = False
+) -> tuple[list[WordSpan], int]:
+    """Decode the tags of one sentence; see `meanings`.
+
+    Args:
+        tags: One tag a word.
+        untyped: Label of tags without a type.
+        i_opens: As of `meanings`.
+
+    Returns:
+        The mentions in order, and how many began with a tag that should have continued one.
+
+    Raises:
+        ValueError: A word cannot be a tag. The message names its position from 0, not the word.
+    """
+    if tags.count("O") == len(tags):
+        return [], 0
+
+    numbers = {tag: number for number, tag in enumerate(dict.fromkeys(tags))}
+    for tag in numbers:
+        if not is_tag(tag):
+            raise ValueError(f"position {tags.index(tag)}: expected a tag such as O, B-X or I-X")
+
+    found = decode_sentences(
+        np.array([numbers[tag] for tag in tags]),
+        np.array([0, len(tags)]),
+        meanings(tuple(numbers), untyped=untyped, i_opens=i_opens),
+    )
+    return found.of(0), int(found.late[0])
+
+
+def opens_with_i(*, mentions: int, late: int) -> bool:
+    """Return whether tags follow a scheme in which I opens mentions (IOB1, IO).
+
+    In IOB1, B stands only where a mention follows one of the same label; in IOB2, all mentions
+    begin with B. So the majority tells the schemes apart, whatever accidents a file has.
+
+    Args:
+        mentions: Mentions of a file's beginning.
+        late: How many of them began with a tag that continues one in IOB2.
+    """
+    return 2 * late > mentions
 
 
 def runs(labels: Sequence[str], *, outside: str) -> list[WordSpan]:
@@ -147,7 +190,7 @@ def runs(labels: Sequence[str], *, outside: str) -> list[WordSpan]:
 
     Args:
         labels: One label a word.
-        outside: The label of words that are in no mention.
+        outside: The label of words in no mention.
     """
     spans: list[WordSpan] = []
     start = 0

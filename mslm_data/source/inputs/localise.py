@@ -1,0 +1,101 @@
+"""Makes local files of what `--input` was given: URLs are copied, archives unpacked.
+
+Copies may be patients' notes, so they go into a cache folder that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from mslm_data.errors import FetchError, SourceError
+from mslm_data.io import archive, remote
+from mslm_data.io import cache as caches
+from mslm_data.io.files import sha256_of
+from mslm_data.io.remote import RemoteError, shown
+from mslm_data.source.inputs.download import TIMEOUT_S, download
+
+
+def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list[Path]:
+    """Return local files and folders for what a user passed; local paths stay as they are.
+
+    A copy is used again while the original looks unchanged (size, time, ETag, as far as its server
+    says), an unpacked folder while its archive has the same bytes.
+
+    Args:
+        inputs: Local paths, URLs of http(s), or of any file system that fsspec knows.
+        cache: Root of the cache; see `cache.folder`.
+
+    Raises:
+        SourceError: An input is missing or out of reach, or an archive that is not to be trusted.
+        MissingExtraError: fsspec knows the file system but lacks its package.
+    """
+    return [_localise(str(text), cache) for text in inputs]
+
+
+def _localise(text: str, cache: Path | None) -> Path:
+    path = remote.local(text)
+    if path is not None:
+        path = path.expanduser()
+    elif text.startswith(("http://", "https://")):
+        path = _from_http(text, caches.folder("inputs", cache=cache))
+    else:
+        path = _from_fsspec(text, caches.folder("inputs", cache=cache))
+
+    if not path.exists():
+        raise SourceError(f"{path}: expected a file or a folder, found none; check --input")
+    if path.is_file() and archive.is_archive(path.name):
+        name = f"{archive.stem(path.name)}-{sha256_of(path)[:16]}"
+        place = caches.folder("unpacked", cache=cache) / name
+        return caches.once(place, lambda made: archive.unpack(path, made))
+    return path
+
+
+def _from_http(url: str, folder: Path) -> Path:
+    """Download a file, unless the server says that an earlier copy is still the same."""
+    import requests
+
+    known: list[str | None] = []
+    length = None
+    try:
+        response = requests.head(url, allow_redirects=True, timeout=TIMEOUT_S)
+        length = response.headers.get("Content-Length")
+        if response.ok:
+            known = [response.headers.get(name) for name in ("ETag", "Last-Modified")]
+    except requests.RequestException:
+        pass  # the download itself explains what is wrong
+
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if name in ("", ".."):
+        name = "input"
+    path = folder / _digest(url, known, length) / name
+    if any(known) and path.is_file():
+        return path
+    try:
+        with caches.alone(path.parent):
+            # Another process may have downloaded it while this one waited.
+            return path if any(known) and path.is_file() else download(url, path)
+    except OSError as error:
+        raise FetchError(
+            f"{path}: expected to write it, got {error.strerror}; is the disk full?"
+        ) from None
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _from_fsspec(url: str, folder: Path) -> Path:
+    """Copy a file, or a folder with all below it, from a file system of fsspec."""
+    try:
+        return remote.copy(url, folder)
+    except RemoteError as error:
+        if error.missing:
+            raise SourceError(
+                f"{shown(url)}: expected a file or a folder, found none; check --input"
+            ) from None
+        raise SourceError(
+            f"{shown(url)}: expected to copy it, got {error.reason}; check --input and access to it"
+        ) from None

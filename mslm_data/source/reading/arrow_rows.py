@@ -1,0 +1,255 @@
+"""Reads rows of Arrow and parquet files, batch by batch.
+
+Arrow files may be streams (as `datasets` writes them) or random-access files. Positions count rows.
+Lengths and offsets in a file are checked before they are used, as wrong ones would end the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mslm_data.data.document import Part
+from mslm_data.errors import SourceError
+from mslm_data.source.reading.files import FREE_BYTES, RATIO
+
+_BATCH_ROWS = 64
+"""Rows that become Python values at once; few, as each may stand for one long text of a
+dictionary."""
+_ROWS_PER_BYTE = 16
+"""Rows that a byte of a file may stand for; more means a damaged file that repeats nothing without
+end."""
+_DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError)
+"""What reading a damaged file raises; Python's own errors come from types that Arrow does not know
+alone."""
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""Closes an Arrow stream."""
+
+
+def num_rows(path: Path) -> int:
+    """Return how many rows a file has, without reading their values.
+
+    Raises:
+        SourceError: The file cannot be read, is cut off, or claims more rows than it can hold.
+    """
+    unpacked = 0
+    with _readable(path):
+        if path.suffix == ".parquet":
+            metadata = pq.read_metadata(path)
+            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+            count = int(metadata.num_rows)
+            unpacked = sum(group.total_byte_size for group in groups)
+            lengths = [group.num_rows for group in groups]
+            if count != sum(lengths) or min(lengths, default=0) < 0:
+                raise pa.ArrowInvalid("row groups of other lengths")
+        else:
+            count = sum(batch.num_rows for batch in _arrow_batches(path))
+
+    size = path.stat().st_size
+    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > max(size * RATIO, FREE_BYTES):
+        raise SourceError(
+            f"{path.name}: expected as many rows as its {size} bytes can hold, got {count}; is "
+            "the file damaged?"
+        )
+    return count
+
+
+def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a file into ranges of rows that take about `target_bytes` of it; see `Source.cut`.
+
+    A part's `start` and `stop` count rows; its `line` is the number of its first row, from 1.
+    """
+    total = num_rows(path)
+    step = max(1, total * target_bytes // max(path.stat().st_size, 1))
+    for start in range(0, total, step):
+        yield Part(str(path), start, min(start + step, total), first=start, line=start + 1)
+
+
+def schema(path: Path) -> pa.Schema:
+    """Return a file's schema with its metadata."""
+    with _readable(path):
+        if path.suffix == ".parquet":
+            return pq.read_schema(path)
+        return _open_arrow(pa.memory_map(str(path))).schema
+
+
+def class_names(of: pa.Schema) -> dict[str, tuple[str, ...]]:
+    """Return column -> names of its integers, from the features that `datasets` stores."""
+    text = (of.metadata or {}).get(b"huggingface")
+    if text is None:
+        return {}
+    try:
+        features = msgspec.json.decode(text)["info"]["features"]
+        if not isinstance(features, dict):
+            return {}
+        found = {column: _names(feature) for column, feature in features.items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError):
+        return {}
+    return {column: names for column, names in found.items() if names}
+
+
+def rows(
+    path: Path, start: int, stop: int, *, columns: Collection[str]
+) -> Iterator[Mapping[str, Any] | None]:
+    """Read rows `[start, stop)` with some of their columns.
+
+    A row whose text is not UTF-8 comes as None.
+
+    Raises:
+        SourceError: The file cannot be read, or ends before `stop`. Only `num_rows` notices a
+            stream that is cut off between two batches.
+    """
+    done = start
+    with _readable(path):
+        for position, batch in _batches(path, start, columns):
+            first = max(done - position, 0)
+            last = min(stop - position, batch.num_rows)
+            if first < last:
+                _validate(batch)
+                yield from _python_rows(batch.slice(first, last - first))
+                done = position + last
+            if done >= stop:
+                return
+    if done < stop:
+        raise SourceError(f"{path.name}: expected {stop} rows, got {done}; is the file whole?")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGED as error:
+        kind = "parquet" if path.suffix == ".parquet" else "Arrow"
+        raise SourceError(
+            f"{path.name}: expected a file of {kind}, got one that cannot be read as such "
+            f"({type(error).__name__}); is the file whole?"
+        ) from None
+
+
+def _batches(
+    path: Path, start: int, columns: Collection[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Give batches with the number of their first row, from row `start` or an earlier one on."""
+    if path.suffix == ".parquet":
+        yield from _parquet_batches(path, start, columns)
+        return
+    position = 0
+    for batch in _arrow_batches(path):
+        if position + batch.num_rows > start:
+            yield position, batch.select(_kept(batch.schema.names, columns))
+        position += batch.num_rows
+
+
+def _parquet_batches(
+    path: Path, start: int, columns: Collection[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Give batches of parquet as `_batches` does.
+
+    Each row group is read alone, so that damage in one cannot shift others.
+    """
+    with pq.ParquetFile(path) as file:
+        kept = _kept(file.schema_arrow.names, columns)
+        position = 0
+        for group in range(file.num_row_groups):
+            end = position + file.metadata.row_group(group).num_rows
+            if end > start:
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=kept):
+                    yield position, batch
+                    position += batch.num_rows
+                if position != end:
+                    raise pa.ArrowInvalid("a row group of another length")
+            position = end
+
+
+def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with pa.memory_map(str(path)) as file:
+        reader = _open_arrow(file)
+        if isinstance(reader, pa.RecordBatchFileReader):
+            for i in range(reader.num_record_batches):
+                yield _laid_out(reader.get_batch(i))
+        else:
+            yield from map(_laid_out, reader)
+            # The reader takes a stream that is cut off between two batches for a whole one.
+            file.seek(max(file.size() - len(_END), 0))
+            if file.read() != _END:
+                raise pa.ArrowInvalid("no end mark")
+
+
+def _open_arrow(file: pa.MemoryMappedFile) -> pa.RecordBatchStreamReader | pa.RecordBatchFileReader:
+    is_random_access = file.read(6) == b"ARROW1"
+    file.seek(0)
+    return pa.ipc.open_file(file) if is_random_access else pa.ipc.open_stream(file)
+
+
+def _laid_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch after checking, at little cost, that its columns are as long as it says."""
+    batch.validate()
+    return batch
+
+
+def _kept(names: Collection[str], columns: Collection[str]) -> list[str]:
+    """Return the wanted columns that a file has; two of one name make it a damaged file."""
+    kept = [name for name in names if name in columns]
+    if len(set(kept)) < len(kept):
+        raise pa.ArrowInvalid("columns of one name")
+    return kept
+
+
+def _validate(batch: pa.RecordBatch) -> None:
+    """Check that no offset in a batch leads out of it.
+
+    Texts are checked as bytes: whether they are UTF-8 is decided row by row, in `_python_rows`.
+    """
+    for column in batch.columns:
+        column.view(_in_bytes(column.type)).validate(full=True)
+
+
+def _in_bytes(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same layout that has bytes where `kind` has text."""
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_bytes(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_in_bytes(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_bytes(field.type)) for field in kind])
+    return kind
+
+
+def _python_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any] | None]:
+    """Give a batch's rows as Python values, one by one where some text is not UTF-8."""
+    for start in range(0, batch.num_rows, _BATCH_ROWS):
+        piece = batch.slice(start, _BATCH_ROWS)
+        try:
+            yield from piece.to_pylist()
+        except UnicodeDecodeError:
+            yield from (_python_row(piece.slice(i, 1)) for i in range(piece.num_rows))
+
+
+def _python_row(row: pa.RecordBatch) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = row.to_pylist()[0]
+    except UnicodeDecodeError:
+        return None
+    return found
+
+
+def _names(feature: Any) -> tuple[str, ...]:
+    """Return the names of the first ClassLabel at or below a feature."""
+    if isinstance(feature, list):
+        return next((names for names in map(_names, feature) if names), ())
+    if not isinstance(feature, dict):
+        return ()
+    names = feature.get("names")
+    if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+        return tuple(map(str, names))
+    return _names(list(feature.values()))

@@ -1,0 +1,126 @@
+"""Chooses the patients and categories of notes that make a corpus, and the split of each patient.
+
+Every choice is a pure function of (seed, patient, category): files, their order and their cuts do
+not matter.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mslm_data.data.document import NotChosen
+
+OTHER_SUBJECT = NotChosen("a subject not asked for")
+OTHER_CATEGORY = NotChosen("a category not asked for")
+OUTSIDE_SAMPLE = NotChosen("a patient outside the sample")
+
+ALL = "f" * 16
+"""The largest digest, so that a sample up to it holds everyone."""
+_ROUNDING = 1e-6
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def digest(seed: int, purpose: str, patient: str) -> str:
+    """Return 16 hexadecimal digits of a patient, as good as drawn evenly for each purpose."""
+    return hashlib.blake2b(f"{seed}\0{purpose}\0{patient}".encode(), digest_size=8).hexdigest()
+
+
+def last_of_sample(patients: Iterable[str], *, size: int, seed: int) -> str:
+    """Return the largest digest of a sample: of the `size` patients with the smallest digests.
+
+    Returns `ALL` where there are fewer patients.
+    """
+    smallest = heapq.nsmallest(size, {digest(seed, "sample", patient) for patient in patients})
+    return smallest[-1] if len(smallest) == size else ALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cohort:
+    """Options of a source whose records belong to patients.
+
+    Attributes:
+        categories: Kinds of record to read, in any case and without white space around them; empty
+            for all.
+        subjects: Patients to read; empty for all.
+        patients: Size of a sample of patients, 0 for all. Of those with a usable record among the
+            chosen ones, it takes the patients with the smallest digests of (seed, patient).
+        patients_last: Largest digest in the sample; `Source.settle` finds it.
+        seed: Seed of the sample and the shares.
+        shares: Split -> share of the patients, drawn by another digest of (seed, patient), so that
+            a split has about its share; empty where each file belongs to one split.
+        split: Read only this split's records, "" for all; see `Source.of_split`.
+    """
+
+    categories: tuple[str, ...] = ()
+    subjects: tuple[str | int, ...] = ()
+    patients: int = 0
+    patients_last: str = ""
+    seed: int = 0
+    shares: Mapping[str, float] = field(default_factory=dict)
+    split: str = ""
+
+    def __post_init__(self) -> None:
+        if self.patients < 0:
+            raise ValueError(f"expected patients as a number, 0 for all, got {self.patients}")
+        shares = self.shares.values()
+        if self.shares and not (min(shares) > 0 and abs(sum(shares) - 1) < _ROUNDING):
+            raise ValueError(
+                f"expected shares above 0 that add up to 1, got {', '.join(map(str, shares))}"
+            )
+        if self.split and self.shares and self.split not in self.shares:
+            raise ValueError(
+                f"expected split to be one of {', '.join(self.shares)}, got '{self.split}'"
+            )
+
+    def refusal(self, patient: str, category: str) -> NotChosen | None:
+        """Return why a record is left out of the corpus, None where it is in it.
+
+        Raises:
+            ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
+        """
+        subjects, categories = self._wanted
+        if subjects and patient not in subjects:
+            return OTHER_SUBJECT
+        if categories and category.strip().casefold() not in categories:
+            return OTHER_CATEGORY
+        if self.patients and digest(self.seed, "sample", patient) > self._last:
+            return OUTSIDE_SAMPLE
+        return None
+
+    def split_of(self, patient: str | None) -> str:
+        """Return a patient's split; the first split for a record whose patient is unknown."""
+        names = list(self.shares)
+        if patient is None or not names:
+            return names[0] if names else ""
+
+        drawn = int(digest(self.seed, "split", patient), 16) / 2**64
+        reached = 0.0
+        for name in names:
+            reached += self.shares[name]
+            if drawn < reached:
+                return name
+        return names[-1]
+
+    def is_elsewhere(self, patient: str | None) -> bool:
+        """Return whether a record belongs to a split that is not being read."""
+        return bool(self.split and self.shares) and self.split_of(patient) != self.split
+
+    @property
+    def _last(self) -> str:
+        if not self.patients_last:
+            raise ValueError(
+                "expected a source with the options that settle returns, got one without "
+                "patients_last"
+            )
+        return self.patients_last
+
+    @functools.cached_property
+    def _wanted(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The wanted subjects and categories, as records are compared with them."""
+        subjects = frozenset(map(str, self.subjects))
+        categories = frozenset(name.strip().casefold() for name in self.categories)
+        return subjects, categories

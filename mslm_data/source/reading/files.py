@@ -1,0 +1,116 @@
+"""Opens input files as bytes, and guards against archives that unpack without end."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from mslm_data.errors import SourceError
+
+RATIO = 200
+"""Most bytes that one packed byte may become. Text packs to a fifth, labels of one digit a token to
+a fiftieth, a zip bomb to a thousandth."""
+FREE_BYTES = 64 << 20
+"""Bytes that any file may unpack to, whatever its ratio."""
+MAX_UNPACKED = 64 * 2**30
+"""Bytes beyond which no file is unpacked."""
+
+_CHUNK = 1 << 20
+
+
+class NumberedLine(NamedTuple):
+    """One line of a file.
+
+    Attributes:
+        number: Its number in the file, from 1.
+        data: Its bytes without the line end.
+    """
+
+    number: int
+    data: bytes
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes; one that ends with `.gz` is unpacked while it is read.
+
+    Raises:
+        SourceError: The file is missing, unreadable or truncated, or it unpacks to more than a text
+            would (`RATIO`, `MAX_UNPACKED`). Also raised by reads within the block.
+    """
+    try:
+        with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(BinaryIO, file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(
+            f"{path.name}: cannot be read ({type(error).__name__}); is the file whole?"
+        ) from None
+
+
+class _Unpacking(gzip.GzipFile):
+    """A gzip file that raises SourceError once it has unpacked to more than it may."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+        self._most = min(max(FREE_BYTES, path.stat().st_size * RATIO), MAX_UNPACKED)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read as any file does; to read all of it, read piece by piece.
+
+        GzipFile's own `read(-1)` unpacks everything before anybody can look at its size.
+        """
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(_CHUNK), b""))
+        return self._checked(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read what one access to the file gives; `for line in file` comes through here."""
+        return self._checked(super().read1(size))
+
+    def _checked(self, data: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise SourceError(
+                f"{self._path.name}: expected a text, got a file that unpacks to more than "
+                f"{self._most} bytes; if you trust it, unpack it and pass the result"
+            )
+        return data
+
+
+def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
+    """Read bytes `[start, stop)` of a file, counted after unpacking; -1 is the file's end.
+
+    Raises:
+        SourceError: As from `opened`.
+    """
+    with opened(path) as file:
+        file.seek(start)
+        return file.read(-1 if stop < 0 else stop - start)
+
+
+def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
+    r"""Split bytes into lines at LF or CRLF.
+
+    Other line breaks of Unicode (such as U+2028) can stand inside a text, so they end no line.
+
+    Args:
+        data: Whole lines.
+        first: Number of the first line. If it is 1, a byte order mark before it is dropped.
+    """
+    if first == 1:
+        data = data.removeprefix(BOM_UTF8)
+    pieces = data.split(b"\n")
+    if not pieces[-1]:
+        pieces.pop()
+    for number, piece in enumerate(pieces, start=first):
+        yield NumberedLine(number, piece.removesuffix(b"\r"))
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without `.gz` and its last suffix: `a/train.jsonl.gz` -> `train`."""
+    return Path(path.name.removesuffix(".gz")).stem

@@ -1,0 +1,155 @@
+"""Reads rows of tables by the role of their columns, from separated values, parquet or texts.
+
+A role is what a column is for (`id`, `text` …); options of a source say which column has it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from mslm_data.data.document import Part
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import arrow_rows, csv_records
+from mslm_data.source.reading.csv_records import CsvTable
+from mslm_data.source.reading.files import opened, read_bytes, stem
+from mslm_data.source.reading.records import RecordError, decode_utf8
+
+
+class TableRow(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+        number: Its number in the file, from 0.
+        place: Where it stands, for messages.
+        roles: The roles that it can have a value for.
+        value: Returns its value for a role, None for nothing; raises RecordError for a value that
+            is not text.
+    """
+
+    number: int
+    place: str
+    roles: Collection[str]
+    value: Callable[[str], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReader:
+    """Reads `.csv` and `.parquet` tables, and `.txt` files as tables of one row.
+
+    Attributes:
+        columns: Role -> name of its column, in any case.
+        keys: Roles that every row has a value for.
+        separator: What stands between columns of `.csv`.
+    """
+
+    columns: Mapping[str, str]
+    keys: Collection[str]
+    separator: str
+
+    def rows(self, part: Part) -> Iterator[TableRow]:
+        """Read the rows of a part.
+
+        Raises:
+            SourceError: It is not a table with these columns.
+        """
+        path = Path(part.path)
+        if path.suffix == ".parquet":
+            return _rows_of_parquet(part, self.columns)
+        if _is_text(path):
+            return iter([_row_of_text(path)])
+        return _rows_of_csv(part, self._open(path))
+
+    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a table between rows; a compressed one, or a text, is one part. See `Source.cut`."""
+        if path.suffix == ".parquet":
+            return arrow_rows.cut(path, target_bytes=target_bytes)
+        if path.suffix == ".gz" or _is_text(path) or path.stat().st_size <= target_bytes:
+            return iter([Part(str(path))])
+        return csv_records.cut(path, self._open(path), target_bytes=target_bytes)
+
+    def _open(self, path: Path) -> CsvTable:
+        return csv_records.open_table(path, self.columns, keys=self.keys, separator=self.separator)
+
+
+def _is_text(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".txt")
+
+
+def _rows_of_csv(part: Part, table: CsvTable) -> Iterator[TableRow]:
+    path = Path(part.path)
+    with opened(path) as file:
+        for number, record in enumerate(table.records(file, part), start=part.first):
+            value = functools.partial(_field, table, record.match)
+            yield TableRow(number, f"{path.name}:{record.line}", table.groups, value)
+
+
+def _field(table: CsvTable, match: re.Match[bytes] | None, role: str) -> str | None:
+    if match is None:
+        raise RecordError(
+            "expected a record with as many columns as the header and each quote closed, got "
+            "another"
+        )
+    return table.value(match, role) if role in table.groups else None
+
+
+def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
+    """Read a range of a parquet file's rows; places are `file:row`, from 1."""
+    path = Path(part.path)
+    names = {name.casefold(): name for name in arrow_rows.schema(path).names}
+    absent = [name for name in columns.values() if name.casefold() not in names]
+    if absent:
+        raise SourceError(
+            f"{path.name}: expected the columns {', '.join(columns.values())}, found no "
+            f"{', '.join(absent)}; name the columns with [source] text_column and the like, '' for "
+            f"none"
+        )
+
+    roles = {role: names[name.casefold()] for role, name in columns.items()}
+    stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
+    rows = arrow_rows.rows(path, part.start, stop, columns=set(roles.values()))
+    for number, row in enumerate(rows, start=part.start):
+        value = functools.partial(_cell, row, roles)
+        yield TableRow(number, f"{path.name}:{number + 1}", roles, value)
+
+
+def _cell(row: Mapping[str, object] | None, roles: Mapping[str, str], role: str) -> str | None:
+    if row is None:
+        raise RecordError("expected UTF-8, got other bytes")
+    return _as_text(row.get(roles.get(role, "")))
+
+
+def _row_of_text(path: Path) -> TableRow:
+    """Read a text file as one row; its id is the file's name without its suffix."""
+
+    def value(role: str) -> str | None:
+        if role == "id":
+            return stem(path)
+        if role != "text":
+            return None
+        return decode_utf8(read_bytes(path).removeprefix(BOM_UTF8))
+
+    return TableRow(0, f"{path.name}:1", ("id", "text"), value)
+
+
+def _as_text(value: object) -> str | None:
+    """Return a typed cell as a table of text has it: whole numbers without a point, NaN as None.
+
+    Raises:
+        RecordError: The cell holds several values, or bytes that are not UTF-8.
+    """
+    if isinstance(value, bytes):
+        return decode_utf8(value)
+    if isinstance(value, list | dict):
+        raise RecordError("expected one value in each column, got several")
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
+    return str(value)

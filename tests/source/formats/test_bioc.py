@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from mslm_data.data.document import Document, Sentence, SetAside, Span
+from mslm_data.errors import SourceError
+from mslm_data.registry import from_options
+from mslm_data.source.formats.bioc import BioC
+from mslm_data.source.reading import files
+
+GOUT = '<location offset="{}" length="4"/><text>gout</text>'
+
+
+def read(path: Path, **options: str) -> list[Document | SetAside]:
+    source = from_options(BioC, options, where="test")
+    return [document for part in source.cut(path, target_bytes=1) for document in source.read(part)]
+
+
+def written(
+    folder: Path, body: str, *, head: str = "", **options: str
+) -> list[Document | SetAside]:
+    path = folder / "own.xml"
+    path.write_text(f"{head}<collection>{body}</collection>", encoding="utf-8")
+    return read(path, **options)
+
+
+def document(*, text: str, annotation: str = "") -> str:
+    passage = f"<offset>0</offset><text>{text}</text>"
+    return f"<document><id>d</id><passage>{passage}<annotation>{annotation}</annotation></passage></document>"
+
+
+def test_read__takes_label_and_concept_from_the_named_infons(tmp_path: Path) -> None:
+    infons = '<infon key="kind">Disease</infon><infon key="type">no</infon><infon key="MESH">D006073</infon>'
+    body = document(text="Had gout.", annotation=infons + GOUT.format(4))
+
+    (found,) = written(tmp_path, body, label="kind", concept="MESH")
+
+    assert isinstance(found, Document)
+    assert found.spans == (Span(4, 8, "Disease", "D006073"),)
+
+
+def test_read__counts_annotations_without_label_or_location(tmp_path: Path) -> None:
+    body = document(text="Had gout.", annotation=GOUT.format(4))
+    nowhere = document(text="Had gout.", annotation='<infon key="type">Disease</infon>')
+
+    first, second = written(tmp_path, body + nowhere)
+
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert (first.unplaced, second.unplaced) == ({"without a label": 1}, {"without offsets": 1})
+
+
+@pytest.mark.parametrize(("unit", "offset"), [("characters", 6), ("bytes", 10), ("utf-16", 7)])
+def test_read__understands_offsets_in_every_unit(tmp_path: Path, unit: str, offset: int) -> None:
+    annotation = '<infon key="type">Disease</infon>' + GOUT.format(offset)
+
+    (found,) = written(
+        tmp_path, document(text="\U0001d6fcï is gout.", annotation=annotation), offsets=unit
+    )
+
+    assert isinstance(found, Document)
+    assert found.spans == (Span(6, 10, "Disease"),)
+
+
+def test_read__lays_passages_out_at_byte_offsets(tmp_path: Path) -> None:
+    passages = (
+        "<passage><offset>0</offset><text>Naïve.</text></passage>"
+        "<passage><offset>8</offset><text>B.</text></passage>"
+    )
+
+    (found,) = written(tmp_path, f"<document><id>d</id>{passages}</document>", offsets="bytes")
+
+    assert isinstance(found, Document)
+    assert (found.text, found.sentences) == ("Naïve.\nB.", (Sentence(0, 6), Sentence(7, 9)))
+
+
+@pytest.mark.parametrize(
+    ("discontinuous", "spans", "unplaced"),
+    [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {"discontinuous": 1})],
+)
+def test_read__treats_several_locations_as_told(
+    tmp_path: Path, discontinuous: str, spans: tuple[Span, ...], unplaced: dict[str, int]
+) -> None:
+    locations = '<location offset="0" length="3"/><location offset="9" length="4"/>'
+    body = document(
+        text="Red sore skin",
+        annotation=f'<infon key="type">Sign</infon>{locations}<text>Red skin</text>',
+    )
+
+    (found,) = written(tmp_path, body, discontinuous=discontinuous)
+
+    assert isinstance(found, Document)
+    assert (found.spans, found.unplaced) == (spans, unplaced)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<passage><offset>0</offset><text>Gout</text></passage>", "expected an id"),
+        ("<id>d</id><passage><offset>0</offset></passage>", "expected passages with text"),
+        (
+            "<id>d</id><passage><offset>-1</offset><text>Gout</text></passage>",
+            "expected a whole number",
+        ),
+        ("<id>d</id><passage><text>Gout</text></passage>", "expected a whole number"),
+        (
+            "<id>d</id><passage><offset>0</offset><text>Gout</text></passage>"
+            "<passage><offset>2</offset><text>Gout</text></passage>",
+            "before the one before it ends",
+        ),
+    ],
+)
+def test_read__sets_a_broken_document_aside(tmp_path: Path, body: str, reason: str) -> None:
+    broken, good = written(tmp_path, f"\n<document>{body}</document>" + document(text="Fine."))
+
+    assert isinstance(broken, SetAside)
+    assert broken.place == "own.xml:2"
+    assert reason in broken.reason
+    assert "Gout" not in broken.reason
+    assert good.id == "d"
+
+
+@pytest.mark.parametrize("damage", ["<document><id>e</id>", "</wrong>", "\x00", "&undeclared;"])
+def test_read__gives_what_stands_before_damage_and_then_its_line(
+    tmp_path: Path, damage: str
+) -> None:
+    path = tmp_path / "own.xml"
+    path.write_text(f"<collection>{document(text='Fine.')}\n{damage}", encoding="utf-8")
+    found = BioC().read(next(BioC().cut(path, target_bytes=1)))
+
+    assert next(found).id == "d"
+    with pytest.raises(SourceError, match=r"own\.xml:2: expected well-formed XML") as error:
+        next(found)
+    assert "Fine" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["&bomb;", "harmless"])
+def test_read__refuses_a_file_that_declares_entities(tmp_path: Path, text: str) -> None:
+    head = '<!DOCTYPE collection [<!ENTITY a "gout"><!ENTITY bomb "&a;&a;&a;&a;">]>'
+
+    with pytest.raises(SourceError, match=r"own\.xml:1: expected no entities"):
+        written(tmp_path, document(text=text), head=head)
+
+
+@pytest.mark.parametrize("entity", ['SYSTEM "file:///etc/passwd"', 'SYSTEM "http://localhost/x"'])
+def test_read__refuses_external_entities(tmp_path: Path, entity: str) -> None:
+    with pytest.raises(SourceError, match="expected no entities"):
+        written(
+            tmp_path, document(text="&x;"), head=f"<!DOCTYPE collection [<!ENTITY x {entity}>]>"
+        )
+
+
+def test_read__refuses_entities_of_a_document_type_that_is_not_fetched(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="expected no entities"):
+        written(
+            tmp_path, document(text="&alpha;-gout"), head='<!DOCTYPE collection SYSTEM "BioC.dtd">'
+        )
+
+
+def test_read__says_that_a_compressed_file_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "own.xml.gz"
+    path.write_bytes(
+        gzip.compress(f"<collection>{document(text='Fine.')}</collection>".encode())[:-12]
+    )
+
+    with pytest.raises(SourceError, match=r"own\.xml\.gz: cannot be read \(EOFError\)"):
+        read(path)
+
+
+def test_read__refuses_a_file_that_unpacks_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own.xml.gz"
+    path.write_bytes(gzip.compress(b" " * 1000))
+    monkeypatch.setattr(files, "MAX_UNPACKED", 999)
+
+    with pytest.raises(
+        SourceError, match=r"own\.xml\.gz: expected a text, got a file that unpacks to more"
+    ):
+        read(path)
+
+
+def test_read__does_not_hold_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.xml"
+    path.write_text(
+        f"<collection>{document(text='Fine. ' * 1000) * 1000}</collection>", encoding="utf-8"
+    )
+    source = BioC()
+    tracemalloc.start()
+
+    num_documents = sum(1 for part in source.cut(path, target_bytes=1) for _ in source.read(part))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert num_documents == 1000
+    assert peak < path.stat().st_size / 4

@@ -1,0 +1,524 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.errors import PipelineError, SourceError
+from mslm_data.source import SOURCES
+from mslm_data.source.formats.conll import Conll
+from mslm_data.source.reading.tags import decode
+from tests.reference import conll as reference
+
+in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read(
+    folder: Path, data: str | bytes, *, target_bytes: int = 10**9, **options: Any
+) -> list[Document | SetAside]:
+    path = folder / "f.tsv"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    conll = Conll(**options)
+    return [
+        record for part in conll.cut(path, target_bytes=target_bytes) for record in conll.read(part)
+    ]
+
+
+def mentions(records: list[Document | SetAside]) -> list[list[tuple[str, str]]]:
+    found = []
+    for record in records:
+        assert isinstance(record, Document)
+        found.append([(record.text[span.start : span.end], span.label) for span in record.spans])
+    return found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "a\tO\nb\tB-X\nc\tI-X\n",
+        "a O\nb B-X\nc I-X\n",
+        "a  O\nb   B-X \nc I-X\n",
+        "a\tNN\tO\nb\tNN\tB-X\nc\tNN\tI-X\n",
+        "a NN O O\nb NN B-NP B-X\nc NN I-NP I-X\n",
+        "a\tO\t[]\nb\tB-X\t['D003000']\nc\tI-X\t['D003000', 'D1']\n",
+        "a\tO\nb\tB-X\t['D003000']\nc\tI-X\t['D003000']\n",
+        "a\tO\t\nb\tB-X\t\nc\tI-X\t\n",
+        "a d1 0 1 O\nb d1 2 3 B-X\nc d1 4 5 I-X\n",
+        "a\tO\nb B-X\nc\tI-X\n",
+        "a\tO\nb\tS-X\nc\tO\n",
+        "a\tO\nb\tI-X\nc\tI-X\n",
+        "\n \n\t\na\tO\nb\tB-X\nc\tI-X\n\n\n",
+    ],
+)
+def test_read__finds_columns_in_any_dialect(tmp_path: Path, data: str) -> None:
+    (record,) = read(tmp_path, data)
+
+    assert isinstance(record, Document)
+    assert record.text == "a b c"
+    assert [(span.start, span.label) for span in record.spans] == [(2, "X")]
+
+
+def test_read__takes_the_columns_it_is_told(tmp_path: Path) -> None:
+    data = "1 B-NP alpha B-X NN\n2 I-NP beta O NN\n"
+
+    (record,) = read(tmp_path, data, word_column=2, tag_column=3)
+
+    assert mentions([record]) == [[("alpha", "X")]]
+
+
+def test_read__reads_labels_as_tags(tmp_path: Path) -> None:
+    data = "-DOCSTART- -X- N\n\na DT N\nb NN P\nc NN P\nd NN O\n. . N\n\ne NN P\n"
+
+    (record,) = read(tmp_path, data, scheme="label", outside="N")
+
+    assert mentions([record]) == [[("b c", "P"), ("d", "O"), ("e", "P")]]
+
+
+def test_read__names_bare_tags(tmp_path: Path) -> None:
+    assert mentions(read(tmp_path, "a\tB\nb\tI\nc\tO\n", untyped="Thing")) == [[("a b", "Thing")]]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ['"', "NA", "null", "None", "#", "#1", "[", "'", "\\", "\u00a0", "\u2028", "\x85", "-DOC"],
+)
+def test_read__takes_any_word(tmp_path: Path, word: str) -> None:
+    records = read(tmp_path, f"a\tO\n{word}\tB-X\n\n{word}\tO\n")
+
+    assert [record.text for record in records if isinstance(record, Document)] == [
+        f"a {word}",
+        word,
+    ]
+    assert mentions(records) == [[(word, "X")], []]
+
+
+@pytest.mark.parametrize(
+    ("mark", "name"),
+    [
+        ("-DOCSTART-", ""),
+        ("-DOCSTART-\tO", ""),
+        ("-DOCSTART- -X- N", ""),
+        ("-DOCSTART- -X- O O", ""),
+        ("-DOCSTART- (10070173)", "10070173"),
+        ("-DOCSTART-\t(PMC-1.2)\tO", "PMC-1.2"),
+        ("-DOCSTART- (two words)", ""),
+        ("###MEDLINE:97138389", "97138389"),
+        ("###MEDLINE:97138389\tO", "97138389"),
+    ],
+)
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_read__opens_a_document_at_each_mark(
+    tmp_path: Path, mark: str, name: str, gap: str
+) -> None:
+    again = mark.replace("9", "8").replace("PMC", "pmc").replace("1007", "1006")
+    data = f"{mark}{gap}a\tB-X\n\nb\tO\n\n\n{again}{gap}c\tO\n"
+
+    records = read(tmp_path, data)
+
+    assert [(record.text, record.id) for record in records if isinstance(record, Document)] == [
+        ("a\nb", name or "f:0"),
+        ("c", name.replace("9", "8").replace("PMC", "pmc").replace("1007", "1006") or "f:1"),
+    ]
+    second = records[1]
+    assert isinstance(second, Document)
+    assert second.place == f"f.tsv:{data[: data.rindex(again)].count(chr(10)) + 1}"
+
+
+def test_read__keeps_what_stands_before_the_first_mark(tmp_path: Path) -> None:
+    for target_bytes in (1, 10**9):
+        records = read(
+            tmp_path, "\n\na\tO\n\n-DOCSTART-\n\n-DOCSTART-\nb\tO\n", target_bytes=target_bytes
+        )
+
+        texts = [(record.id, record.text) for record in records if isinstance(record, Document)]
+        assert texts == [("f:0", "a"), ("f:1", ""), ("f:2", "b")]
+
+
+def adjusted(records: list[Document | SetAside]) -> list[dict[str, int]]:
+    return [dict(record.adjusted) for record in records if isinstance(record, Document)]
+
+
+def test_read__counts_mentions_that_begin_with_i_by_accident(tmp_path: Path) -> None:
+    data = (
+        "-DOCSTART- (1)\na\tI-X\nb\tO\n\nc\tI-X\n"
+        "-DOCSTART- (2)\nd\tB-X\ne\tI-X\nf\tB-X\n\ng\tB-Y\n"
+        "-DOCSTART- (3)\nh\tI-Y\ni\tO\nj\tB-Y\n"
+    )
+
+    for target_bytes in (1, 10**9):
+        found = adjusted(read(tmp_path, data, target_bytes=target_bytes))
+
+        assert found == [{"begins with I": 2}, {}, {"begins with I": 1}]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "second"), [("IOB1", "c\tI-X\nd\tB-X\n"), ("IO", "c\tI-X\nd\tI-Y\n")]
+)
+def test_read__knows_files_whose_mentions_begin_with_i(
+    tmp_path: Path, scheme: str, second: str
+) -> None:
+    data = f"a\tI-X\nb\tO\n\n{second}\ne\tO\n\nf\tI-X\n"
+
+    for target_bytes in (1, 10**9):
+        records = read(tmp_path, data, target_bytes=target_bytes)
+
+        assert adjusted(records) == [{}, {}, {}, {}], scheme
+        assert list(map(len, mentions(records))) == [1, 2, 0, 1]
+
+
+def test_read__counts_only_other_prefixes_where_i_opens_mentions(tmp_path: Path) -> None:
+    data = "a\tI-X\n\nb\tI-X\n\nc\tE-X\n\nd\tO\n"
+
+    assert adjusted(read(tmp_path, data)) == [{}, {}, {"begins with I": 1}, {}]
+
+
+def test_read__lets_the_beginning_of_a_file_say_whether_i_opens_mentions(tmp_path: Path) -> None:
+    """All parts of a file must agree, and a part in the middle does not show what the file's rule is."""
+    data = "a\tB-X\n\n" * 200_000 + "b\tI-X\n\n" * 3
+
+    last = read(tmp_path, data, target_bytes=len(data) - 20)[-3:]
+
+    assert adjusted(last) == [{"begins with I": 1}] * 3
+
+
+def test_read__finds_iob1_in_a_real_corpus(real: Path) -> None:
+    path = real / "other" / "sec_filings" / "FIN5.txt"
+
+    documents = [record for record in Conll().read(Part(str(path))) if isinstance(record, Document)]
+
+    assert sum(len(document.spans) for document in documents) > 1000
+    assert not any(document.adjusted for document in documents)
+
+
+def test_read__counts_characters_from_each_document(tmp_path: Path) -> None:
+    data = "-DOCSTART-\n-DOCSTART-\nna\u00efve\tO\n\U0001f9ec\tB-X\n\nb\tO\n-DOCSTART-\nc\tB-X\n-DOCSTART-\n"
+
+    records = [record for record in read(tmp_path, data) if isinstance(record, Document)]
+
+    assert [(record.text, record.sentences, record.spans) for record in records] == [
+        ("", (), ()),
+        ("na\u00efve \U0001f9ec\nb", ((0, 7), (8, 9)), ((6, 7, "X", "", 1.0),)),
+        ("c", ((0, 1),), ((0, 1, "X", "", 1.0),)),
+        ("", (), ()),
+    ]
+    assert [[] if record.words is None else record.words.tolist() for record in records] == [
+        [],
+        [[0, 5], [6, 7], [8, 9]],
+        [[0, 1]],
+        [],
+    ]
+
+
+GOOD = "a\tO\nb\tB-X\n\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("secret", "expected a token and a tag, got 1 field(s)"),
+        ("secret\t1\t2\t3\t4\tO", "expected a token and a tag, got 6 field(s)"),
+        ("secret\tsesame", "expected a tag in column 1, got another word"),
+        ("secret\t", "expected a tag in column 1, got another word"),
+        ("\tO", "expected a token in column 0, got an empty field"),
+        (" \tO", "expected a token in column 0, got an empty field"),
+        (" secret O", "expected a token in column 0, got an empty field"),
+        ("the secret O", "expected a tag in column 1, got another word"),
+        ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
+    ],
+)
+def test_read__sets_a_sentence_with_a_broken_line_aside(
+    tmp_path: Path, line: str, reason: str
+) -> None:
+    records = read(tmp_path, f"{GOOD}c\tO\n{line}\nd\tO\n\ne\tO\n")
+
+    assert [record.id for record in records] == ["f:0", "f:1", "f:2", "f:3", "f:4"]
+    assert [record for record in records if isinstance(record, SetAside)] == [
+        SetAside("f:3", "f.tsv:11", reason)
+    ]
+
+
+def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
+    data = "-DOCSTART- (1)\na\tO\n\nsecret\n\nsecret\tx\n-DOCSTART- (2)\nb\tO\n\nc\tO\nd\tO\n"
+
+    first, second = read(tmp_path, data)
+
+    assert first == SetAside("1", "f.tsv:4", "expected a token and a tag, got 1 field(s)")
+    assert isinstance(second, Document)
+    assert second.id == "2"
+
+
+def test_read__sets_bytes_that_are_not_utf8_aside(tmp_path: Path) -> None:
+    data = GOOD.encode() + b"c\xff\tO\n\n-\tO\n"
+
+    records = read(tmp_path, data)
+
+    asides = [record for record in records if isinstance(record, SetAside)]
+    assert asides == [SetAside("f:3", "f.tsv:10", "expected UTF-8, got other bytes")]
+    assert len(records) == 5
+
+
+def test_read__does_not_lose_a_mark_that_is_not_utf8(tmp_path: Path) -> None:
+    data = b"-DOCSTART- (\xff)\na\tO\n-DOCSTART- (2)\nb\tO\n"
+
+    assert [record.id for record in read(tmp_path, data)] == ["f:0", "2"]
+    assert [record.id for record in read(tmp_path, data, target_bytes=1)] == ["f:0", "2"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            "A secret sentence .\nAnd one more .\n",
+            r"^f.tsv:1: expected a token and a tag, got no column of tags, as in",
+        ),
+        (
+            "\n\nsecret\nwords\n",
+            r"^f.tsv:3: expected a token and a tag, got 1 field\(s\), as in most lines; check",
+        ),
+        ("secret\tNN\nwords\tVB\n", r"^f.tsv:1: expected a token and a tag, got no column of tags"),
+        ("a\tO\n".encode("utf-16"), r"^f.tsv:1: expected a token and a tag, got"),
+    ],
+)
+def test_read__refuses_a_file_of_another_format(
+    tmp_path: Path, data: str | bytes, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        read(tmp_path, data)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_read__finds_the_same_columns_in_every_part(tmp_path: Path) -> None:
+    data = "a B-NP O\nb I-NP O\n\n" * 3 + "c B-NP broken\n\n"
+
+    in_parts = read(tmp_path, data, target_bytes=1)
+
+    assert [isinstance(record, SetAside) for record in in_parts] == [False, False, False, True]
+    assert mentions(in_parts[:3]) == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"word_column": 5}, "expected word_column from 0 to 4, got 5"),
+        ({"tag_column": -1}, "expected tag_column from 0 to 4, got -1"),
+        ({"tag_column": 0}, "expected word_column and tag_column to differ"),
+        ({"scheme": "bio"}, "expected one of auto, label for option 'scheme', got 'bio'"),
+        ({"tag_colum": 1}, "unknown option 'tag_colum'; did you mean 'tag_column'?"),
+    ],
+)
+def test_options__are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        SOURCES.make("conll", options)
+
+    assert message in str(caught.value)
+
+
+WORDS = st.text(
+    st.characters(exclude_characters=" \t\n\r\f\v", exclude_categories=["Cs", "Cc"]),
+    min_size=1,
+    max_size=6,
+).filter(lambda word: not word.startswith(("-DOCSTART-", "###MEDLINE:", "\ufeff")))
+SENTENCE = st.lists(
+    st.tuples(WORDS, st.sampled_from(["", "", "X", "Y"]), st.booleans()), min_size=1, max_size=8
+)
+
+
+def tags_of(sentence: list[tuple[str, str, bool]], scheme: str) -> list[str]:
+    """Write words, their labels and whether a mention begins anew, in a scheme."""
+    labels = ["", *(label for _, label, _ in sentence), ""]
+    opens = [
+        False,
+        *(
+            bool(b) and (a != b or new)
+            for (a, b), (_, _, new) in zip(pairwise(labels), sentence, strict=False)
+        ),
+    ]
+    opens.append(False)
+    tags = []
+    for i in range(1, len(labels) - 1):
+        label, first = labels[i], opens[i]
+        last = labels[i + 1] != label or opens[i + 1]
+        anew = first and labels[i - 1] == label
+        prefix = {
+            "IOB2": "B" if first else "I",
+            "IOB1": "B" if anew else "I",
+            "IOBES": ("S" if last else "B") if first else ("E" if last else "I"),
+            "BILOU": ("U" if last else "B") if first else ("L" if last else "I"),
+        }[scheme]
+        tags.append(f"{prefix}-{label}" if label else "O")
+    return tags
+
+
+@in_folder
+@given(
+    st.lists(SENTENCE, min_size=1, max_size=5),
+    st.sampled_from(["IOB1", "IOB2", "IOBES", "BILOU"]),
+    st.sampled_from(["\t", " ", "  "]),
+    st.integers(0, 3),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from([1, 40, 10**9]),
+)
+def test_read__gives_back_what_was_written(
+    tmp_path: Path,
+    sentences: list[list[tuple[str, str, bool]]],
+    scheme: str,
+    separator: str,
+    columns: int,
+    end: str,
+    blank: int,
+    is_terminated: bool,
+    target_bytes: int,
+) -> None:
+    text = (end * (1 + blank)).join(
+        end.join(
+            separator.join([word, *["NN"] * columns, tag])
+            for (word, _, _), tag in zip(s, tags_of(s, scheme), strict=True)
+        )
+        for s in sentences
+    )
+
+    records = read(tmp_path, text + end * is_terminated, target_bytes=target_bytes)
+
+    assert [record.text for record in records if isinstance(record, Document)] == [
+        " ".join(word for word, _, _ in sentence) for sentence in sentences
+    ]
+    for sentence, record in zip(sentences, records, strict=True):
+        assert isinstance(record, Document)
+        assert record.words is not None
+        starts, ends = record.words[:, 0].tolist(), record.words[:, 1].tolist()
+        in_words = [
+            (starts.index(span.start), ends.index(span.end) + 1, span.label)
+            for span in record.spans
+        ]
+        assert in_words == reference.mentions(tags_of(sentence, "IOB2"), untyped="Entity")
+
+
+LINES = [
+    "a\tO", "b\tB-X", "c\tI-X\t['D1']", "d O", "e  B-Y ", "", "", " ", "\t", "\x0b", "f", "\tO", " \tO", " g O",
+    "h\tNN", "-DOCSTART-\tO", "-DOCSTART- (12)", "-DOCSTART-", "-DOCSTART-x\tO", "###MEDLINE:7", "###MEDLINE:",
+    "\u2028\tO", "\u00a0",
+]  # fmt: skip
+
+
+@in_folder
+@given(
+    st.lists(st.sampled_from(LINES), max_size=25),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(
+        ["a\tO\n" * 30, "a O\n" * 30, "\n\na\tO\n" * 30, "-DOCSTART- (12)\n" + "a\tO\n" * 30]
+    ),
+)
+def test_read__agrees_with_the_slow_twin(
+    tmp_path: Path, noise: list[str], end: str, is_terminated: bool, has_bom: bool, good: str
+) -> None:
+    data = "\ufeff" * has_bom + (good + "\n".join(noise) + "\n" * is_terminated).replace("\n", end)
+    expected = reference.documents(data.encode(), stem="f", tag_column=1)
+
+    for target_bytes in (1, 50, 10**9):
+        records = read(tmp_path, data, target_bytes=target_bytes)
+
+        assert [record.id for record in records] == [doc_id for doc_id, _ in expected]
+        for (_, sentences), record in zip(expected, records, strict=True):
+            assert isinstance(record, SetAside) == (sentences is None)
+            if sentences is not None:
+                assert isinstance(record, Document)
+                assert record.text == "\n".join(
+                    " ".join(word for word, _ in sentence) for sentence in sentences
+                )
+                of_tags = [
+                    decode([tag for _, tag in sentence], untyped="Entity")[0]
+                    for sentence in sentences
+                ]
+                assert len(record.spans) == sum(map(len, of_tags))
+
+
+COUNTS = {
+    "BC2GM-IOB": ((12574, 15197), (2519, 3061), (5038, 6325)),
+    "BC5CDR-chem-IOB": ((4560, 5203), (4581, 5347), (4797, 5385)),
+    "BC5CDR-disease-IOB": ((4560, 4182), (4581, 4246), (4797, 4424)),
+    "NCBI-disease-IOB": ((5424, 5134), (923, 787), (940, 960)),
+}
+
+
+@pytest.mark.parametrize("corpus", COUNTS)
+def test_read__counts_real_corpora(real: Path, corpus: str) -> None:
+    conll = Conll()
+    counts = []
+    for paths in conll.find([real / "blurb" / corpus]).values():
+        (path,) = paths
+        records = [
+            record for part in conll.cut(path, target_bytes=1 << 18) for record in conll.read(part)
+        ]
+        documents = [record for record in records if isinstance(record, Document)]
+        assert len(documents) == len(records)
+        counts.append((len(documents), sum(len(document.spans) for document in documents)))
+
+    assert tuple(counts) == COUNTS[corpus]
+
+
+def test_read__counts_the_documents_of_jnlpba(real: Path) -> None:
+    conll = Conll()
+    (path,) = conll.find([real / "blurb" / "JNLPBA"])["validation"]
+    documents = [
+        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+    ]
+
+    assert len(documents) == 200
+    assert all(isinstance(document, Document) for document in documents)
+    assert (
+        sum(
+            len(document.sentences or ())
+            for document in documents
+            if isinstance(document, Document)
+        )
+        == 1739
+    )
+    assert (
+        sum(len(document.spans) for document in documents if isinstance(document, Document)) == 4551
+    )
+    assert len({document.id for document in documents}) == 200
+
+
+def test_read__keeps_neighbouring_mentions_of_bc2gm_apart(real: Path) -> None:
+    conll = Conll()
+    (path,) = conll.find([real / "blurb" / "BC2GM-IOB"])["train"]
+    touching = 0
+    for part in conll.cut(path, target_bytes=10**9):
+        for document in conll.read(part):
+            assert isinstance(document, Document)
+            touching += sum(left.end + 1 == right.start for left, right in pairwise(document.spans))
+
+    assert touching == 149
+
+
+@pytest.mark.parametrize("corpus", [*COUNTS, "JNLPBA"])
+def test_read__agrees_with_the_slow_twin_on_real_corpora(real: Path, corpus: str) -> None:
+    path = real / "blurb" / corpus / "devel.tsv"
+    expected = reference.documents(path.read_bytes(), stem="devel", tag_column=1)
+    conll = Conll()
+
+    documents = [
+        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+    ]
+
+    for (doc_id, sentences), document in zip(expected, documents, strict=True):
+        assert isinstance(document, Document)
+        assert sentences is not None
+        assert (document.id, document.text) == (
+            doc_id,
+            "\n".join(" ".join(w for w, _ in s) for s in sentences),
+        )
+        of_words = [reference.mentions([tag for _, tag in s], untyped="Entity") for s in sentences]
+        assert [span.label for span in document.spans] == [
+            label for spans in of_words for _, _, label in spans
+        ]

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mslm_data import _optional
+from mslm_data.data.document import Document, SetAside, Span
+from mslm_data.errors import MissingExtraError, SourceError
+from mslm_data.source.formats.hub import Hub
+from mslm_data.source.reading import arrow_rows
+from tests.source.tables import table
+
+ROWS = [{"id": str(i), "tokens": ["Had", "gout"], "ner_tags": [0, 1]} for i in range(10)]
+ROWS_READ = [(str(i), "Had gout", (Span(4, 8, "Disease"),)) for i in range(10)]
+
+
+def read(
+    source: Hub, inputs: list[Path], *, target_bytes: int = 1
+) -> dict[str, list[Document | SetAside]]:
+    return {
+        split: [
+            document
+            for path in paths
+            for part in source.cut(path, target_bytes=target_bytes)
+            for document in source.read(part)
+        ]
+        for split, paths in source.find(inputs).items()
+    }
+
+
+def simple(found: list[Document | SetAside]) -> list[tuple[object, ...]]:
+    return [(d.id, d.text, d.spans) if isinstance(d, Document) else tuple(d) for d in found]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Any:
+    """Ten rows as the datasets library holds them."""
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    tags = datasets.List(datasets.ClassLabel(names=["O", "B-Disease"]))
+    features = {
+        "id": datasets.Value("string"),
+        "tokens": datasets.List(datasets.Value("string")),
+        "ner_tags": tags,
+    }
+    columns = {name: [row[name] for row in ROWS] for name in features}
+    return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+
+def test_read__takes_a_saved_dataset_dict(dataset: Any, tmp_path: Path) -> None:
+    from datasets import DatasetDict
+
+    DatasetDict({"train": dataset, "dev": dataset.select(range(3))}).save_to_disk(
+        tmp_path / "saved"
+    )
+
+    found = read(Hub(), [tmp_path / "saved"])
+
+    assert list(found) == ["train", "validation"]
+    assert simple(found["train"]) == ROWS_READ
+    assert simple(found["validation"]) == ROWS_READ[:3]
+
+
+def test_read__takes_a_saved_dataset_of_several_files(dataset: Any, tmp_path: Path) -> None:
+    dataset.save_to_disk(tmp_path / "test", num_shards=3)
+
+    found = read(Hub(), [tmp_path / "test"], target_bytes=1000)
+
+    assert {split: simple(documents) for split, documents in found.items()} == {"test": ROWS_READ}
+
+
+def test_read__takes_parquet_that_datasets_wrote(dataset: Any, tmp_path: Path) -> None:
+    dataset.to_parquet(tmp_path / "train.parquet")
+
+    assert simple(read(Hub(), [tmp_path])["train"]) == ROWS_READ
+
+
+def test_read__takes_a_sequence_of_objects_as_datasets_stores_it(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    entity = {
+        "start": datasets.Value("int32"),
+        "end": datasets.Value("int32"),
+        "label": datasets.ClassLabel(names=["D"]),
+    }
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "entities": datasets.Sequence(entity)}
+    )
+    rows = {"text": ["Had gout"], "entities": [{"start": [4], "end": [8], "label": [0]}]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "x.parquet")
+
+    assert simple(read(Hub(), [tmp_path])["train"]) == [("x:0", "Had gout", (Span(4, 8, "D"),))]
+
+
+def test_read__takes_arrow_files_of_both_kinds(tmp_path: Path) -> None:
+    rows = table(ROWS)
+    with pa.ipc.new_stream(str(tmp_path / "train-0.arrow"), rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=3)
+    with pa.ipc.new_file(str(tmp_path / "train-1.arrow"), rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=4)
+
+    for target_bytes in (1, 500, 10**9):
+        assert (
+            simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"])
+            == ROWS_READ + ROWS_READ
+        )
+
+
+@pytest.mark.parametrize("rows_in_a_group", [1, 3, 100])
+@pytest.mark.parametrize("target_bytes", [1, 300, 10**9])
+def test_cut__ranges_of_rows_cover_a_file(
+    tmp_path: Path, rows_in_a_group: int, target_bytes: int
+) -> None:
+    pq.write_table(table(ROWS), tmp_path / "train.parquet", row_group_size=rows_in_a_group)
+
+    assert simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"]) == ROWS_READ
+
+
+def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Path) -> None:
+    pq.write_table(table(ROWS).replace_schema_metadata(None), tmp_path / "train.parquet")
+
+    assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
+    with pytest.raises(
+        SourceError, match=r"train\.parquet:1: .* pass their names in order as \[source\] tag_names"
+    ):
+        read(Hub(), [tmp_path])
+
+
+@pytest.mark.parametrize(
+    "features",
+    ["{", "[]", '{"info": {"features": [1]}}', '{"info": {"features": {"x": 1, "y": [{}]}}}'],
+)
+def test_class_names__are_none_where_the_features_say_nothing(features: str) -> None:
+    assert arrow_rows.class_names(pa.schema([], metadata={"huggingface": features})) == {}
+
+
+def test_read__leaves_other_columns_unread_but_for_the_id(tmp_path: Path) -> None:
+    rows = table(ROWS).append_column("note", pa.array([f"n{i}" for i in range(10)]))
+    pq.write_table(
+        rows.append_column("image", pa.array([b"\xff"] * 10)), tmp_path / "train.parquet"
+    )
+
+    (row, *_) = arrow_rows.rows(tmp_path / "train.parquet", 0, 1, columns={"tokens"})
+    found = read(Hub(id_column="note"), [tmp_path])["train"]
+
+    assert row == {"tokens": ["Had", "gout"]}
+    assert [document.id for document in found] == [f"n{i}" for i in range(10)]
+
+
+def test_read__sets_only_the_row_aside_whose_text_is_not_utf8(tmp_path: Path) -> None:
+    texts = pa.array([b"Fine.", b"Gou\xff.", b"Fine."], pa.binary()).view(pa.string())
+    with pa.ipc.new_stream(
+        str(tmp_path / "train.arrow"), pa.schema([("text", pa.string())])
+    ) as writer:
+        writer.write_table(pa.table({"text": texts}))
+
+    first, broken, last = read(Hub(), [tmp_path])["train"]
+
+    assert (first.id, last.id) == ("train:0", "train:2")
+    assert broken == SetAside("train:1", "train.arrow:2", "expected UTF-8, got other bytes")
+
+
+def test_read__delegates_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    (tmp_path / "dataset_infos.json").write_text("{}", encoding="utf-8")
+
+    assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.arrow"])
+@pytest.mark.parametrize("kept", [0, 0.3, 0.9])
+def test_read__refuses_damaged_files(tmp_path: Path, name: str, kept: float) -> None:
+    path = tmp_path / name
+    if path.suffix == ".parquet":
+        pq.write_table(table(ROWS), path)
+    else:
+        with pa.ipc.new_file(str(path), table(ROWS).schema) as writer:
+            writer.write_table(table(ROWS))
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+
+    with pytest.raises(SourceError, match=rf"{name}: expected a file of (parquet|Arrow), got one"):
+        read(Hub(), [tmp_path])
+
+
+def test_cut__refuses_a_stream_that_is_cut_off_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "train.arrow"
+    with pa.ipc.new_stream(str(path), table(ROWS).schema) as writer:
+        writer.write_table(table(ROWS), max_chunksize=3)
+    data = path.read_bytes()
+
+    for size in range(0, len(data), 8):
+        path.write_bytes(data[:size])
+        with pytest.raises(SourceError, match=r"train\.arrow: expected a file of Arrow"):
+            list(Hub().cut(path, target_bytes=1))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"_indices_data_files": [{"filename": "indices.arrow"}]}']
+)
+def test_find__refuses_a_damaged_folder(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(SourceError, match=r"/state\.json: expected"):
+        Hub().find([tmp_path])
+
+
+def hub_of(monkeypatch: pytest.MonkeyPatch, found: object) -> list[tuple[Any, ...]]:
+    """Let `datasets.load_dataset` return something or raise it; return the calls."""
+    calls = []
+
+    def load_dataset(*args: Any, **options: Any) -> object:
+        calls.append((*args, options))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(
+        _optional, "load", lambda name, *, wanted_by: SimpleNamespace(load_dataset=load_dataset)
+    )
+    return calls
+
+
+def test_find__fetches_a_set_by_name_without_trusting_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "set-train.arrow"
+    with pa.ipc.new_stream(str(path), table(ROWS).schema) as writer:
+        writer.write_table(table(ROWS))
+    calls = hub_of(monkeypatch, {"train": SimpleNamespace(cache_files=[{"filename": str(path)}])})
+
+    found = read(Hub(dataset="own/set", config="small", revision="v1"), [])
+
+    assert simple(found["train"]) == ROWS_READ
+    assert calls == [("own/set", "small", {"revision": "v1"})]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found set.py"),
+            "got a loading script",
+        ),
+        (ConnectionError("no route"), r"cannot be fetched \(ConnectionError\)"),
+        (FileNotFoundError("no set"), r"cannot be fetched \(FileNotFoundError\)"),
+        (ValueError("no config"), r"cannot be fetched \(ValueError\)"),
+    ],
+)
+def test_find__says_why_a_set_cannot_be_fetched(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    hub_of(monkeypatch, error)
+
+    with pytest.raises(SourceError, match=rf"dataset = 'own/set': .*{message}.* --input"):
+        Hub(dataset="own/set").find([])
+
+
+def test_find__needs_an_input_or_a_name() -> None:
+    with pytest.raises(SourceError, match="got neither"):
+        Hub().find([])
+
+
+def test_find__names_the_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+
+    with pytest.raises(MissingExtraError, match=r"mslm-data\[hub\]"):
+        Hub(dataset="own/set").find([])
+
+
+def test_read__knows_files_whose_mentions_begin_with_i(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "tokens": ["Gout", "hurts"], "ner_tags": [2, 0]} for i in range(3)]
+    pq.write_table(table(rows), tmp_path / "train.parquet")
+
+    (found,) = read(Hub(), [tmp_path]).values()
+
+    assert [dict(one.adjusted) for one in found if isinstance(one, Document)] == [{}, {}, {}]

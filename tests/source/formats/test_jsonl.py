@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mslm_data.data.document import Document, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source.formats.jsonl import JsonLines
+
+
+def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
+    source = JsonLines()
+    return [
+        document
+        for part in source.cut(path, target_bytes=target_bytes)
+        for document in source.read(part)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "Gout', "expected a JSON object, got 'Input data was truncated'"),
+        (
+            b'{"text": "Gout"} Gout',
+            "expected a JSON object, got 'JSON is malformed: trailing characters (byte 17)'",
+        ),
+        (b'{"text": "Gou\xff"}', "expected a JSON object, got invalid UTF-8"),
+        (b"[" * 100_000, "expected a JSON object, got too many levels"),
+        (b'"Gout"', "expected an object of named columns, got another value"),
+        (
+            b'{"text": "\\ud800 Gout"}',
+            "expected a JSON object, got 'JSON is malformed: unexpected end of escaped",
+        ),
+    ],
+)
+def test_read__sets_a_wrong_line_aside(tmp_path: Path, line: bytes, reason: str) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(b'{"text": "A."}\n\n' + line + b'\n{"text": "B."}\n')
+
+    first, broken, last = read(path)
+
+    assert isinstance(broken, SetAside)
+    assert (broken.id, broken.place) == ("own:1", "own.jsonl:3")
+    assert broken.reason.startswith(reason[:40])
+    assert "Gou" not in broken.reason
+    assert (first.id, last.id) == ("own:0", "own:2")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_read__takes_an_array_for_its_elements(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "own.json"
+    rows = [{"text": "A."}, {"text": "A."}, {"words": "A."}, {"text": "B."}]
+    path.write_text("\n " + json.dumps(rows, indent=indent), encoding="utf-8")
+
+    found = read(path)
+
+    lines = [2, 2, 2, 2] if indent is None else [3, 6, 9, 12]
+    places = [document.place for document in found]
+    assert places == [f"own.json:{line}" for line in lines]
+    assert [document.id for document in found] == ["own:0", "own:1", "own:2", "own:3"]
+    assert [type(document) for document in found] == [Document, Document, SetAside, Document]
+
+
+def test_read__refuses_a_damaged_array(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text('[{"text": "Gout"}, {"te', encoding="utf-8")
+
+    with pytest.raises(
+        SourceError, match=r"own\.json:1: expected one JSON array, got 'Input data was truncated'"
+    ):
+        read(path)
+
+
+def test_read__takes_json_of_one_object_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text('{"text": "A."}\n{"text": "B."}\n', encoding="utf-8")
+
+    assert [document.id for document in read(path)] == ["own:0", "own:1"]
+
+
+@pytest.mark.parametrize("name", ["own.jsonl", "own.json"])
+def test_read__knows_files_whose_mentions_begin_with_i(tmp_path: Path, name: str) -> None:
+    rows = [{"tokens": ["A", "b"], "tags": ["I-X", tag]} for tag in ("O", "B-X", "I-Y")]
+    path = tmp_path / name
+    lines = "\n".join(map(json.dumps, rows))
+    path.write_text(lines if name.endswith("l") else json.dumps(rows))
+
+    found = [document for document in read(path) if isinstance(document, Document)]
+
+    assert [len(document.spans) for document in found] == [1, 2, 2]
+    assert [document.adjusted for document in found] == [{}, {}, {}]
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.arrow"])
+def test_find__names_the_source_that_reads_a_binary_table(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"PAR1")
+
+    said = f"; of the files there, source 'hub' reads .{name.partition('.')[2]}"
+    for given in (tmp_path / name, tmp_path):
+        with pytest.raises(SourceError, match=r"expected .*\.jsonl.*; check") as caught:
+            JsonLines().find([given])
+
+        assert said in str(caught.value)

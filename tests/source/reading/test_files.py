@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import files
+from mslm_data.source.reading.files import lines, read_bytes
+
+
+def test_read_bytes__reads_ranges_of_plain_and_packed_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"0123456789")
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"0123456789", mtime=0))
+
+    for path in (tmp_path / "a", tmp_path / "a.gz"):
+        assert read_bytes(path) == b"0123456789"
+        assert read_bytes(path, 2, 5) == b"234"
+        assert read_bytes(path, 8) == b"89"
+        assert read_bytes(path, 3, 3) == b""
+
+
+@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"0123456789" * 100, mtime=0)[:-12]])
+def test_read_bytes__refuses_a_damaged_archive(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.gz").write_bytes(data)
+
+    with pytest.raises(SourceError, match=r"^a.gz: cannot be read \(\w+\); is the file whole\?$"):
+        read_bytes(tmp_path / "a.gz")
+
+
+def test_read_bytes__refuses_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_UNPACKED", 1000)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"0" * 1001))
+
+    with pytest.raises(
+        SourceError, match=r"^a.gz: expected a text, got a file that unpacks to more than 1000 byt"
+    ):
+        read_bytes(tmp_path / "a.gz")
+
+
+def test_lines__end_with_lf_or_crlf_only() -> None:
+    data = "\ufeffa\u2028b\x85c\x0bd\r\n\r\ne\rf".encode()
+
+    assert [(line.number, line.data.decode()) for line in lines(data)] == [
+        (1, "a\u2028b\x85c\x0bd"),
+        (2, ""),
+        (3, "e\rf"),
+    ]
+    assert next(lines(data, first=5)) == (5, "\ufeffa\u2028b\x85c\x0bd".encode()), (
+        "a mark only at a file's start"
+    )
+    assert list(lines(b"")) == []
+    assert [line.data for line in lines(b"\n\n")] == [b"", b""]

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import SourceError
+from mslm_data.source.reading.splits import assign, by_split, split_of
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train.tsv", "train"),
+        ("bc2GMtrain_1.1", "train"),
+        ("NCBI_devel.txt", "validation"),
+        ("val.tsv", "validation"),
+        ("Valid.conll", "validation"),
+        ("interval.tsv", None),
+        ("test.tsv", "test"),
+        ("Genia4EReval1.iob2", None),
+        ("corpus_eval.iob2", "test"),
+        ("latest.tsv", None),
+        ("contest.tsv", None),
+        ("protest.tsv", None),
+        ("notes.txt", None),
+    ],
+)
+def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> None:
+    assert split_of(name) == split
+
+
+def test_split_of__refuses_a_name_of_two() -> None:
+    with pytest.raises(
+        SourceError,
+        match=r"train_test.tsv: expected a name that speaks of one split, got train and test; say",
+    ):
+        split_of("train_test.tsv")
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def names(found: dict[str, list[Path]], root: Path) -> dict[str, list[str]]:
+    return {
+        split: [path.relative_to(root).as_posix() for path in paths]
+        for split, paths in found.items()
+    }
+
+
+def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "test/b.tsv",
+        "train/a.tsv",
+        "train/dev.tsv",
+        "other.tsv",
+        "x.json",
+        "devel/train/c.tsv.gz",
+    )
+
+    found = by_split([tmp_path], suffixes=[".tsv"], splits={})
+
+    assert names(found, tmp_path) == {
+        "train": ["devel/train/c.tsv.gz", "train/a.tsv"],
+        "validation": ["train/dev.tsv"],
+        "test": ["test/b.tsv"],
+    }
+    assert list(found) == ["train", "validation", "test"]
+
+
+def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> None:
+    write(tmp_path, "b.tsv", "a.tsv")
+
+    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+        "train": ["a.tsv", "b.tsv"]
+    }
+
+
+def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
+    write(tmp_path, "a.tsv", ".b.tsv", ".git/c.tsv", "__MACOSX/d.tsv")
+
+    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+        "train": ["a.tsv"]
+    }
+
+
+def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:
+    write(tmp_path, "a.tsv")
+
+    found = by_split([tmp_path, tmp_path / "a.tsv"], suffixes=[".tsv"], splits={})
+
+    assert names(found, tmp_path) == {"train": ["a.tsv"]}
+
+
+def test_by_split__takes_a_named_file_whatever_it_ends_with(tmp_path: Path) -> None:
+    write(tmp_path, "words.column")
+
+    found = by_split([tmp_path / "words.column"], suffixes=[".tsv"], splits={})
+
+    assert names(found, tmp_path) == {"train": ["words.column"]}
+
+
+def test_by_split__obeys_patterns(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "part/one.tsv", "part/two.tsv")
+
+    found = by_split(
+        [tmp_path], suffixes=[".tsv"], splits={"held_out": ["train.tsv"], "train": ["part/*"]}
+    )
+
+    assert names(found, tmp_path) == {
+        "train": ["part/one.tsv", "part/two.tsv"],
+        "held_out": ["train.tsv"],
+    }
+    assert list(found) == ["train", "held_out"]
+
+
+def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
+    write(tmp_path, "a.tsv")
+
+    with pytest.raises(
+        SourceError,
+        match=r"a.tsv: expected one split, got x and y; change the patterns of \[source\] splits",
+    ):
+        by_split([tmp_path], suffixes=[".tsv"], splits={"x": ["*"], "y": ["a*"]})
+
+
+@pytest.mark.parametrize(
+    ("splits", "wanted"), [({}, "files ending with .tsv"), ({"x": ["b*"]}, "a file that")]
+)
+def test_by_split__says_what_was_looked_for(
+    tmp_path: Path, splits: dict[str, list[str]], wanted: str
+) -> None:
+    folder = tmp_path / "corpus"
+    write(folder, "a.txt")
+
+    with pytest.raises(SourceError, match=f"corpus: expected {wanted}.*found none; check --input"):
+        by_split([folder], suffixes=[".tsv"], splits=splits)
+
+
+def test_by_split__names_a_missing_input(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="absent: expected a file or a folder"):
+        by_split([tmp_path / "absent"], suffixes=[".tsv"], splits={})
+
+
+def test_assign__sorts_names_that_are_no_files() -> None:
+    found = [(Path("b"), "test/gold/2"), (Path("a"), "train/1")]
+
+    assert assign(found, splits={}) == {"train": [Path("a")], "test": [Path("b")]}
+    assert assign(found, splits={"mine": ["*/2"]}) == {"mine": [Path("b")]}
+    assert assign([], splits={}) == {}

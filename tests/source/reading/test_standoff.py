@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.data.document import Sentence, Span
+from mslm_data.source.reading import standoff
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.standoff import Annotation
+
+TEXT = "red, sore\nskin"
+
+
+def test_place__keeps_a_mention_that_matches() -> None:
+    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1", 0.5)])
+
+    assert placed.spans == (Span(5, 9, "Sign", "C1", 0.5),)
+    assert placed.unplaced == {}
+
+
+@pytest.mark.parametrize(
+    ("mention", "reason"),
+    [
+        (Annotation([(5, 9)], "Sign", "sora"), standoff.MISMATCH),
+        (Annotation([(5, 99)], "Sign"), standoff.MISMATCH),
+        (Annotation([(-1, 3)], "Sign"), standoff.MISMATCH),
+        (Annotation([(5, 5)], "Sign"), standoff.MISMATCH),
+        (Annotation([(9, 5)], "Sign"), standoff.MISMATCH),
+        (Annotation([(5, 9)], ""), standoff.NO_LABEL),
+        (Annotation([], "Sign"), standoff.NO_OFFSETS),
+    ],
+)
+def test_place__counts_what_does_not_fit(mention: Annotation, reason: str) -> None:
+    placed = standoff.place(TEXT, [mention, mention])
+
+    assert placed.spans == ()
+    assert placed.unplaced == {reason: 2}
+
+
+def test_place__lets_white_space_differ() -> None:
+    placed = standoff.place(TEXT, [Annotation([(5, 14)], "Sign", "sore skin  ")])
+
+    assert placed.spans == (Span(5, 14, "Sign"),)
+
+
+@pytest.mark.parametrize(
+    ("discontinuous", "spans", "unplaced", "adjusted"),
+    [
+        ("hull", (Span(0, 14, "Sign"),), {}, {standoff.DISCONTINUOUS: 1}),
+        ("set_aside", (), {standoff.DISCONTINUOUS: 1}, {}),
+    ],
+)
+def test_place__counts_discontinuous_mentions_either_way(
+    discontinuous: standoff.Discontinuous,
+    spans: tuple[Span, ...],
+    unplaced: dict[str, int],
+    adjusted: dict[str, int],
+) -> None:
+    mention = Annotation([(10, 14), (0, 3)], "Sign", "red skin")
+
+    assert standoff.place(TEXT, [mention], discontinuous=discontinuous) == (
+        spans,
+        unplaced,
+        adjusted,
+    )
+
+
+def test_place__joins_fragments_with_white_space_between() -> None:
+    mention = Annotation([(5, 9), (10, 14)], "Sign", "sore skin")
+
+    placed = standoff.place(TEXT, [mention], discontinuous="set_aside")
+
+    assert placed.spans == (Span(5, 14, "Sign"),)
+    assert placed.adjusted == {}
+
+
+def test_lay_out__fills_gaps_so_that_offsets_hold() -> None:
+    text, bounds = standoff.lay_out([(8, "skin"), (0, "sore"), (5, "")])
+
+    assert text == "sore   \nskin"
+    assert bounds == (Sentence(0, 4), Sentence(8, 12))
+
+
+@pytest.mark.parametrize("offset", [3, standoff.MAX_GAP + 5])
+def test_lay_out__refuses_overlaps_and_far_offsets(offset: int) -> None:
+    with pytest.raises(RecordError, match=f"got offset {offset}"):
+        standoff.lay_out([(0, "sore"), (offset, "skin")])
+
+
+@given(
+    st.lists(st.text(min_size=1), min_size=1), st.sampled_from(["characters", "bytes", "utf-16"])
+)
+def test_in_characters__finds_laid_out_pieces_in_every_unit(
+    words: list[str], unit: standoff.OffsetUnit
+) -> None:
+    words = [word.encode("utf-8", "replace").decode() for word in words]
+    pieces, offset = [], 0
+    for word in words:
+        pieces.append((offset, word))
+        offset += standoff.width(word, unit=unit) + 2
+
+    text, bounds = standoff.lay_out(pieces, unit=unit)
+    at = standoff.in_characters(text, unit=unit)
+
+    assert [text[bound.start : bound.end] for bound in bounds] == words
+    assert [
+        (at(start), at(start + standoff.width(word, unit=unit))) for start, word in pieces
+    ] == list(bounds)
+
+
+def test_in_characters__is_nowhere_inside_a_character() -> None:
+    at = standoff.in_characters("ï\U0001d6fcx", unit="bytes")
+
+    assert [at(offset) for offset in (0, 1, 2, 3, 6, 7, 8)] == [0, -1, 1, -1, 2, 3, -1]

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mslm_data.source.reading import tagged_lines
+from mslm_data.source.reading.tagged_lines import (
+    BrokenLine,
+    TagColumns,
+    beginning,
+    clean,
+    head,
+    scan,
+)
+from mslm_data.source.reading.tags import is_tag
+
+COLUMNS = TagColumns(0, 1, is_tag)
+
+
+def test_scan__gives_words_and_tags_in_arrays() -> None:
+    found = scan("\nna\u00efve\tO\n\U0001f9ec\tB-X\n\n\nx\tO".encode(), first=7, columns=COLUMNS)
+
+    assert found.text.rstrip(" ") == "na\u00efve \U0001f9ec\nx"
+    assert [found.text[start:end] for start, end in found.bounds] == [
+        "na\u00efve",
+        "\U0001f9ec",
+        "x",
+    ]
+    assert [found.names[tag] for tag in found.tags] == ["O", "B-X", "O"]
+    assert (found.offsets.tolist(), found.lines.tolist(), found.broken) == (
+        [0, 2, 3],
+        [8, 12],
+        {},
+    )
+
+
+def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:
+    found = scan(b"a\tO\nsecret\nb\tNN\n\nc\tO\n\nd\tsecret\n", first=1, columns=COLUMNS)
+
+    assert found.broken == {
+        0: BrokenLine(2, "expected a token and a tag, got 1 field(s)"),
+        2: BrokenLine(7, "expected a tag in column 1, got another word"),
+    }
+    assert [found.first_broken(s, s + 1) is None for s in range(3)] == [False, True, False]
+    assert found.first_broken(1, 3) == found.broken[2]
+
+
+@pytest.mark.parametrize("count", [511, 512, 5000])
+def test_scan__makes_room_for_any_number_of_tags(count: int) -> None:
+    text = "\n".join(f"w{number}\tB-T{number}" for number in [*range(count), 0])
+
+    found = scan(text.encode(), first=1, columns=COLUMNS)
+
+    assert found.names == [f"B-T{number}" for number in range(count)]
+    assert found.tags.tolist() == [*range(count), 0]
+    assert not found.broken
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\t\n"])
+def test_scan__finds_nothing_in_blank_lines(text: str) -> None:
+    found = scan(text.encode(), first=1, columns=COLUMNS)
+
+    assert (found.text, found.bounds.shape) == ("", (0, 2))
+    assert (found.offsets.tolist(), found.lines.tolist(), found.broken) == ([0], [], {})
+
+
+@pytest.mark.parametrize(
+    ("data", "first", "lines"),
+    [
+        (b"\xef\xbb\xbfa\r\nb\r\n", 1, "a\nb\n"),
+        (b"\xef\xbb\xbfa", 2, "\ufeffa"),
+        (b"a\rb\r", 1, "a\rb"),
+        ("\u00e9\n".encode(), 1, "\u00e9\n"),
+        (b"a\n\xff\tO\r\n-DOCSTART- (\xff)", 1, "a\n\udcff\n-DOCSTART- (\udcff)"),
+        (b"\xef\xbb\xbf\xff", 1, "\udcff"),
+    ],
+)
+def test_clean__makes_lines_that_can_be_parsed(data: bytes, first: int, lines: str) -> None:
+    assert clean(data, first=first).decode("utf-8", "surrogatepass") == lines
+
+
+def test_head__gives_whole_lines_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is cut could lose its tag, or look as if it had another number of fields."""
+    monkeypatch.setattr(tagged_lines, "HEAD_BYTES", 14)
+    path = tmp_path / "f.tsv"
+    path.write_bytes(b"a\tO\nb\tO\nlong\tB-X\n")
+
+    lines = [(number, line) for number, line in head(path) if line]
+
+    assert lines == [(1, "a\tO"), (2, "b\tO")]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(1, b""), (4, b""), (5, b"a\tO\r\n"), (9, b"a\tO\r\n"), (10, b"a\tO\r\nb\tO\r\n"), (99, None)],
+)
+def test_beginning__ends_with_a_line(tmp_path: Path, size: int, expected: bytes | None) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_bytes(b"a\tO\r\nb\tO\r\nc\tO")
+
+    assert beginning(path, size) == (path.read_bytes() if expected is None else expected)
+
+
+def test_head__gives_no_more_lines_than_decide(tmp_path: Path) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_text("a\tO\n" * 2000)
+
+    assert head(path)[-1] == (tagged_lines.HEAD_LINES, "a\tO")

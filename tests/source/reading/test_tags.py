@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.source.reading.tags import (
+    WordSpan,
+    decode,
+    decode_sentences,
+    is_tag,
+    meanings,
+    meanings_of_labels,
+    runs,
+)
+from tests.reference import conll as reference
+
+TAGS = [
+    "O",
+    "B-X",
+    "I-X",
+    "E-X",
+    "S-X",
+    "L-X",
+    "U-X",
+    "M-X",
+    "W-X",
+    "B-Y",
+    "I-Y",
+    "E-Y",
+    "B",
+    "I",
+    "B_Z",
+    "I_Z",
+]
+
+
+@pytest.mark.parametrize(
+    "tag", ["O", "B", "I", "S", "B-Disease", "I_GENE", "B-a b", "E-X-Y", "U-1", "B--"]
+)
+def test_is_tag__takes_all_schemes(tag: str) -> None:
+    assert is_tag(tag)
+
+
+@pytest.mark.parametrize(
+    "tag", ["", "o", "OO", "O-X", "B-", "BX", "b-X", "NN", "X-B", " B-X", "B-X\n", "['D003000']"]
+)
+def test_is_tag__refuses_others(tag: str) -> None:
+    assert not is_tag(tag)
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans", "opened_late"),
+    [
+        ("", [], 0),
+        ("O O", [], 0),
+        ("B-X I-X O", [(0, 2, "X")], 0),
+        ("B-X B-X I-X", [(0, 1, "X"), (1, 3, "X")], 0),
+        ("I-X I-X O I-X", [(0, 2, "X"), (3, 4, "X")], 2),
+        ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")], 1),
+        ("B-X I-Y", [(0, 1, "X"), (1, 2, "Y")], 1),
+        ("B-X I-X E-X S-X", [(0, 3, "X"), (3, 4, "X")], 0),
+        ("B-X L-X U-X I-X", [(0, 2, "X"), (2, 3, "X"), (3, 4, "X")], 1),
+        ("E-X E-X", [(0, 1, "X"), (1, 2, "X")], 2),
+        ("B-X M-X E-X", [(0, 3, "X")], 0),
+        ("B I O I", [(0, 2, "Entity"), (3, 4, "Entity")], 1),
+        ("B I-Entity", [(0, 2, "Entity")], 0),
+        ("O B_X I_X", [(1, 3, "X")], 0),
+    ],
+)
+def test_decode__reads_every_scheme(tags: str, spans: list[WordSpan], opened_late: int) -> None:
+    assert decode(tags.split(), untyped="Entity") == (spans, opened_late)
+
+
+def test_decode__names_the_position_and_not_the_field() -> None:
+    with pytest.raises(ValueError, match=r"^position 1: expected a tag such as O, B-X or I-X$"):
+        decode(["O", "secret"], untyped="Entity")
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=12))
+def test_decode__agrees_with_the_slow_twin(tags: list[str]) -> None:
+    spans, _ = decode(tags, untyped="Entity")
+
+    assert spans == reference.mentions(tags, untyped="Entity")
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=12))
+def test_decode__covers_each_tagged_word_once(tags: list[str]) -> None:
+    spans, opened_late = decode(tags, untyped="Entity")
+
+    covered = [i for span in spans for i in range(span.start, span.end)]
+    assert covered == [i for i, tag in enumerate(tags) if tag != "O"]
+    assert opened_late <= len(spans)
+
+
+def test_runs__makes_equal_neighbours_one_mention() -> None:
+    assert runs(["N", "P", "P", "I", "N", "O", "O"], outside="N") == [
+        (1, 3, "P"),
+        (3, 4, "I"),
+        (5, 7, "O"),
+    ]
+    assert runs([], outside="N") == []
+    assert runs(["P"], outside="N") == [(0, 1, "P")]
+
+
+@given(st.lists(st.lists(st.sampled_from(["N", "P", "I"]), max_size=5), max_size=4))
+def test_decode_sentences__makes_runs_of_labels_as_runs_does(sentences: list[list[str]]) -> None:
+    names = ["N", "P", "I"]
+    numbers = np.array(
+        [names.index(label) for sentence in sentences for label in sentence], np.int64
+    )
+    offsets = np.cumsum([0, *map(len, sentences)])
+
+    found = decode_sentences(numbers, offsets, meanings_of_labels(names, outside="N"))
+
+    for number, sentence in enumerate(sentences):
+        base = offsets[number]
+        expected = [
+            (base + start, base + end, label) for start, end, label in runs(sentence, outside="N")
+        ]
+        assert found.of(number) == expected
+    assert not found.late.any()
+
+
+def test_meanings__takes_what_is_no_tag_for_outside() -> None:
+    means = meanings(("B-X", "secret", "I-Y"), untyped="Entity")
+
+    assert means.labels == ["X", "Y"]
+    assert means.table[:, 0].tolist() == [0, -1, 1, -1]

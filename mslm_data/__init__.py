@@ -8,7 +8,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Batches": "mslm_data.loading:Batches",
+    "Batches": "mslm_data.batches.batches:Batches",
     "examples": "mslm_data.data.examples:examples",
     "load": "mslm_data.loading:load",
     "strategy": "mslm_data.mask:strategy",

@@ -1,1 +1,1 @@
-"""Batches: the order of an epoch, and masked rows as rectangles."""
+"""Batches: the order of an epoch, rows with their masks, and these as rectangles."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterable, Iterator
+from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +32,7 @@ class Split:
             name: The split's.
             manifest: The folder's.
         """
+        self.name = name
         self.record: SplitRecord = manifest.splits[name]
         self.token_ids = manifest.token_ids
         self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
@@ -38,11 +41,26 @@ class Split:
     def __len__(self) -> int:
         return int(self._first[-1])
 
+    def __repr__(self) -> str:
+        record = self.record
+
+        return (
+            f"Split({self.name!r}: {len(self):,} rows, {record.tokens:,} tokens, "
+            f"{record.mentions:,} mentions)"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the counts as a table, as notebooks show it."""
+        return table_of_splits([self])
+
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row, all columns, as plain Python values; negative numbers count from the end."""
-        number = row + len(self) if row < 0 else row
-        if not 0 <= number < len(self):
-            raise IndexError(f"row: expected one of {len(self)}, got {row}")
+        """Return one row, all columns, as plain Python values; negative numbers count from the end.
+
+        Raises:
+            IndexError: No such row.
+            TypeError: Not a row's number, such as a slice.
+        """
+        number = number_of(row, len(self))
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
         return self._shards[shard].row(number - int(self._first[shard]))
 
@@ -137,6 +155,43 @@ class Split:
             for s in np.flatnonzero(np.bincount(shard_of)).tolist()
         ]
         return [(self._shards[s], places, rows[places] - self._first[s]) for s, places in groups]
+
+
+def number_of(row: Any, rows: int) -> int:
+    """Return a row's number, counted from the start also if `row` counts from the end.
+
+    Raises:
+        IndexError: No such row among `rows`.
+        TypeError: Not a number, such as a slice.
+    """
+    try:
+        number = operator.index(row)
+    except TypeError:
+        raise TypeError(
+            f"row: expected the number of one row, got {type(row).__name__}; for several rows use "
+            "examples(start, stop) of a split, or take(numbers)"
+        ) from None
+
+    if not -rows <= number < rows:
+        raise IndexError(f"row: expected the number of one of {rows} rows, got {number}")
+
+    return number % rows
+
+
+def table_of_splits(splits: Iterable[Split], *, caption: str = "") -> str:
+    """Return the counts of splits as an HTML table; whatever came from a corpus is escaped."""
+    names = ("rows", "tokens", "mentions", "documents", "shards")
+    head = "".join(f"<th>{name}</th>" for name in ("split", *names))
+
+    body = ""
+    for split in splits:
+        record = split.record
+        counts = (len(split), record.tokens, record.mentions, record.written, len(record.shards))
+        cells = "".join(f"<td>{count:,}</td>" for count in counts)
+        body += f"<tr><th>{escape(split.name)}</th>{cells}</tr>"
+
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _shard(

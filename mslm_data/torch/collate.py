@@ -10,12 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from mslm_data.batches.masked import Masked, follows_step
 from mslm_data.mask import Strategy
 from mslm_data.mask.choose import Choose
 from mslm_data.mask.draws import check_count
 from mslm_data.registry import did_you_mean
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.masked import Masked, MaskedRow, chunk_of
+from mslm_data.torch.masked import MaskedRow, chunk_of
 from mslm_data.torch.rows import SPANS, Row, examples_of, token_ids
 
 COLUMNS = (
@@ -29,7 +30,7 @@ COLUMNS = (
     "span_labels",
     "keys",
 )
-"""What a batch has; strategies that a decoder writes for have those of `collate_sequences`."""
+"""What a batch has; `mslm_data.batches.collate.Batch` says of what types and shapes."""
 _HOW = (
     "pass MaskEpochCallback() to the Trainer, or call set_epoch on the collator before each epoch"
 )
@@ -109,7 +110,7 @@ class MaskingCollator(FollowsEpoch):
             raise ValueError(
                 "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
             )
-        if strategy is not None and strategy.by_step:
+        if strategy is not None and follows_step(strategy):
             raise ValueError(
                 "strategy: expected rates that do not follow the step, which a collator is not told; take the batches "
                 "from MaskedDataset(...).loader(...), or let the rate follow the epoch (per='epoch')"

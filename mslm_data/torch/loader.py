@@ -1,22 +1,19 @@
-"""The batches themselves, made in the training process, with exact resume.
+"""The batches of a dataset as tensors, made in the training process, with exact resume.
 
-Passing small batches between processes costs more than making them: workers are for what insists on them.
+Passing small batches between processes costs more than making them, so workers are for trainers that insist on them.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from mslm_data.loading import batches_at_once
+from mslm_data.batches.masked import mask_batches
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.dataset import MaskedDataset
 from mslm_data.torch.sampler import ShardSampler
@@ -25,19 +22,22 @@ from mslm_data.torch.sampler import ShardSampler
 class MaskedLoader:
     """The batches of one epoch of a `MaskedDataset`, a dict of tensors each; iterate again for the next epoch.
 
-    With one rank these are the batches of `md.Batches` of equal options. It keeps torchdata's StatefulDataLoader
-    protocol (`state_dict`, `load_state_dict`), which Lightning and `Accelerator.register_for_checkpointing` use; the
-    state counts what was handed out, never what workers prepared, and is good for any number of workers and ranks.
+    With one rank these are the batches of `md.Batches` with the same options. The loader has the protocol of
+    torchdata's StatefulDataLoader (`state_dict`, `load_state_dict`), which Lightning and
+    `Accelerator.register_for_checkpointing` use. Its state counts what was handed out, never what workers prepared, and
+    is good for any number of workers and ranks.
 
-    It is rank-aware: Accelerate's `prepare` leaves it alone, and so does Lightning's sampler injection.
+    The loader deals its batches to the ranks itself, so Accelerate's `prepare` and Lightning's sampler injection leave
+    it alone. The rank is asked for when iterating begins: the loader may be made before the process group.
 
         for epoch in range(epochs):
-            loader.set_epoch(epoch)      # nothing for the epoch that a state was taken in
+            loader.set_epoch(epoch)      # does nothing in the epoch that a loaded state is of
             for batch in loader: ...
 
     Attributes:
+        dataset: The masked rows.
         sampler: Which rows each batch has.
-        workers: See `__init__`.
+        workers: Processes that make batches; 0 makes them in this one.
     """
 
     def __init__(
@@ -57,41 +57,39 @@ class MaskedLoader:
         dtypes: Mapping[str, torch.dtype] | None = None,
         **worker_options: Any,
     ) -> None:
-        """Say which.
+        """Configure the batches.
 
         Args:
-            dataset: Masked rows.
+            dataset: Masked rows; it has the seed and the first epoch.
             batch_size: Rows of each rank's batch.
-            shuffle: See `ShardSampler`; so the next two.
+            shuffle: Passed to `ShardSampler`, with `bucketed` and `drop_last`.
             bucketed: Whether rows of like length share a batch.
-            drop_last: Whether to leave out what is not full.
-            rank: Which of the ranks this is; None asks torch.distributed, where that is initialised, or is 0.
-            world: How many ranks there are; likewise.
+            drop_last: Whether to leave out batches that are not full.
+            rank: Which of the ranks this is; None, with `world`, asks torch.distributed where it is initialised.
+            world: How many ranks there are.
             workers: Processes that make batches; 0 makes them in this one, which is faster.
             pin_memory: Whether batches lie in pinned memory; needs an accelerator.
-            multiple_of: See `MaskingCollator`; so the next two.
-            columns: Which ones a batch has; None is all.
+            multiple_of: Passed to `MaskingCollator`, with `columns` and `dtypes`.
+            columns: Which columns a batch has; None keeps all.
             dtypes: Column -> another dtype.
-            **worker_options: More of DataLoader's options, of use with workers: `persistent_workers`,
+            **worker_options: More of DataLoader's options, useful with workers: `persistent_workers`,
                 `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
             ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse.
         """
-        if (rank is None) != (world is None):
-            raise ValueError("rank, world: expected both or neither")
-        here, all_ = _ranks() if rank is None or world is None else (rank, world)
-        self.dataset, self.workers, self._pin = dataset, workers, pin_memory
+        self.dataset = dataset
+        self.workers = workers
         self.sampler = ShardSampler(
             dataset,
             batch_size=batch_size,
-            epoch=dataset.epoch,
             shuffle=shuffle,
             bucketed=bucketed,
             drop_last=drop_last,
-            rank=here,
-            world=all_,
+            rank=rank,
+            world=world,
         )
+        self._pin = pin_memory
         self._collator = MaskingCollator(multiple_of=multiple_of, columns=columns, dtypes=dtypes)
         self._loader = DataLoader(
             dataset,
@@ -101,10 +99,10 @@ class MaskedLoader:
             pin_memory=pin_memory and workers > 0,
             **worker_options,
         )
-        self._finished = -1
+        self._finished: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the first batch of an epoch; to the one that is, is nothing, so a resumed one goes on.
+        """Start `epoch` from its first batch. Does nothing if it is the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
@@ -112,77 +110,69 @@ class MaskedLoader:
         self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of batches of this epoch, those before a resume included."""
+        """Return the number of this rank's batches in this epoch, those before a resume included."""
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        if self._finished == self.sampler.epoch and not self.dataset.static:
+        epoch = self.sampler.epoch
+        if self._finished == epoch and not self.dataset.static:
             warnings.warn(
-                f"epoch: expected another after a pass over the data, got {self._finished} again, so batches and masks "
-                "are those that were; call set_epoch on the loader before each epoch",
+                f"epoch: expected another after a pass over the data, got {epoch} again, so its batches and masks "
+                "repeat; call set_epoch on the loader before each epoch",
                 stacklevel=2,
             )
-        batches = (
-            iter(self._loader)
-            if self.workers
-            else self._in_process(self.sampler.arrays(), self.sampler.epoch)
+
+        self.sampler.cursor.rewind()
+        return self._pass(epoch)
+
+    def __repr__(self) -> str:
+        place = self.sampler.state_dict()
+
+        return (
+            f"MaskedLoader({len(self):,} batches of {self.sampler.batch_size:,} rows from "
+            f"{self.dataset!r}; epoch {place['epoch']}, {place['steps']:,} given)"
         )
-        self.sampler.given = 0
-        return self._counted(batches, self.sampler.epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands; see `ShardSampler.state_dict`."""
-        return {**self.sampler.state_dict(), "tokens": self.dataset.split.record.tokens}
+        """Return where iterating stands; `md.Batches` and `ShardSampler` of the same rows take it too."""
+        return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken, with any number of workers and ranks.
+        """Continue where a state was taken, with any number of workers and ranks.
 
         Raises:
             ValueError: A state of other rows or options, which would repeat or lose rows.
         """
-        tokens = self.dataset.split.record.tokens
-        if state.get("tokens") != tokens:
-            raise ValueError(
-                f"state: expected tokens = {tokens}, got {state.get('tokens')}; load the same shards first"
-            )
         self.sampler.load_state_dict(state)
-        self._finished = -1
+        self._finished = None
 
-    def _counted(
-        self, batches: Iterator[dict[str, Tensor]], epoch: int
-    ) -> Iterator[dict[str, Tensor]]:
-        """Give batches, and tell the sampler, which is ahead, how many."""
+    def _pass(self, epoch: int) -> Iterator[dict[str, Tensor]]:
+        """Give the batches from where the sampler stands to the end of its epoch."""
+        batches = iter(self._loader) if self.workers else self._in_process()
+
+        # Workers make the sampler count batches that are still to come; what counts is what was handed out.
+        self.sampler.cursor.given = 0
         for given, batch in enumerate(batches, start=1):
-            self.sampler.given = given
+            self.sampler.cursor.given = given
             yield batch
+
         self._finished = epoch
 
-    def _in_process(
-        self, batches: Iterator[tuple[npt.NDArray[np.int64], int]], epoch: int
-    ) -> Iterator[dict[str, Tensor]]:
-        """Gather and mask the rows of many batches at once; a batch at a time where a rate follows the step."""
-        many = (
-            1
-            if self.dataset.strategy.by_step
-            else batches_at_once(self.dataset.split, self.sampler.batch_size)
+    def _in_process(self) -> Iterator[dict[str, Tensor]]:
+        """Make batches here, many of them gathered and masked by one call."""
+        dataset = self.dataset
+        epoch, batches = self.sampler.begin()
+        masked_batches = mask_batches(
+            dataset.split,
+            dataset.strategy,
+            batches,
+            batch_size=self.sampler.batch_size,
+            seed=dataset.seed,
+            epoch=dataset.epoch if dataset.static else epoch,
         )
-        while group := list(islice(batches, many)):
-            chunk = self.dataset.masked(
-                np.concatenate([rows for rows, _ in group]), epoch=epoch, step=group[0][1]
-            )
-            places, begin = np.arange(len(chunk)), 0
-            for rows, _ in group:
-                batch = self._collator.tensors(chunk, places[begin : begin + len(rows)])
-                begin += len(rows)
-                yield (
-                    {name: tensor.pin_memory() for name, tensor in batch.items()}
-                    if self._pin
-                    else batch
-                )
+        for masked, places in masked_batches:
+            batch = self._collator.tensors(masked, places)
+            if self._pin:
+                batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 
-
-def _ranks() -> tuple[int, int]:
-    """Return this process's rank and how many there are, as torch.distributed knows them."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
+            yield batch

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.collate import Batch, collate, collate_sequences
+from mslm_data.batches.collate import Batch, collate
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.mask import strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, rows_of
@@ -103,59 +103,3 @@ def test_collate__makes_a_batch_of_nothing() -> None:
     assert batch["input_ids"].shape == (0, 0)
     assert batch["span_starts"].shape == (0, 0)
     assert batch["keys"].shape == (0,)
-
-
-# Sequences -----------------------------------------------------------------------------------------------------------
-
-T5 = strategy("t5", rate=0.3, mean_span=2.0, sentinels=tuple(range(39, 19, -1)))
-
-
-@given(random_examples(), st.integers(1, 9), st.data())
-def test_collate_sequences__equals_its_twin(
-    examples: Examples, multiple_of: int, data: st.DataObject
-) -> None:
-    every = st.integers(0, max(len(examples) - 1, 0))
-    picked = data.draw(st.none() | st.lists(every, max_size=6 if len(examples) else 0))
-    plan = T5.plan(examples)
-    inputs, targets = T5.corrupt(examples, plan), T5.targets(examples, plan)
-    assert targets is not None
-    places = None if picked is None else np.array(picked, np.int64)
-
-    batch = collate_sequences(examples, inputs, targets, places, multiple_of=multiple_of)
-
-    chosen = list(range(len(examples))) if picked is None else picked
-    columns = ([rows[p].tolist() for p in chosen] for rows in (inputs, targets))
-    keys = [int(examples.keys[p]) for p in chosen]
-    expected = reference.sequences_batch(*columns, keys, IDS.pad, multiple_of)
-    assert {name: array.tolist() for name, array in batch.items()} == expected
-
-
-def test_collate_sequences__has_types_and_widths_of_its_own() -> None:
-    examples = fixed_examples(64)
-    plan = T5.plan(examples)
-    inputs, targets = T5.corrupt(examples, plan), T5.targets(examples, plan)
-    assert targets is not None
-
-    batch = collate_sequences(examples, inputs, targets, multiple_of=8)
-
-    assert {name: array.dtype.name for name, array in batch.items()} == {
-        "input_ids": "int64",
-        "attention_mask": "int64",
-        "labels": "int64",
-        "keys": "uint64",
-    }
-    shapes = [batch[name].shape for name in ("input_ids", "attention_mask", "labels")]
-    assert shapes == [(64, 48), (64, 48), (64, 32)]
-    assert all(array.flags.c_contiguous and array.flags.writeable for array in batch.values())
-
-
-def test_collate_sequences__pads_with_zero_where_there_is_no_pad() -> None:
-    ids = TokenIds(size=40, mask=4, pad=-1, unk=1, special=(1, 2, 3, 4))
-    examples = examples_of(rows_of(fixed_examples(8)), ids)
-    plan = T5.plan(examples)
-    targets = T5.targets(examples, plan)
-    assert targets is not None
-
-    batch = collate_sequences(examples, T5.corrupt(examples, plan), targets)
-
-    assert (batch["input_ids"][batch["attention_mask"] == 0] == 0).all()

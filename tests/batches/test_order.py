@@ -1,53 +1,67 @@
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.order import batches_of_window, rows_at
+from mslm_data.batches.order import (
+    WINDOW,
+    Cursor,
+    Order,
+    Place,
+    bucket_rows,
+    check_size,
+    shuffle_rows,
+)
 from tests.reference import order as reference
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097]
 
 
 def whole(size: int, *, seed: int = 0, epoch: int = 0) -> list[int]:
-    return rows_at(0, size, size=size, seed=seed, epoch=epoch).tolist()
+    return shuffle_rows(0, size, size=size, seed=seed, epoch=epoch).tolist()
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_rows_at__gives_each_row_one_place(size: int) -> None:
+def test_shuffle_rows__gives_each_row_one_place(size: int) -> None:
     assert sorted(whole(size)) == list(range(size))
 
 
 @given(st.integers(0, 200), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_rows_at__equals_its_twin(size: int, seed: int, epoch: int) -> None:
+def test_shuffle_rows__equals_its_twin(size: int, seed: int, epoch: int) -> None:
     assert whole(size, seed=seed, epoch=epoch) == reference.epoch_order(size, seed, epoch)
 
 
 @given(st.integers(1, 300), st.data())
-def test_rows_at__is_the_same_in_pieces(size: int, data: st.DataObject) -> None:
+def test_shuffle_rows__is_the_same_in_pieces(size: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, size))
     stop = data.draw(st.integers(start, size))
 
-    piece = rows_at(start, stop, size=size, seed=5, epoch=2)
+    piece = shuffle_rows(start, stop, size=size, seed=5, epoch=2)
 
     assert piece.tolist() == whole(size, seed=5, epoch=2)[start:stop]
 
 
-def test_rows_at__has_an_order_for_each_seed_and_epoch() -> None:
+def test_shuffle_rows__has_an_order_for_each_seed_and_epoch() -> None:
     orders = {tuple(whole(50, seed=seed, epoch=epoch)) for seed in range(10) for epoch in range(10)}
 
     assert len(orders) == 100
 
 
 @pytest.mark.parametrize("size", [5, 8, 13])
-def test_rows_at__puts_every_row_everywhere_alike(size: int) -> None:
+def test_shuffle_rows__puts_every_row_everywhere_alike(size: int) -> None:
     """Chi-square of row against place over 4,000 epochs; with so many cells 5 sigma is beyond any chance."""
     epochs = 4000
     counts = np.zeros((size, size))
     for epoch in range(epochs):
-        counts[np.arange(size), rows_at(0, size, size=size, seed=1, epoch=epoch)] += 1
+        counts[np.arange(size), shuffle_rows(0, size, size=size, seed=1, epoch=epoch)] += 1
 
     expected = epochs / size
     chi_square = float(((counts - expected) ** 2 / expected).sum())
@@ -55,7 +69,7 @@ def test_rows_at__puts_every_row_everywhere_alike(size: int) -> None:
     assert abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5
 
 
-def test_rows_at__moves_neighbours_apart() -> None:
+def test_shuffle_rows__moves_neighbours_apart() -> None:
     """The differences of rows at neighbouring places are as those of a random permutation: few are small."""
     order = np.array(whole(4096, seed=3))
 
@@ -64,7 +78,7 @@ def test_rows_at__moves_neighbours_apart() -> None:
     assert near.mean() < 0.006  # 8 / 4096 expected, 0.002
 
 
-def test_rows_at__never_changes() -> None:
+def test_shuffle_rows__never_changes() -> None:
     assert whole(10, seed=1, epoch=2) == [8, 0, 6, 3, 1, 5, 4, 2, 7, 9]
 
 
@@ -74,10 +88,10 @@ def test_rows_at__never_changes() -> None:
     st.integers(0, 5),
     st.integers(0, 5),
 )
-def test_batches_of_window__equals_its_twin(
+def test_bucket_rows__equals_its_twin(
     lengths: list[int], batch_size: int, epoch: int, window: int
 ) -> None:
-    batches = batches_of_window(
+    batches = bucket_rows(
         np.array(lengths, np.int64), batch_size, seed=9, epoch=epoch, window=window
     )
 
@@ -87,10 +101,10 @@ def test_batches_of_window__equals_its_twin(
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 7))
-def test_batches_of_window__has_each_row_once_beside_rows_of_like_length(
+def test_bucket_rows__has_each_row_once_beside_rows_of_like_length(
     lengths: list[int], batch_size: int
 ) -> None:
-    batches = batches_of_window(np.array(lengths, np.int64), batch_size, seed=0, epoch=0, window=0)
+    batches = bucket_rows(np.array(lengths, np.int64), batch_size, seed=0, epoch=0, window=0)
 
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     bounds = sorted(
@@ -98,3 +112,213 @@ def test_batches_of_window__has_each_row_once_beside_rows_of_like_length(
         for batch in batches
     )
     assert all(a[1] <= b[0] for a, b in zip(bounds, bounds[1:], strict=False))  # noqa: RUF007 - reads better
+
+
+# Order ---------------------------------------------------------------------------------------------
+
+
+def lengths_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return rows * 7 % 50
+
+
+def order_of(rows: int, **options: Any) -> Order:
+    return Order(rows=rows, lengths=lengths_of, **options)
+
+
+def lists(order: Order, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
+    batches = order.batches(start, rank=rank, world=world)
+    return [[rows.tolist(), step] for rows, step in batches]
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "bucketed", "drop_last", "expected"),
+    [
+        (True, True, True, "4bcd5b2b4d16ac4c"),
+        (True, True, False, "33f3bdf03cebd3b6"),
+        (True, False, True, "35b5c714576cc7f7"),
+        (True, False, False, "0c0d9ce904eb33d3"),
+        (False, True, True, "591765cbd89d8bc4"),
+        (False, True, False, "3e634f977a4b94e4"),
+        (False, False, True, "db79b93187d21121"),
+        (False, False, False, "c26273e45c97e4ad"),
+    ],
+)
+def test_batches__are_those_that_they_always_were(
+    shuffle: bool, bucketed: bool, drop_last: bool, expected: str
+) -> None:
+    """Digests of every batch of many orders, ranks and resumes, computed by the first sampler of this package.
+
+    A digest that changes means that the same seed trains on other batches, and that old states are refused in vain.
+    """
+    digest = hashlib.sha256()
+    grid = itertools.product([0, 1, 7, 130, 1000], [1, 3, 8], [(0, 0), (5, 2)], [1, 2, 3])
+    for rows, size, (seed, epoch), world in grid:
+        order = order_of(
+            rows,
+            batch_size=size,
+            seed=seed,
+            shuffle=shuffle,
+            bucketed=bucketed,
+            drop_last=drop_last,
+        )
+        for rank in range(world):
+            for given_ in (0, min(2 * size * world, rows), min((WINDOW + 2) * size, rows)):
+                start = Place(epoch, given_, given_ // size // world)
+                batches = lists(order, start, rank=rank, world=world)
+                told = [rows, size, seed, epoch, world, rank, given_, batches]
+                digest.update(json.dumps(told).encode())
+
+    assert digest.hexdigest()[:16] == expected
+
+
+@given(
+    st.integers(0, 300),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
+def test_batches__of_a_later_place_are_the_rest(
+    rows: int, size: int, world: int, bucketed: bool, drop_last: bool, data: st.DataObject
+) -> None:
+    order = order_of(rows, batch_size=size, bucketed=bucketed, drop_last=drop_last)
+    whole = lists(order, Place(3), rank=world - 1, world=world)
+    steps = data.draw(st.integers(0, len(whole)))
+
+    later = order.after(Place(3), steps, world)
+
+    assert lists(order, later, rank=world - 1, world=world) == whole[steps:]
+    assert order.steps(later, world) == len(whole) - steps
+
+
+def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
+    asked: list[int] = []
+
+    def lengths(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        asked.append(len(rows))
+        return rows % 50
+
+    order = Order(rows=10**12, batch_size=32, bucketed=True, lengths=lengths)
+
+    rows, step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
+
+    assert len(rows) == 32
+    assert step == order.steps(Place(1)) + 10**9
+    assert asked == [32 * WINDOW]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": "32"}, "batch_size: expected an integer of at least 1, got '32'"),
+        ({"batch_size": 2.0}, "batch_size: expected an integer of at least 1, got 2.0"),
+        ({"batch_size": True}, "batch_size: expected an integer of at least 1, got True"),
+        ({"batch_size": 0}, "batch_size: expected an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed: expected an integer in"),
+        ({"shuffle": "yes"}, "shuffle: expected True or False, got 'yes'"),
+        ({"bucketed": 1}, "bucketed: expected True or False, got 1"),
+        ({"drop_last": None}, "drop_last: expected True or False, got None"),
+    ],
+)
+def test_order__refuses_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        order_of(3, **options)
+
+
+def test_check_size__takes_integers_of_numpy() -> None:
+    check_size("batch_size", np.int32(4))
+
+
+# Cursor --------------------------------------------------------------------------------------------
+
+
+def test_state_dict__is_plain_and_small() -> None:
+    cursor = Cursor(order_of(10, batch_size=np.int64(2), seed=np.int64(3)), epoch=1)  # type: ignore[arg-type]
+    cursor.begin(world=2)
+    cursor.given = 2
+
+    assert json.loads(json.dumps(cursor.state_dict())) == {
+        "version": 2,
+        "rows": 10,
+        "tokens": None,
+        "seed": 3,
+        "shuffle": True,
+        "bucketed": False,
+        "drop_last": False,
+        "batch_size": 2,
+        "epoch": 1,
+        "rows_given": 8,
+        "steps": 2,
+    }
+
+
+def test_begin__stands_at_a_loaded_state_once() -> None:
+    cursor = Cursor(order_of(10, batch_size=2))
+    cursor.load_state_dict(cursor.state_dict() | {"rows_given": 4, "steps": 2})
+
+    assert cursor.begin() == Place(0, 4, 2)
+    assert cursor.begin() == Place(0)
+
+
+def test_set_epoch__keeps_a_loaded_state_of_that_epoch_alone() -> None:
+    cursor = Cursor(order_of(10, batch_size=2))
+    state = cursor.state_dict() | {"epoch": 3, "rows_given": 4, "steps": 2}
+
+    cursor.load_state_dict(state)
+    cursor.set_epoch(3)
+    kept = cursor.begin()
+    cursor.load_state_dict(state)
+    cursor.set_epoch(4)
+
+    assert kept == Place(3, 4, 2)
+    assert cursor.begin() == Place(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("version", 1, "state: expected version 2, got 1; begin the epoch anew"),
+        ("version", None, "state: expected version 2, got None"),
+        ("rows", 9, "state: expected rows = 10, got 9; load the same split and pass the options"),
+        ("tokens", 9, "state: expected tokens = 99, got 9"),
+        ("seed", 1, "state: expected seed = 0, got 1"),
+        ("shuffle", False, "state: expected shuffle = True, got False"),
+        ("bucketed", False, "state: expected bucketed = True, got False"),
+        ("drop_last", True, "state: expected drop_last = False, got True"),
+        ("batch_size", 3, "state: expected batch_size = 2, got 3"),
+        ("epoch", -1, "state: epoch: expected an integer"),
+        ("rows_given", 11, "state: expected rows_given of at most 10, got 11"),
+        ("rows_given", "x", "state: rows_given: expected an integer"),
+        ("steps", None, "state: steps: expected an integer"),
+    ],
+)
+def test_load_state_dict__refuses_a_state_of_other_rows_or_options(
+    name: str, value: Any, message: str
+) -> None:
+    cursor = Cursor(order_of(10, batch_size=2, bucketed=True, tokens=99))
+    state = cursor.state_dict()
+
+    with pytest.raises(ValueError, match=message):
+        cursor.load_state_dict(state | {name: value})
+
+    assert cursor.state_dict() == state
+
+
+def test_load_state_dict__refuses_a_state_that_lacks_something() -> None:
+    cursor = Cursor(order_of(10))
+
+    for name in set(cursor.state_dict()) - {"batch_size", "tokens"}:
+        state = cursor.state_dict()
+        del state[name]
+        with pytest.raises(ValueError, match="state: "):
+            cursor.load_state_dict(state)
+
+
+def test_load_state_dict__says_where_it_resumes(caplog: pytest.LogCaptureFixture) -> None:
+    cursor = Cursor(order_of(10, batch_size=2))
+
+    with caplog.at_level("INFO", "mslm_data"):
+        cursor.load_state_dict(cursor.state_dict() | {"rows_given": 4, "steps": 2})
+
+    assert caplog.messages == ["resuming epoch 0 after 4 of 10 rows, 2 steps"]

@@ -1,4 +1,4 @@
-"""Slow twin of `load.py` and `batch.py`: dicts of rows, masked one by one, padded with lists."""
+"""Slow twin of `batches/`: dicts of rows, masked one by one, padded with lists."""
 
 from __future__ import annotations
 
@@ -64,29 +64,6 @@ def batch(
         for name in ("span_starts", "span_ends", "span_labels"):
             out[name].append(row[name] + [-1] * (most - len(row[name])))
     return out
-
-
-def sequences_batch(
-    inputs: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    keys: Sequence[int],
-    pad: int,
-    multiple_of: int,
-) -> Lists:
-    """Pad rows of inputs and of targets."""
-
-    def padded(rows: Sequence[Sequence[int]], with_: int) -> list[list[int]]:
-        width = max((len(row) for row in rows), default=0)
-        width += -width % multiple_of
-        return [[*row, *[with_] * (width - len(row))] for row in rows]
-
-    ones = [[1] * len(row) for row in inputs]
-    return {
-        "input_ids": padded(inputs, pad),
-        "attention_mask": padded(ones, 0),
-        "labels": padded(targets, -100),
-        "keys": list(keys),
-    }
 
 
 def batches(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Iterable
 from pathlib import Path
@@ -80,12 +81,42 @@ def test_getitem__counts_from_the_end_too(train: Split, rows: list[dict[str, Any
 
 @pytest.mark.parametrize("beyond", [0, 1, 1000])
 def test_getitem__refuses_rows_that_are_not_there(train: Split, beyond: int) -> None:
-    with pytest.raises(
-        IndexError, match=rf"row: expected one of {len(train)}, got {len(train) + beyond}"
-    ):
+    message = rf"row: expected the number of one of {len(train)} rows, got {len(train) + beyond}"
+
+    with pytest.raises(IndexError, match=message):
         train[len(train) + beyond]
-    with pytest.raises(IndexError, match="row: expected one of"):
+    with pytest.raises(IndexError, match="row: expected the number of one of"):
         train[-len(train) - 1 - beyond]
+
+
+@pytest.mark.parametrize("wrong", [slice(0, 2), "0", 1.0, None])
+def test_getitem__refuses_what_is_not_a_number(train: Split, wrong: Any) -> None:
+    message = rf"row: expected the number of one row, got {type(wrong).__name__}; .*examples\("
+
+    with pytest.raises(TypeError, match=message):
+        train[wrong]
+
+
+def test_getitem__takes_integers_of_numpy(train: Split) -> None:
+    assert train[np.int64(3)] == train[3]
+
+
+def test_repr__counts_what_the_split_holds(train: Split) -> None:
+    record = train.record
+
+    assert repr(train) == (
+        f"Split('train': {len(train):,} rows, {record.tokens:,} tokens, {record.mentions:,} mentions)"
+    )
+
+
+def test_repr_html__is_a_table_of_counts_that_escapes_names(train: Split) -> None:
+    split = copy.copy(train)
+    split.name = "<b>x"
+
+    table = split._repr_html_()
+
+    assert "<th>&lt;b&gt;x</th>" in table
+    assert f"<td>{train.record.tokens:,}</td>" in table
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 10**9)])

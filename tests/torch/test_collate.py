@@ -73,7 +73,7 @@ def equal(a: Examples, b: Examples) -> bool:
 
 
 @pytest.mark.parametrize("form", [None, "numpy", "torch"])
-@pytest.mark.parametrize("strategy", [JOINT, WORDS, md.strategy("bart")])
+@pytest.mark.parametrize("strategy", [JOINT, WORDS])
 def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
     folder: Path, train: Any, strategy: Any, form: str | None
 ) -> None:

@@ -63,21 +63,6 @@ def test_loader__gives_the_same_batches_with_workers(train: Any, workers: int) -
     assert batches == all_lists(dataset.loader(batch_size=16, bucketed=True))
 
 
-@pytest.mark.parametrize("name", ["t5", "bart"])
-def test_loader__of_a_strategy_that_a_decoder_writes_for(train: Any, name: str) -> None:
-    strategy = md.strategy(name, **({"sentinels": tuple(range(9, 1, -1))} if name == "t5" else {}))
-    dataset = MaskedDataset(train, strategy, seed=1)
-
-    batches = all_lists(dataset.loader(batch_size=8))
-
-    assert batches == of_numpy(md.Batches(train, strategy, seed=1, batch_size=8))
-    sampler = ShardSampler(dataset, batch_size=8)
-    assert (
-        all_lists(DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator()))
-        == batches
-    )
-
-
 def test_loader__tells_a_rate_the_step(train: Any) -> None:
     rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": 100, "per": "step"}
     strategy = md.strategy("blm", blm=rate)
@@ -122,15 +107,46 @@ def test_dataset__row_is_a_mapping_of_its_part_of_a_batch(train: Any) -> None:
 
 @pytest.mark.parametrize("row", [10**6, -(10**6)])
 def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
-    with pytest.raises(IndexError, match=rf"row: expected one of {len(train)}, got {row}"):
+    with pytest.raises(
+        IndexError, match=f"row: expected the number of one of {len(train)} rows, got {row}"
+    ):
         MaskedDataset(train, JOINT)[row]
 
 
 def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
+    message = r"split: expected one split, as md.load\(folder\)\['train'\] gives, got Shards"
+
+    with pytest.raises(TypeError, match=message):
+        MaskedDataset(md.load(folder), JOINT)  # type: ignore[arg-type]
+
+
+def test_dataset__refuses_a_slice(train: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"split: expected one, as md.load\(folder\)\['train'\] is, got Shards"
+        TypeError, match="row: expected the number of one row, got slice; for several"
     ):
-        MaskedDataset(md.load(folder), JOINT)
+        MaskedDataset(train, JOINT)[0:2]  # type: ignore[index]
+
+
+def test_dataset__takes_the_name_of_a_strategy(train: Any) -> None:
+    named = MaskedDataset(train, "joint")
+
+    assert all_lists(named.loader(64)) == all_lists(
+        MaskedDataset(train, md.strategy("joint")).loader(64)
+    )
+
+
+def test_repr__of_dataset_and_loader_says_what_and_how_far(train: Any) -> None:
+    dataset = MaskedDataset(train, JOINT, seed=4, epoch=2)
+    static = MaskedDataset(train, JOINT, static=True)
+    loader = dataset.loader(batch_size=16)
+
+    next(iter(loader))
+
+    assert repr(dataset) == f"MaskedDataset({train!r}, seed 4, epoch 2)"
+    assert repr(static) == f"MaskedDataset({train!r}, seed 0, epoch 0, static)"
+    assert repr(loader) == (
+        f"MaskedLoader({len(loader)} batches of 16 rows from {dataset!r}; epoch 2, 1 given)"
+    )
 
 
 def test_dataset__travels_to_another_process(train: Any) -> None:
@@ -258,7 +274,7 @@ def test_loader__warns_where_the_epoch_is_not_set(train: Any) -> None:
     list(loader)
 
     with pytest.warns(
-        UserWarning, match="got 0 again, so batches and masks are those that were; call set_epoch"
+        UserWarning, match="got 0 again, so its batches and masks repeat; call set_epoch"
     ):
         list(loader)
 
@@ -321,7 +337,7 @@ def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
     loader = MaskedDataset(train, JOINT).loader()
 
     with pytest.raises(
-        ValueError, match=r"state: expected tokens = \d+, got 1; load the same shards first"
+        ValueError, match=r"state: expected tokens = \d+, got 1; load the same split"
     ):
         loader.load_state_dict(loader.state_dict() | {"tokens": 1})
 

@@ -1,0 +1,129 @@
+"""The batches of a built folder, masked as they are read: NumPy arrays, for any trainer.
+
+shards = md.load("shards/ncbi")
+for batch in md.Batches(shards["train"], md.strategy("joint"), batch_size=32): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mslm_data.batches.collate import Batch
+from mslm_data.batches.masked import check_split, mask_batches, strategy_of
+from mslm_data.batches.order import Cursor, Order, check_size
+from mslm_data.mask import Strategy
+from mslm_data.shard.split import Split
+
+
+class Batches:
+    """The masked batches of an epoch, each a dict of arrays; iterate again for another pass.
+
+    A batch is a pure function of the rows, the strategy, the options below, the epoch, and its number. Where a rate
+    follows the training step, the step is the number of batches before, those of earlier epochs included.
+
+    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the state was taken.
+    The batches are those of `mslm_data.torch.MaskedLoader` with the same options, and the states are the same too.
+
+    See `mslm_data.batches.collate.Batch` for the arrays and their shapes.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        strategy: Strategy | str,
+        *,
+        batch_size: int = 32,
+        seed: int = 0,
+        epoch: int = 0,
+        shuffle: bool = True,
+        bucketed: bool = False,
+        drop_last: bool = False,
+        multiple_of: int = 1,
+    ) -> None:
+        """Configure the batches; nothing is read before they are iterated.
+
+        Args:
+            split: A split of a loaded folder, `md.load(folder)["train"]`.
+            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a strategy's defaults.
+            batch_size: Rows of a batch.
+            seed: Seeds the order and the masks, in `[0, 2**63)`.
+            epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
+            shuffle: Whether rows come in an order of (seed, epoch), or as stored.
+            bucketed: Whether rows of like length share a batch, among those of 64 batches.
+            drop_last: Whether to leave out a last batch that is not full.
+            multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
+
+        Raises:
+            TypeError: Not a split, or not a strategy.
+            ValueError: A size below 1, a seed or epoch out of range, or an unknown strategy.
+        """
+        check_split(split)
+        check_size("multiple_of", multiple_of)
+        self._split = split
+        self._strategy = strategy_of(strategy)
+        self._multiple_of = multiple_of
+        self._order = Order(
+            rows=len(split),
+            tokens=split.record.tokens,
+            batch_size=batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            bucketed=bucketed,
+            drop_last=drop_last,
+            lengths=split.lengths,
+        )
+        self._cursor = Cursor(self._order, epoch)
+
+    @property
+    def epoch(self) -> int:
+        """The present epoch. Set it to go to the first batch of another."""
+        return self._cursor.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._cursor.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """Return the number of batches of this epoch, those before a resume included."""
+        return self._cursor.steps()
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._cursor.rewind()
+
+        return self._pass()
+
+    def _pass(self) -> Iterator[Batch]:
+        """Give the batches from where the cursor stands to the end of its epoch."""
+        start = self._cursor.begin()
+        batches = mask_batches(
+            self._split,
+            self._strategy,
+            self._order.batches(start),
+            batch_size=self._order.batch_size,
+            seed=self._order.seed,
+            epoch=start.epoch,
+        )
+        for given, (masked, places) in enumerate(batches, start=1):
+            self._cursor.given = given
+            yield masked.batch(places, multiple_of=self._multiple_of)
+
+    def __repr__(self) -> str:
+        place = self._cursor.state_dict()
+
+        return (
+            f"Batches({len(self):,} of {self._order.batch_size:,} rows from {self._split!r}; "
+            f"epoch {place['epoch']}, {place['steps']:,} given)"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where iterating stands: small, plain, and good for `load_state_dict` in another process."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where a state was taken; without buckets, with another `batch_size` too.
+
+        Raises:
+            ValueError: A state of other rows or options, which would repeat or lose rows.
+        """
+        self._cursor.load_state_dict(state)

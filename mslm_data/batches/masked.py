@@ -1,0 +1,168 @@
+"""Rows with their masks: gathered and masked many batches at a time, handed out a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.batches.collate import Batch, collate
+from mslm_data.batches.order import RowNumbers
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask import Strategy
+from mslm_data.mask import strategy as make_strategy
+from mslm_data.shard.split import Split
+
+BATCHES_AT_ONCE = 64
+"""The most batches that one call masks."""
+TOKENS_AT_ONCE = 1 << 17
+"""Tokens that one call masks: fewer spend their time in Python, more do not fit a core's cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Masked:
+    """N rows with their masks.
+
+    Attributes:
+        examples: The rows as they were.
+        kinds: uint8 `MaskKind`, one per token.
+        hidden: The ids that the model sees.
+    """
+
+    examples: Examples
+    kinds: Ragged
+    hidden: Ragged
+
+    @classmethod
+    def of(
+        cls,
+        examples: Examples,
+        strategy: Strategy,
+        *,
+        seed: int,
+        epoch: int,
+        step: int | None = None,
+    ) -> Masked:
+        """Mask rows; each row's mask is a pure function of its key and the arguments.
+
+        Raises:
+            ValueError: What `Strategy.plan` and `Strategy.corrupt` refuse.
+        """
+        plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step)
+        hidden = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
+
+        return cls(examples=examples, kinds=plan.kinds, hidden=hidden)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Masked]) -> Masked:
+        """Put the rows of one or more parts one after the other."""
+        return cls(
+            examples=concatenate([part.examples for part in parts]),
+            kinds=Ragged.concatenate([part.kinds for part in parts]),
+            hidden=Ragged.concatenate([part.hidden for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def batch(self, places: npt.NDArray[np.int64] | None = None, *, multiple_of: int = 1) -> Batch:
+        """Return a batch of the rows at `places`, `[B]`; None takes all. See `collate`."""
+        return collate(self.examples, self.kinds, self.hidden, places, multiple_of=multiple_of)
+
+
+def mask_batches(
+    split: Split,
+    strategy: Strategy,
+    batches: Iterator[tuple[RowNumbers, int]],
+    *,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+) -> Iterator[tuple[Masked, npt.NDArray[np.int64]]]:
+    """Gather and mask the rows of many batches by one call.
+
+    A row's mask depends on no other row, so it is the same however many batches are masked together.
+
+    Args:
+        split: Whose rows.
+        strategy: What masks.
+        batches: Each batch's rows `[B]` with its training step, as `Order.batches` gives them.
+        batch_size: Rows of a batch, by which the number of batches to mask at once is found.
+        seed: In `[0, 2**63)`.
+        epoch: In `[0, 2**63)`.
+
+    Yields:
+        For each batch, rows that hold it and the places of its own rows among them, `[B]`.
+    """
+    at_once = _batches_at_once(split, strategy, batch_size)
+    while group := list(islice(batches, at_once)):
+        rows = np.concatenate([rows for rows, _ in group])
+        first_step = group[0][1]
+        masked = Masked.of(
+            gather_rows(split, rows), strategy, seed=seed, epoch=epoch, step=first_step
+        )
+
+        places = np.arange(len(rows))
+        stop = 0
+        for batch, _ in group:
+            start = stop
+            stop += len(batch)
+            yield masked, places[start:stop]
+
+
+def gather_rows(split: Split, rows: RowNumbers) -> Examples:
+    """Return rows of a split; views of the mapped file where several stand side by side, else a copy."""
+    side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
+    if side_by_side and np.all(np.diff(rows) == 1):
+        return split.examples(int(rows[0]), int(rows[-1]) + 1)
+
+    return split.take(rows)
+
+
+def check_split(split: object) -> None:
+    """Refuse what is not a split.
+
+    Raises:
+        TypeError: Such as a whole folder, or its path.
+    """
+    if not isinstance(split, Split):
+        raise TypeError(
+            "split: expected one split, as md.load(folder)['train'] gives, got "
+            f"{type(split).__name__}"
+        )
+
+
+def strategy_of(strategy: Strategy | str) -> Strategy:
+    """Return a strategy, made first if only its name is given.
+
+    Raises:
+        TypeError: Neither a strategy nor a name.
+        ValueError: An unknown name.
+    """
+    if isinstance(strategy, str):
+        return make_strategy(strategy)
+    if not hasattr(strategy, "plan"):
+        raise TypeError(
+            "strategy: expected md.strategy(...), or the name of a strategy, got "
+            f"{type(strategy).__name__}"
+        )
+
+    return strategy
+
+
+def follows_step(strategy: Strategy) -> bool:
+    """Return whether a strategy's rates follow the training step."""
+    return bool(getattr(strategy, "follows_step", getattr(strategy, "by_step", False)))
+
+
+def _batches_at_once(split: Split, strategy: Strategy, batch_size: int) -> int:
+    """Return how many batches to gather and mask by one call: those of about `TOKENS_AT_ONCE` tokens."""
+    if follows_step(strategy):
+        return 1
+
+    tokens = batch_size * split.record.tokens / max(len(split), 1)
+    return max(1, min(BATCHES_AT_ONCE, int(TOKENS_AT_ONCE / max(tokens, 1))))

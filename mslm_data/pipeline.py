@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,11 @@ class Annotate:
     sample: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        twice = [label for label, count in Counter(self.labels).items() if count > 1]
+        if twice:
+            raise ValueError(f"labels: expected different labels, got '{twice[0]}' more than once")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,6 +99,10 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
             r"\[encode\]: expected one of mention, paper for option 'split', got 'paragraph'",
         ),
         (
+            {"annotate": {"labels": ["Gene", "Drug", "Drug"]}},
+            r"\[annotate\]: labels: expected different labels, got 'Drug' more than once",
+        ),
+        (
             {"encode": {"keep_text": 1}},
             r"\[encode\]: expected `bool`, got `int` for option 'keep_text'",
         ),

@@ -1,31 +1,40 @@
-"""Checks a built folder against all it says of itself: checksums, counts, schema, offsets, tags against spans."""
+"""Checks a built folder against all that FORMAT.md and its own manifest say.
+
+Files and their checksums come first, then the rows: their schema, counts and laws, each law once,
+by the first row that breaks it. What is found says what was expected and what is there, and never
+holds text.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mslm_data.data.bio import OUTSIDE, paint
 from mslm_data.data.columns import schema
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
-from mslm_data.io.files import sha256_of
-from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.io.files import canonical_json, sha256_of
+from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
+
+_USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
+"""How tokenizers usually spell these special tokens."""
 
 
 class Problem(NamedTuple):
-    """Something that is not as it should be.
+    """Report one thing that is wrong.
 
     Attributes:
-        place: File, and row where there is one.
+        place: The file, and the row where there is one.
         what: What was expected and what is there; never text.
     """
 
@@ -36,8 +45,10 @@ class Problem(NamedTuple):
 def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
     """Read every byte of a built folder and return what is wrong with it.
 
+    Files that no build writes, such as the `cache-*.arrow` of `datasets`, are passed over.
+
     Raises:
-        ShardError: No manifest that could be checked against.
+        ShardError: The manifest is missing, of another format, or contradicts itself.
     """
     manifest = read_manifest(folder)
     problems = list(_beside(folder, manifest))
@@ -52,56 +63,161 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
             if not found:
                 keys.append(shard.flat("key"))
                 documents += _documents(shard)
+
         problems += _keys(split, keys)
         if len(keys) == len(record.shards) and documents != record.written:
             problems.append(
                 Problem(split, f"expected rows of {record.written} documents, got {documents}")
             )
-        known = {shard_record.file for shard_record in record.shards}
-        strange = sorted(
-            path.name for path in (folder / split).glob("*.arrow") if path.name not in known
-        )
-        problems += [
-            Problem(f"{split}/{name}", "expected no shard that the manifest does not name")
-            for name in strange
-        ]
+        problems += _names(folder, split, manifest)
     return manifest, problems
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+def _names(folder: Path, split: str, manifest: Manifest) -> Iterator[Problem]:
+    """Check that a split's shards are numbered in order, and that no other lies beside them."""
+    known = [shard.file for shard in manifest.splits[split].shards]
+    numbered = [f"data-{number:05d}-of-{len(known):05d}.arrow" for number in range(len(known))]
+    if known != numbered:
+        yield Problem(f"{split}", "expected shards numbered from 0 in the manifest's order")
+
+    for path in sorted((folder / split).glob("data-*.arrow")):
+        if path.name not in known:
+            yield Problem(
+                f"{split}/{path.name}", "expected no shard that the manifest does not name"
+            )
 
 
 def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
     """Check the files beside the shards."""
-    tokenizer = folder / "tokenizer.json"
-    if not tokenizer.is_file() or sha256_of(tokenizer) != manifest.tokenizer["sha256"]:
-        yield Problem("tokenizer.json", "expected the tokenizer that the manifest names")
+    yield from _tokenizer(folder / "tokenizer.json", manifest)
     yield from _set_aside(folder, manifest)
+    if not (folder / "README.md").is_file():
+        yield Problem("README.md", "expected a dataset card, found no file")
+
     splits = _json(folder / "dataset_dict.json", "splits")
     if not isinstance(splits, list) or sorted(map(str, splits)) != sorted(manifest.splits):
         yield Problem("dataset_dict.json", "expected the manifest's splits")
-    text = bool(manifest.pipeline["encode"]["keep_text"])
-    metadata = schema(manifest.labels, weak=manifest.weak, text=text).metadata
+    else:
+        yield from _canonical(folder, "dataset_dict.json")
+    yield from _canonical(folder, NAME)
+
+    metadata = _schema(manifest).metadata
     features = msgspec.json.decode(metadata[b"huggingface"])["info"]["features"]
     for split, record in manifest.splits.items():
         files = [{"filename": shard.file} for shard in record.shards]
-        if _json(folder / split / "state.json", "_data_files") != files:
-            yield Problem(f"{split}/state.json", "expected the manifest's shards")
-        if _json(folder / split / "dataset_info.json", "features") != features:
-            yield Problem(
-                f"{split}/dataset_info.json", "expected the features of the shards' columns"
-            )
-    for path in (folder, *(folder / split for split in manifest.splits)):
-        left = [
-            *path.glob(".*.tmp"),
-            *([path / ".build"] if path is folder and (path / ".build").exists() else []),
-        ]
-        for name in sorted(str(one.relative_to(folder)) for one in left):
-            yield Problem(
-                name,
-                "expected nothing left of an unfinished build; the same build command removes it",
-            )
+        state, info = f"{split}/state.json", f"{split}/dataset_info.json"
+        if _json(folder / state, "_data_files") != files:
+            yield Problem(state, "expected the manifest's shards")
+        elif _json(folder / state, "_split") != split:
+            yield Problem(state, "expected the split's name")
+        else:
+            yield from _canonical(folder, state)
+
+        if _json(folder / info, "features") != features:
+            yield Problem(info, "expected the features of the shards' columns")
+        else:
+            yield from _canonical(folder, info)
+
+    yield from _left(folder, manifest)
 
 
-class _Aside(msgspec.Struct):
-    """A line of `set_aside.jsonl`."""
+def _left(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Find what an interrupted build has left."""
+    left = [path for split in ("", *manifest.splits) for path in (folder / split).glob(".*.tmp")]
+    if (folder / ".build").exists():
+        left.append(folder / ".build")
+
+    for name in sorted(str(path.relative_to(folder)) for path in left):
+        yield Problem(
+            name,
+            "expected nothing left of an unfinished build; the same build command removes it",
+        )
+
+
+def _canonical(folder: Path, name: str) -> Iterator[Problem]:
+    """Check that a file holds JSON as builds write it, so that equal folders are equal bytes."""
+    data = (folder / name).read_bytes()
+    if canonical_json(msgspec.json.decode(data)) != data:
+        yield Problem(name, "expected JSON with sorted keys, one space of indent and a newline")
+
+
+def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Check that the tokenizer is the manifest's, and that the manifest's ids are the tokenizer's."""
+    if not path.is_file() or sha256_of(path) != manifest.tokenizer["sha256"]:
+        yield Problem(path.name, "expected the tokenizer that the manifest names")
+        return
+
+    try:
+        value = msgspec.json.decode(path.read_bytes())
+        vocabulary = _vocabulary(value)
+        added = {token["id"] for token in value.get("added_tokens") or () if token["special"]}
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        yield Problem(path.name, "expected a tokenizer that can be read")
+        return
+
+    if value.get("truncation") is not None or value.get("padding") is not None:
+        yield Problem(path.name, "expected truncation and padding switched off")
+    for what in _strange_ids(manifest.token_ids, vocabulary, added, value.get("post_processor")):
+        yield Problem(NAME, f"tokenizer.ids: {what}, as tokenizer.json has it")
+
+
+def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:
+    """Return token -> id of a `tokenizer.json`; a Unigram model lists pieces with their scores."""
+    pieces = tokenizer["model"]["vocab"]
+    if isinstance(pieces, list):
+        vocabulary = {piece: number for number, (piece, _) in enumerate(pieces)}
+    else:
+        vocabulary = dict(pieces)
+
+    for token in tokenizer.get("added_tokens") or ():
+        vocabulary[token["content"]] = token["id"]
+    if not all(isinstance(id_, int) for id_ in vocabulary.values()):
+        raise TypeError("an id is not a whole number")
+    return vocabulary
+
+
+def _strange_ids(
+    ids: TokenIds, vocabulary: Mapping[str, int], added: set[int], around: Any
+) -> Iterator[str]:
+    """Yield what was expected of a manifest's special ids where a tokenizer contradicts them.
+
+    Args:
+        ids: Of the manifest.
+        vocabulary: Token -> id.
+        added: The ids of special tokens that were added to the vocabulary.
+        around: What puts special tokens around a row: the tokenizer's post-processor.
+    """
+    size = max(vocabulary.values(), default=-1) + 1
+    if ids.size != size:
+        yield f"expected a size of {size}, got {ids.size}"
+
+    named = {kind: getattr(ids, kind) for kind in _USUAL}
+    for kind, id_ in named.items():
+        usual = [vocabulary[token] for token in _USUAL[kind] if token in vocabulary]
+        if id_ not in added and id_ not in (usual[:1] or [-1]):
+            yield f"expected {kind} to be a special token's id, got {id_}"
+
+    # The tokens of [CLS] and [SEP] need not be added ones: the post-processor names their ids.
+    at_least = added | {id_ for id_ in named.values() if id_ >= 0}
+    at_most = at_least | _numbers_in(around)
+    if not at_least <= set(ids.special) <= at_most or list(ids.special) != sorted(set(ids.special)):
+        yield "expected special to be the rising ids of all special tokens"
+
+
+def _numbers_in(value: Any) -> set[int]:
+    """Return all whole numbers within a JSON value."""
+    if isinstance(value, dict):
+        return set().union(*map(_numbers_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_numbers_in, value))
+    return {value} if isinstance(value, int) else set()
+
+
+class _Aside(msgspec.Struct, forbid_unknown_fields=True):
+    """Describe a line of `set_aside.jsonl`."""
 
     split: str
     id: str
@@ -110,24 +226,29 @@ class _Aside(msgspec.Struct):
 
 
 def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check that each document which is not written is named once, in its split."""
-    name, decoder = "set_aside.jsonl", msgspec.json.Decoder(_Aside)
-    counts, broken = Counter[str](), 0
+    """Check that each document without a row is named once, in its split."""
+    name = "set_aside.jsonl"
     if not (folder / name).is_file():
         yield Problem(name, "expected the documents set aside, found no file")
         return
+
+    decoder = msgspec.json.Decoder(_Aside)
+    counts = Counter[str]()
+    broken = 0
     with (folder / name).open("rb") as file:
         for line in file:
             try:
                 counts[decoder.decode(line).split] += 1
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 broken += 1
+
     strange = sum(count for split, count in counts.items() if split not in manifest.splits)
     if broken or strange:
         yield Problem(
             name,
             f"expected split, id, place and reason in each line, got {broken + strange} others",
         )
+
     for split, record in manifest.splits.items():
         if counts[split] != record.set_aside:
             yield Problem(
@@ -136,7 +257,7 @@ def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _json(path: Path, key: str) -> Any:
-    """Return a value of a JSON object in a file, None where there is none."""
+    """Return a value of a JSON object in a file, None where it is missing."""
     try:
         value = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -144,8 +265,17 @@ def _json(path: Path, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
+def _schema(manifest: Manifest) -> pa.Schema:
+    """Return the schema that the manifest's labels and options give."""
+    text = bool(manifest.pipeline["encode"]["keep_text"])
+    return schema(manifest.labels, weak=manifest.weak, text=text)
+
+
+# Shards ------------------------------------------------------------------------------------------
+
+
 def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Check one shard, and stop where going on would read what cannot be believed."""
+    """Check one shard, and stop where reading on could not be trusted."""
     try:
         if shard.path.is_file() and sha256_of(shard.path) != shard.record.sha256:
             yield "", "expected the manifest's checksum: bytes have changed"
@@ -154,80 +284,198 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
     except (ShardError, OSError) as error:
         yield "", str(error).removeprefix(f"{shard.path}: ")
         return
-    text = bool(manifest.pipeline["encode"]["keep_text"])
-    if not shard.batch.schema.equals(
-        schema(manifest.labels, weak=manifest.weak, text=text), check_metadata=True
-    ):
+
+    if not shard.batch.schema.equals(_schema(manifest), check_metadata=True):
         yield "", "expected the schema that the manifest's labels and options give"
+    if not _has_footer(shard.path):
+        yield "", "expected an Arrow file's footer behind the stream"
+    if any(buffer.address % 8 for buffer in _buffers(shard.batch)):
+        yield "", "expected buffers aligned to 8 bytes"
+
     for what, got, expected in (
         ("tokens", len(examples.input_ids.values), shard.record.tokens),
         ("mentions", len(examples.span_starts.values), shard.record.mentions),
     ):
         if got != expected:
             yield "", f"expected {expected} {what}, got {got}"
-    yield from _rows(examples, len(manifest.labels))
 
-
-def _rows(examples: Examples, labels: int) -> Iterator[tuple[str, str]]:
-    """Check what holds within rows, each law once: the first row that breaks it."""
-    ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
-    starts, ends, of = (
-        examples.span_starts.values,
-        examples.span_ends.values,
-        examples.span_labels.values,
-    )
-    in_row = (
-        np.diff(np.repeat(np.arange(len(examples)), examples.span_starts.lengths), prepend=-1) == 0
-    )
-    laws = [
-        (ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer"),
-        (ids, words < -1, "word numbers of at least -1"),
-        (ids, _falls(examples), "word numbers that never fall"),
-        (ids, (words == -1) & (bio != OUTSIDE), "O on special tokens"),
-        (examples.span_starts, (of < 0) | (of >= labels), "labels of the manifest"),
-        (
-            examples.span_starts,
-            in_row & (starts < np.append(0, ends[:-1])),
-            "sorted mentions that do not overlap",
-        ),
-    ]
-    broken = False
-    for column, breaks, law in laws:
-        where = np.flatnonzero(breaks)
-        if len(where):
-            broken = True
-            row = int(np.searchsorted(column.offsets, where[0], side="right")) - 1
-            yield f" row {row}", f"expected {law}; {len(where)} are not"
+    broken = list(_rows(_basic_laws(examples, len(manifest.labels))))
     if not broken:
-        expected = paint(
-            examples.span_starts, examples.span_ends, examples.span_labels, ids.offsets
-        )
-        different = np.flatnonzero(expected != bio)
-        if len(different):
-            row = int(np.searchsorted(ids.offsets, different[0], side="right")) - 1
-            yield (
-                f" row {row}",
-                f"expected the tags that the mentions give; {len(different)} tokens have others",
-            )
+        most = int(manifest.pipeline["encode"].get("max_tokens") or len(examples.input_ids.values))
+        broken = [*_rows(_laws(examples, most)), *_tags(examples), *_rows(_texts(shard, examples))]
+    yield from broken
+    yield from _weak(shard, examples)
+
+
+def _has_footer(path: Path) -> bool:
+    """Return whether readers of Arrow files, which begin at the footer, can open a shard."""
+    try:
+        with pa.memory_map(str(path)) as file:
+            return bool(pa.ipc.open_file(file).num_record_batches == 1)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
+def _buffers(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
+    """Yield all buffers of a batch."""
+    for column in batch.columns:
+        yield from (buffer for buffer in column.buffers() if buffer is not None)
+
+
+class _Law(NamedTuple):
+    """State a law of rows.
+
+    Attributes:
+        column: The column whose rows it is about.
+        breaks: bool, one for each value of the column, or for each row: where the law is broken.
+        what: What was expected.
+    """
+
+    column: Ragged
+    breaks: Array
+    what: str
+
+
+def _rows(laws: Iterator[_Law]) -> Iterator[tuple[str, str]]:
+    """Name the first row that breaks each law."""
+    for law in laws:
+        where = np.flatnonzero(law.breaks)
+        if len(where):
+            row = int(where[0])
+            if len(law.breaks) != len(law.column):
+                row = int(np.searchsorted(law.column.offsets, row, side="right")) - 1
+            yield f" row {row}", f"expected {law.what}; {len(where)} are not"
+
+
+def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
+    """State the laws of single columns, without which the others mean nothing."""
+    ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
+    yield _Law(ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer")
+    yield _Law(ids, words < -1, "word numbers of at least -1")
+    yield _Law(ids, _falls(examples), "word numbers that never fall")
+    yield _Law(ids, (words == -1) & (bio != OUTSIDE), "O on special tokens")
+
+    starts, of = examples.span_starts, examples.span_labels.values
+    yield _Law(starts, (of < 0) | (of >= labels), "labels of the manifest")
+
+    row = np.repeat(np.arange(len(examples)), starts.lengths)
+    follows = np.diff(row, prepend=-1) == 0
+    before = np.append(0, examples.span_ends.values[:-1])
+    overlap = follows & (starts.values < before)
+    yield _Law(starts, overlap, "sorted mentions that do not overlap")
+
+
+def _laws(examples: Examples, most: int) -> Iterator[_Law]:
+    """State the laws of special tokens and words; no row has more than `most` tokens."""
+    ids, words = examples.input_ids, examples.word_ids.values
+    yield _Law(ids, ids.lengths > most, f"rows of at most {most} tokens")
+
+    # Text never becomes a special token other than [UNK]; a tokenizer without one has no choice.
+    special = np.isin(ids.values, np.array(examples.ids.special, np.int64))
+    if examples.ids.unk >= 0:
+        around = special & (ids.values != examples.ids.unk)
+        yield _Law(ids, around & (words != -1), "no words on special tokens")
+    yield _Law(ids, ~special & (words == -1), "a word for each token that is not special")
+
+    # A row is the tokenizer's prefix, a window of words, and its suffix.
+    real = words >= 0
+    row = np.repeat(np.arange(len(ids)), ids.lengths)
+    counts = np.bincount(row[real], minlength=len(ids))
+    yield _Law(ids, counts == 0, "rows with a word")
+    if not len(ids) or (counts == 0).any():
+        return
+
+    places = np.flatnonzero(real)
+    first = places[np.cumsum(counts) - counts]
+    last = places[np.cumsum(counts) - 1]
+    yield _Law(ids, words[first] != 0, "rows that begin with word 0")
+
+    before = first - ids.offsets[:-1]
+    behind = ids.offsets[1:] - 1 - last
+    strange = (before != before[0]) | (behind != behind[0]) | (last - first + 1 != counts)
+    if not strange.any():
+        for place in range(int(before[0])):
+            strange |= ids.values[ids.offsets[:-1] + place] != ids.values[place]
+        for place in range(1, int(behind[0]) + 1):
+            strange |= ids.values[ids.offsets[1:] - place] != ids.values[ids.offsets[1] - place]
+    yield _Law(ids, strange, "the same special tokens around each row")
 
 
 def _falls(examples: Examples) -> Array:
-    """Say where a word number is lower than one before it in its row, special tokens aside."""
-    words: Ragged = examples.word_ids
+    """Return where a word number is lower than one before it in its row, special tokens aside."""
+    words = examples.word_ids
     row = np.repeat(np.arange(len(examples)), words.lengths)
     inside = np.flatnonzero(words.values >= 0)
+
     falls = np.zeros(len(words.values), np.bool_)
     falls[inside[1:]] = (np.diff(words.values[inside]) < 0) & (np.diff(row[inside]) == 0)
     return falls
 
 
+def _tags(examples: Examples) -> Iterator[tuple[str, str]]:
+    """Check tags against mentions."""
+    offsets = examples.bio.offsets
+    expected = paint(examples.span_starts, examples.span_ends, examples.span_labels, offsets)
+    different = np.flatnonzero(expected != examples.bio.values)
+    if len(different):
+        row = int(np.searchsorted(offsets, different[0], side="right")) - 1
+        yield (
+            f" row {row}",
+            f"expected the tags that the mentions give; {len(different)} tokens have others",
+        )
+
+
+def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
+    """State the laws of characters, where the folder keeps texts."""
+    starts, ends = examples.token_starts, examples.token_ends
+    if starts is None or ends is None:
+        return
+
+    special = examples.word_ids.values == -1
+    none = (starts.values == -1) & (ends.values == -1)
+    yield _Law(starts, special != none, "characters for each word, -1 on special tokens")
+
+    sizes = pc.utf8_length(shard.batch.column("text")).to_numpy()
+    within = (
+        (starts.values >= 0)
+        & (starts.values < ends.values)
+        & (ends.values <= np.repeat(sizes, starts.lengths))
+    )
+    yield _Law(starts, ~special & ~within, "characters within the row's text")
+
+    # Texts go from the first token's first character to the last one's last.
+    reached = np.zeros(len(starts), np.int64)
+    begun = sizes.astype(np.int64)
+    row = np.repeat(np.arange(len(starts)), starts.lengths)
+    np.maximum.at(reached, row[~special], ends.values[~special])
+    np.minimum.at(begun, row[~special], starts.values[~special])
+    yield _Law(starts, (begun != 0) | (reached != sizes), "texts that their tokens span")
+
+
+def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
+    """Check the columns of weak supervision, where there are any."""
+    if "span_concepts" not in shard.batch.schema.names:
+        return
+
+    concepts = shard.batch.column("span_concepts").offsets.to_numpy()
+    if not np.array_equal(np.diff(concepts), examples.span_starts.lengths):
+        yield "", "span_concepts: expected one for each mention"
+
+    scores = shard.ragged("span_scores", 0, len(shard))
+    strange = ~((scores.values >= 0) & (scores.values <= 1))
+    yield from _rows(iter([_Law(scores, strange, "confidences from 0 to 1")]))
+
+
 def _documents(shard: Shard) -> int:
-    """Count the documents of a shard's rows; those of one stand together, and in one shard."""
+    """Count the documents of a shard's rows; those of one document stand together, in one shard."""
     ids = shard.batch.column("doc_id")
-    return 1 + int(pc.sum(pc.not_equal(ids[1:], ids[:-1])).as_py() or 0) if len(ids) else 0
+    if not len(ids):
+        return 0
+    return 1 + int(pc.sum(pc.not_equal(ids[1:], ids[:-1])).as_py() or 0)
 
 
 def _keys(split: str, keys: list[Array]) -> Iterator[Problem]:
+    """Check that no two rows of a split share a key."""
     every = np.concatenate(keys) if keys else np.empty(0, np.uint64)
     twice = len(every) - len(np.unique(every))
     if twice:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
+from mslm_data.io.files import canonical_json
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, write_shard
@@ -34,7 +35,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
     path = folder / "manifest.json"
     value = json.loads(path.read_bytes())
     change(value)
-    path.write_bytes(json.dumps(value).encode())
+    path.write_bytes(canonical_json(value))
 
 
 def claim(folder: Path, record: ShardRecord) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.errors import ShardError
+from mslm_data.io.files import canonical_json, sha256_of
 from mslm_data.shard.verify import Problem, verify
 from tests import made
 from tests.shard.damage import (
@@ -226,6 +228,111 @@ def test_verify__sees_a_label_no_schema_has(folder: Path) -> None:
     }
 
 
+def test_verify__passes_over_the_cache_files_of_datasets(folder: Path) -> None:
+    (folder / "train" / "cache-1c80317fa3b1799d.arrow").write_bytes(b"any bytes")
+
+    assert problems(folder) == []
+
+
+@pytest.mark.parametrize("name", sorted(made.TOKENIZERS))
+def test_verify__finds_nothing_wrong_with_any_tokenizer(tmp_path: Path, name: str) -> None:
+    pipeline = made.pipeline_of(encode={"keep_text": True, "max_tokens": 12})
+    build(pipeline, [made.SAMPLE / "bc2gm"], made.TOKENIZERS[name](), tmp_path / "out", workers=1)
+
+    assert problems(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 3])
+def test_verify__refuses_another_format(folder: Path, version: int) -> None:
+    edit_manifest(folder, lambda manifest: manifest.update(format=version))
+
+    with pytest.raises(ShardError, match=f"expected format 2, got {version}"):
+        verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("ids", "what"),
+    [
+        ({"size": 1000}, "tokenizer.ids: expected a size of 1144, got 1000"),
+        ({"size": 1145}, "tokenizer.ids: expected a size of 1144, got 1145"),
+        ({"mask": 7}, "tokenizer.ids: expected mask to be a special token's id, got 7"),
+        ({"mask": -1}, "tokenizer.ids: expected mask to be a special token's id, got -1"),
+        ({"pad": 9}, "tokenizer.ids: expected pad to be a special token's id, got 9"),
+        ({"unk": 9}, "tokenizer.ids: expected unk to be a special token's id, got 9"),
+        ({"special": []}, "tokenizer.ids: expected special to be the rising ids"),
+        ({"special": [0, 1, 2, 3, 4, 9]}, "tokenizer.ids: expected special to be the rising ids"),
+        ({"special": [4, 3, 2, 1, 0]}, "tokenizer.ids: expected special to be the rising ids"),
+    ],
+)
+def test_verify__sees_ids_that_contradict_the_tokenizer(
+    folder: Path, ids: dict[str, Any], what: str
+) -> None:
+    edit_manifest(folder, lambda manifest: manifest["tokenizer"]["ids"].update(ids))
+
+    found = [problem for problem in problems(folder) if problem.place == "manifest.json"]
+
+    assert any(problem.what.startswith(what) for problem in found)
+
+
+@pytest.mark.parametrize("setting", ["truncation", "padding"])
+def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) -> None:
+    path = folder / "tokenizer.json"
+    value = json.loads(path.read_bytes()) | {setting: {"max_length": 3}}
+    path.write_bytes(json.dumps(value).encode())
+    digest = sha256_of(path)
+    edit_manifest(folder, lambda manifest: manifest["tokenizer"].update(sha256=digest))
+
+    assert problems(folder) == [
+        Problem("tokenizer.json", "expected truncation and padding switched off")
+    ]
+
+
+@pytest.mark.parametrize(
+    "data", [b"[]", b"{}", b'{"model": {"vocab": 1}}', b'{"model": {"vocab": {"a": "b"}}}']
+)
+def test_verify__sees_a_tokenizer_that_is_none(folder: Path, data: bytes) -> None:
+    (folder / "tokenizer.json").write_bytes(data)
+    digest = sha256_of(folder / "tokenizer.json")
+    edit_manifest(folder, lambda manifest: manifest["tokenizer"].update(sha256=digest))
+
+    assert problems(folder) == [Problem("tokenizer.json", "expected a tokenizer that can be read")]
+
+
+def test_verify__sees_a_missing_card(folder: Path) -> None:
+    (folder / "README.md").unlink()
+
+    assert problems(folder) == [Problem("README.md", "expected a dataset card, found no file")]
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "dataset_dict.json", "train/state.json", "train/dataset_info.json"]
+)
+def test_verify__sees_json_that_is_written_in_another_way(folder: Path, name: str) -> None:
+    value = json.loads((folder / name).read_bytes())
+    (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+    (problem,) = problems(folder)
+
+    assert problem == Problem(
+        name, "expected JSON with sorted keys, one space of indent and a newline"
+    )
+
+
+def test_verify__sees_the_state_of_another_split(folder: Path) -> None:
+    path = folder / "train" / "state.json"
+    path.write_bytes(canonical_json(json.loads(path.read_bytes()) | {"_split": "test"}))
+
+    assert problems(folder) == [Problem("train/state.json", "expected the split's name")]
+
+
+def test_verify__sees_shards_whose_numbers_are_not_in_order(folder: Path) -> None:
+    edit_manifest(folder, lambda manifest: manifest["splits"]["train"]["shards"].reverse())
+
+    assert Problem("train", "expected shards numbered from 0 in the manifest's order") in problems(
+        folder
+    )
+
+
 LAWS: list[tuple[str, Callable[[Path], Callable[[Examples], Examples | None]]]] = [
     ("ids of the tokenizer", lambda _: set_value("input_ids", 3, 10**6)),
     ("ids of the tokenizer", lambda _: set_value("input_ids", 3, -1)),
@@ -247,6 +354,38 @@ def test_verify__sees_a_broken_law_under_a_right_checksum(
 
     assert problem.place.startswith(f"train/{first_shard(folder).name} row ")
     assert problem.what == f"expected {law}; 1 are not"
+
+
+def later_words(examples: Examples) -> None:
+    words = examples.word_ids[0]
+    words[words >= 0] += 1
+
+
+def other_prefix(examples: Examples) -> None:
+    examples.input_ids[1][0] = examples.ids.special[-1]
+
+
+@pytest.mark.parametrize(
+    ("law", "change", "row"),
+    [
+        ("no words on special tokens", set_value("word_ids", 0, 0), 0),
+        ("no words on special tokens", set_value("input_ids", 1, 2), 0),
+        ("a word for each token that is not special", set_value("input_ids", 0, 9), 0),
+        ("a word for each token that is not special", set_value("word_ids", 1, -1), 0),
+        ("rows that begin with word 0", later_words, 0),
+        ("the same special tokens around each row", other_prefix, 1),
+    ],
+)
+def test_verify__sees_what_is_wrong_around_words(
+    tmp_path: Path, law: str, change: Callable[[Examples], None], row: int
+) -> None:
+    (tmp_path / "train.tsv").write_text("kinase\tO\nkinase\tO\n\nthe\tO\n")
+    made.built(tmp_path / "out", tmp_path / "train.tsv")
+    forge(tmp_path / "out", change)
+
+    found = [problem for problem in problems(tmp_path / "out") if law in problem.what]
+
+    assert [problem.place.rpartition(" row ")[2] for problem in found] == [str(row)]
 
 
 @pytest.mark.parametrize("tag", [0, 2, -1, 100])

@@ -18,7 +18,7 @@ from tests.reference import mentions as twin
 
 LABELS = ("X", "Y")
 O, BX, IX, BY, IY = range(5)  # noqa: E741
-NAMES = ("hits", "gold", "predicted", "exact_match", "precision", "micro_f1", "macro_f1")
+NAMES = ("hits", "gold", "predicted", "recall", "precision", "micro_f1", "macro_f1")
 
 
 def rectangle(rows: Sequence[Sequence[int]], fill: int) -> np.ndarray:
@@ -116,11 +116,11 @@ def test_mention_scores__worked_example() -> None:
         "gold": 7,
         "predicted": 6,
     }
-    assert result["exact_match"] == pytest.approx(3 / 7)
+    assert result["recall"] == pytest.approx(3 / 7)
     assert result["precision"] == pytest.approx(3 / 6)
     assert result["micro_f1"] == pytest.approx(6 / 13)
     assert result["types"]["X"] == pytest.approx(
-        {"exact_match": 2 / 4, "precision": 2 / 4, "f1": 0.5, "hits": 2, "gold": 4, "predicted": 4}
+        {"recall": 2 / 4, "precision": 2 / 4, "f1": 0.5, "hits": 2, "gold": 4, "predicted": 4}
     )
     assert result["types"]["Y"]["f1"] == pytest.approx(2 / 5)
     assert result["macro_f1"] == pytest.approx((0.5 + 0.4) / 2)
@@ -129,7 +129,7 @@ def test_mention_scores__worked_example() -> None:
 def test_mention_scores__a_prediction_that_runs_on_is_no_match() -> None:
     result = scored([([BX, O], [BX, IX])]).result()
 
-    assert (result["hits"], result["predicted"], result["exact_match"]) == (0, 1, 0.0)
+    assert (result["hits"], result["predicted"], result["recall"]) == (0, 1, 0.0)
     assert (
         twin.released_exact_match([[BX, O]], [[BX, IX]]) == 1.0
     )  # what the released code calls exact
@@ -140,7 +140,7 @@ def test_mention_scores__types_that_nobody_has_are_not_in_the_macro_mean() -> No
 
     assert result["macro_f1"] == 1.0
     assert result["types"]["Z"] == {
-        "exact_match": 0,
+        "recall": 0,
         "precision": 0,
         "f1": 0,
         "hits": 0,
@@ -170,7 +170,7 @@ def test_mention_scores__equal_seqeval(rows: list[tuple[list[int], list[int]]]) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of divisions by zero
             expected = {
-                "exact_match": recall_score(gold, found, zero_division=0, **how),
+                "recall": recall_score(gold, found, zero_division=0, **how),
                 "precision": precision_score(gold, found, zero_division=0, **how),
                 "micro_f1": f1_score(gold, found, zero_division=0, **how),
                 "macro_f1": f1_score(gold, found, average="macro", zero_division=0, **how),
@@ -225,7 +225,7 @@ def test_mention_scores__are_0_where_there_is_nothing(
 def test_mention_scores__before_any_batch_are_0() -> None:
     result = MentionScores(LABELS).result()
 
-    assert (result["exact_match"], result["macro_f1"], result["mean_words"], result["rows"]) == (
+    assert (result["recall"], result["macro_f1"], result["mean_words"], result["rows"]) == (
         0,
         0,
         0,
@@ -236,14 +236,14 @@ def test_mention_scores__before_any_batch_are_0() -> None:
 def test_mention_scores__no_prediction_and_no_gold() -> None:
     missed, invented = scored([([BX], [O])]).result(), scored([([O], [BX])]).result()
 
-    assert (missed["exact_match"], missed["precision"], missed["micro_f1"], missed["macro_f1"]) == (
+    assert (missed["recall"], missed["precision"], missed["micro_f1"], missed["macro_f1"]) == (
         0,
         0,
         0,
         0,
     )
     assert (
-        invented["exact_match"],
+        invented["recall"],
         invented["precision"],
         invented["micro_f1"],
         invented["macro_f1"],
@@ -267,7 +267,7 @@ def test_mention_scores__rows_of_average_length_are_neither_short_nor_long() -> 
     )
     assert (
         result["longer"]["rows"],
-        result["longer"]["exact_match"],
+        result["longer"]["recall"],
         result["longer"]["macro_f1"],
     ) == (1, 0.5, 0.5)
 
@@ -279,7 +279,7 @@ def test_mention_scores__are_cut_where_asked() -> None:
 
     assert result["mean_words"] == 3.5
     assert (result["shorter"]["rows"], result["longer"]["rows"]) == (2, 1)
-    assert result["shorter"]["exact_match"] == pytest.approx(2 / 3)
+    assert result["shorter"]["recall"] == pytest.approx(2 / 3)
 
 
 @given(some_rows)

@@ -1,7 +1,7 @@
-"""Where masked language models keep their head, so that it can be given masked tokens only.
+"""Find the head of a masked language model, so that it can be called with masked tokens only.
 
-Hugging Face has no common name for it, and `get_output_embeddings` is another layer in DeBERTa. A family that is not in
-the table still trains, through logits of all positions.
+Hugging Face has no common name for it, and `get_output_embeddings` is another layer in DeBERTa. A
+family that is not in the table trains too, but all its positions are projected to the vocabulary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def _modernbert(model: Any) -> Decoder:
 
 
 def _deberta(model: Any) -> Decoder:
-    """Checkpoints from before 2024 are `legacy`: a head like BERT's. The others borrow the input embeddings."""
+    """Return the head of DeBERTa, of which there are two forms.
+
+    Checkpoints from before 2024 are `legacy` and have a head like BERT's. Others use the input
+    embeddings.
+    """
     if model.legacy:
         return _cls(model)
     return lambda h: model.lm_predictions(h, model.deberta.embeddings.word_embeddings)
@@ -60,10 +64,13 @@ FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
         "xlm-roberta": _lm_head,
     }
 )
-"""`config.model_type` -> what makes a decoder of the masked language model."""
+"""`config.model_type` -> function that returns the decoder of a masked language model."""
 
 
 def decoder_of(masked_lm: Any) -> Decoder | None:
-    """Return a model's head, hidden states `[M, H]` to logits `[M, V]`; None for a family that is not known."""
+    """Return a model's head, hidden states `[M, H]` to logits `[M, V]`.
+
+    None if its family is not known here.
+    """
     make = FAMILIES.get(masked_lm.config.model_type)
     return None if make is None else make(masked_lm)

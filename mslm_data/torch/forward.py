@@ -1,4 +1,4 @@
-"""Runs a model over rows for measuring: no gradients, no dropout, rows of like length together.
+"""Run a model over rows to measure it: no gradients, no dropout, rows of similar length together.
 
 Dimensions: B rows, L tokens.
 """
@@ -18,11 +18,12 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.pad import pad_sequences
 
 Model: TypeAlias = Callable[..., Any]
-"""A module, a method of one, or any callable; called with `input_ids` and `attention_mask`, int64 `[B, L]`, by name."""
+"""A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
+by name."""
 
 
 def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
-    """Return rows as a rectangle `[B, L]`, the rest filled."""
+    """Return rows as a rectangle, int64 `[B, L]`, filled where a row is shorter."""
     out = np.empty((len(rows), int(rows.lengths.max(initial=0))), np.int64)
     pad_sequences(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
     return out
@@ -31,15 +32,17 @@ def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
 def places_by_length(
     lengths: npt.NDArray[np.int64], batch_size: int
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Give the numbers of the rows of each batch, longest first; rows of no token are in none.
+    """Yield the row numbers of each batch, longest rows first. Empty rows are left out.
 
     Raises:
-        ValueError: A batch size below 1.
+        ValueError: The batch size is below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
+
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]
 
@@ -47,41 +50,43 @@ def places_by_length(
 def run(
     model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]
 ) -> Any:
-    """Return what a model says of a batch, without gradients, on the device of its parameters."""
+    """Return a model's output for a batch, without gradients, on the device of its parameters."""
     device = device_of(model)
-    ids, there = (torch.as_tensor(array).to(device) for array in (input_ids, attention_mask))
+    ids = torch.as_tensor(input_ids).to(device)
+    present = torch.as_tensor(attention_mask).to(device)
     with torch.inference_mode():
-        return model(input_ids=ids, attention_mask=there)
+        return model(input_ids=ids, attention_mask=present)
 
 
 def logits_of(output: Any, *names: str) -> Tensor:
     """Return the logits `[B, L, .]` of a model's output.
 
     Args:
-        output: A tensor, or a mapping or object that has one under a name.
-        *names: In the order in which they are looked for.
+        output: A tensor, or a mapping or object that holds one under a name.
+        *names: Names to look for, the first found counts.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no logits.
     """
-    found = [output] if isinstance(output, Tensor) else [_named(output, name) for name in names]
-    tensors = [value for value in found if isinstance(value, Tensor) and value.dim() == 3]
-    if not tensors:
-        raise ValueError(
-            f"model: expected logits [B, L, .] as a tensor or as {' or '.join(names)} of an output, "
-            f"got {type(output).__name__}"
-        )
-    return tensors[0]
+    candidates = [output] if isinstance(output, Tensor) else [_named(output, n) for n in names]
+    for candidate in candidates:
+        if isinstance(candidate, Tensor) and candidate.dim() == 3:
+            return candidate
+
+    raise ValueError(
+        f"model: expected logits [B, L, .] as a tensor or as {' or '.join(names)} of an output, "
+        f"got {type(output).__name__}"
+    )
 
 
 def language_model(model: Model) -> Model:
-    """Return what gives logits of ids: the model that an `MslmModel` wraps, or the model itself."""
+    """Return the model that an `MslmModel` wraps; any other model is returned as it is."""
     wrapped: Model = getattr(model, "masked_lm", model)
     return wrapped
 
 
 def device_of(model: Model) -> torch.device:
-    """Return where a module's first parameter is; the CPU for what has none."""
+    """Return the device of a module's first parameter; the CPU for a callable without any."""
     module = _module(model)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
@@ -89,10 +94,11 @@ def device_of(model: Model) -> torch.device:
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Put a module into evaluation mode, and each of its parts back into its own mode afterwards."""
+    """Put a module into evaluation mode, and each part of it back into its own mode afterwards."""
     module = _module(model)
     parts = [] if module is None else list(module.modules())
     modes = [part.training for part in parts]
+
     try:
         for part in parts:
             part.training = False
@@ -103,6 +109,7 @@ def evaluating(model: Model) -> Iterator[None]:
 
 
 def _module(model: Model) -> nn.Module | None:
+    # Of a method, such as `MslmModel.predict`, the object that it belongs to.
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, nn.Module) else None
 

@@ -1,6 +1,7 @@
-"""Confidence in mentions as one HTML page of shaded words, after Figure 2 of Abaho et al. 2024.
+"""Draw the confidence in mentions as an HTML page (Abaho et al. 2024, Figure 2).
 
-The page needs nothing else: no script, style, font or image from elsewhere. Equal input is equal bytes.
+The page loads nothing: it has no script, and no style, font or image from elsewhere. Equal input
+    gives equal bytes.
 """
 
 from __future__ import annotations
@@ -25,59 +26,67 @@ from mslm_data.torch.confidence import MentionConfidence
 def confidence_heatmap(
     path: str | Path, shards: Shards, confidence: MentionConfidence, *, show_text: bool = False
 ) -> None:
-    """Write the rows of `confidence`, the words of each mention shaded by how sure the model is of them.
+    """Write rows as a page, with the words of each mention shaded by how sure the model is of them.
 
-    A word's shade is the geometric mean of its tokens' probabilities; point at one for numbers.
+    The shade of a word is the geometric mean of its tokens' probabilities. Pointing at a word shows
+    numbers.
 
     Args:
-        path: The page, readable by its owner alone; replaced if it exists.
-        shards: The folder that the rows are of: its tokenizer, its labels, and whether it holds patients' text.
-        confidence: Of the rows to show.
-        show_text: Show patients' text too.
+        path: File to write, readable by its owner alone. An existing file is replaced.
+        shards: Folder that the rows come from. It has the tokenizer and the labels, and says
+            whether it holds patients' text.
+        confidence: Confidence in the mentions of the rows to show.
+        show_text: Whether patients' text may be shown.
 
     Raises:
-        ShardError: The folder holds patients' text, which was not asked for.
+        ShardError: The folder holds patients' text, and `show_text` is not set.
     """
     if shards.manifest.protected and not show_text:
         raise ShardError(
             f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page"
         )
+
     core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
     examples = confidence.examples
     sentences = Sentences(range(len(examples)), examples, core, shards.labels)
     shades = _shades(confidence)
     drawn = sentences.shaded(lambda row, token: shades.get((row, token), ""))
+
     page = Template(
         importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8")
     )
     title = text(f"Confidence in mentions of {shards.manifest.name}")
     html = page.substitute(title=title, rows=drawn, averages=_averages(confidence, shards.labels))
+
     path = Path(path)
     make_folder(path.absolute().parent)
     write_whole(path, [html.encode()])
 
 
 def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
-    """Return the attributes of tokens of mentions, by row and token."""
-    examples, logs = confidence.examples, confidence.logs
+    """Return the HTML attributes of tokens of mentions, by row and token."""
+    examples = confidence.examples
     starts = examples.span_starts
     rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
+    mentions = zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
+
     shades = {}
-    for s, (row, start, whole) in enumerate(
-        zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
-    ):
-        words = examples.word_ids[row][start : start + len(logs[s])]
+    for s, (row, start, of_mention) in enumerate(mentions):
+        logs = confidence.logs[s]
+        words = examples.word_ids[row][start : start + len(logs)]
         for t in range(len(words)):
-            word = math.exp(logs[s][words == words[t]].mean())
-            said = f"word {word:.3f}, token {math.exp(logs[s][t]):.3f}, mention {whole:.3f}"
-            shades[row, start + t] = f' style="--f:{word:.3f}" title="{text(said)}"'
+            of_word = math.exp(logs[words == words[t]].mean())
+            of_token = math.exp(logs[t])
+            numbers = f"word {of_word:.3f}, token {of_token:.3f}, mention {of_mention:.3f}"
+            shades[row, start + t] = f' style="--f:{of_word:.3f}" title="{text(numbers)}"'
     return shades
 
 
 def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> str:
-    """Return a table of averages over mentions: of each label, and of all."""
+    """Return an HTML table of averages over mentions, of each label and of all."""
     result = confidence.result(labels)
     groups = {**result["types"], "all": result}
+
     names = ("geometric_mean", "mean", "least")
     rows = [
         (label, of["mentions"], *(of[name] for name in names))

@@ -1,54 +1,53 @@
-"""Mentions as token ranges of a batch: from tags to ranges, from ranges to one vector each.
+"""Mentions as token ranges of a batch: from tags to ranges, and from ranges to one vector each.
 
-Dimensions: B sequences, L tokens, S mentions (padded), H width.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden width.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mslm_data.data import bio
+from mslm_data.data.ragged import Ragged
+from mslm_data.torch.forward import padded
 
 NO_SPAN = -1
 """What pads starts, ends and labels of mentions."""
 
 
 def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the mentions that tags say, as starts, ends (half open) and labels: int64 `[B, S]`, padded with -1.
+    """Return the mentions that tags say: starts, ends (half open) and labels.
 
-    B opens a mention, I goes on with an open one of its label, and an I that cannot opens one itself.
+    Each is int64 `[B, S]`, padded with -1, on the device of the tags. `mslm_data.data.bio` says
+    what tags mean. It reads them on the CPU, so this waits for an accelerator.
 
     Args:
-        tags_BL: Numbered as `mslm_data.data.bio` says; a token below 0 has no tag, and ends a mention.
+        tags_BL: Integers, numbered as in `bio`. A token below 0 has no tag, and ends a mention.
     """
-    label_BL = torch.where(tags_BL > bio.OUTSIDE, bio.label_of(tags_BL), NO_SPAN)
-    before_BL = torch.nn.functional.pad(label_BL, (1, 0), value=NO_SPAN)[:, :-1]
-    inside_BL = label_BL != NO_SPAN
-    goes_on_BL = bio.continues(tags_BL) & (label_BL == before_BL)
-    opens_BL = inside_BL & ~goes_on_BL
-    closes_BL = inside_BL & ~torch.nn.functional.pad(goes_on_BL, (0, 1))[:, 1:]
-    row, start = opens_BL.nonzero(
-        as_tuple=True
-    )  # row by row, and the k-th to open is the k-th to close
-    end = closes_BL.nonzero(as_tuple=True)[1] + 1
-    place = opens_BL.cumsum(1)[row, start] - 1
-    most = int(opens_BL.sum(1).max()) if tags_BL.numel() else 0
-    spans = torch.full((3, len(tags_BL), most), NO_SPAN, dtype=torch.int64, device=tags_BL.device)
-    for out, values in zip(spans, (start, end, label_BL[row, start].long()), strict=True):
-        out[row, place] = values
-    return spans[0], spans[1], spans[2]
+    rows, width = tags_BL.shape
+    tags = Ragged(tags_BL.cpu().numpy().ravel(), np.arange(rows + 1, dtype=np.int64) * width)
+
+    starts, ends, labels = (
+        torch.from_numpy(padded(column, NO_SPAN)).to(tags_BL.device)
+        for column in bio.mentions(tags)
+    )
+    return starts, ends, labels
 
 
 def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:
-    """Return the mean of each mention's hidden states `[B, S, H]`, zeros where there is none (Eq. 9).
+    """Return the mean of each mention's hidden states `[B, S, H]` (Eq. 9), zeros on padding.
 
     Args:
         hidden_BLH: Any float.
-        starts_BS: int64, -1 where there is none.
-        ends_BS: int64, half open.
+        starts_BS: int64, first tokens, padded with -1.
+        ends_BS: int64, tokens after the last, padded with -1.
     """
+    # Sums are a matrix product with a mask of 0 and 1, of which padding has no 1.
     t_L = torch.arange(hidden_BLH.shape[1], device=hidden_BLH.device)
     inside_BSL = (t_L >= starts_BS[..., None]) & (t_L < ends_BS[..., None])
     sums_BSH = inside_BSL.to(hidden_BLH.dtype) @ hidden_BLH
-    return sums_BSH / (ends_BS - starts_BS).clamp(min=1)[..., None]
+
+    lengths_BS = (ends_BS - starts_BS).clamp(min=1)
+    return sums_BSH / lengths_BS[..., None]

@@ -67,7 +67,7 @@ def scores(
         "hits": len(hits),
         "gold": len(gold),
         "predicted": len(found),
-        "exact_match": float(Fraction(len(hits), len(gold))) if gold else 0.0,
+        "recall": float(Fraction(len(hits), len(gold))) if gold else 0.0,
         "precision": float(Fraction(len(hits), len(found))) if found else 0.0,
         "micro_f1": float(Fraction(2 * len(hits), len(gold) + len(found)))
         if gold or found

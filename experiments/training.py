@@ -1,4 +1,4 @@
-"""One run of `experiments.finetune`: a model from a pre-trained encoder, two stages of training, a score after each."""
+"""Train and score one model of `experiments.finetune`, in two stages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,28 @@ from mslm_data.stats.tally import mask_stats
 from mslm_data.torch import MslmModel, evaluate
 
 WEIGHTS = {"half": (0.5, 0.5), "ones": (1.0, 1.0)}
-"""Loss weights that do not come from counts: both as Eq. 5 has them where it saturates, and none at all."""
+"""Loss weights that do not come from counts.
+
+"half" is what Eq. 5 gives where ELM masks more tokens than BLM, as both clips of Eq. 3 fire there.
+Whether it does at ELM 1.0 and BLM 0.075 depends on corpus and vocabulary: with PubMedBERT's not on
+BC5CDR-chem (.5009/.4991) and BC5CDR-disease (.5379/.4621). "ones" is plain cross-entropy.
+"""
+ALL_SENTENCES = 1 << 30
+"""More sentences than any corpus has: no limit."""
+SCORES = ("precision", "recall", "micro_f1", "hits", "gold", "predicted")
+"""What is kept of each score."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """What is trained in the first stage.
+    """One way to train the first stage.
 
     Attributes:
-        strategy: What masks; "" is vanilla: nothing is hidden and Eq. 6 is not in the loss.
-        elm: Of `joint`; other strategies hide as many tokens as `MSLM` does.
-        blm: Likewise.
-        weights: "eq5", from the counts of the training rows, or a name of `WEIGHTS`.
+        strategy: Name of the masking strategy. "" is vanilla: nothing is hidden, and Eq. 6 is not
+            in the loss.
+        elm: ELM's rate for `joint`. Other strategies hide as many tokens as `MSLM` does.
+        blm: BLM's rate for `joint`.
+        weights: "eq5" takes them from the counts of the training rows; else a name of `WEIGHTS`.
     """
 
     strategy: str = "joint"
@@ -38,23 +48,25 @@ class Arm:
     weights: str = "eq5"
 
 
-VANILLA, MSLM = Arm(strategy=""), Arm()
+VANILLA = Arm(strategy="")
+MSLM = Arm()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all runs of a table have in common.
+    """Settings that all runs of a table share.
 
     Attributes:
-        encoder: Digest of the encoder's weights, see `digest`.
-        sentences: Training sentences.
-        scored: Sentences that are scored.
+        encoder: Digest of the encoder's weights, by `digest`.
+        sentences: Maximum number of training sentences.
+        scored: Maximum number of sentences to score.
         on: "test", or "validation" to choose settings by.
-        epochs: Of each of the two stages.
+        epochs: Number of epochs of each stage.
         batch_size: Sentences a step.
-        learning_rate: Of Adam, constant.
+        learning_rate: Constant rate of Adam.
         bf16: Whether matrices are multiplied in bfloat16 (autocast), in training and in scoring.
-        frozen: Whether token embeddings stay as they are, and so the tied part of the language modelling head.
+        frozen: Whether token embeddings, and so the tied part of the language modelling head, stay
+            as they are.
     """
 
     encoder: str
@@ -74,39 +86,44 @@ def run(
     """Train and score one model.
 
     Args:
-        arm: What the first stage trains; the second is always NER on unmasked text.
-        shards: The corpus; its training split is trained on whole.
-        encoder: A folder or hub id.
-        settings: How.
-        seed: Of new weights, order, masks and dropout.
-        device: Of torch.
+        arm: How the first stage is trained. The second is always NER on unmasked text.
+        shards: The corpus. All of its training split is used.
+        encoder: Folder or hub id of the encoder.
+        settings: What all runs share.
+        seed: Seed of new weights, order, masks and dropout.
+        device: Device of torch.
 
     Returns:
-        What was hidden, the weights, and for each stage steps, losses, scores and seconds.
+        Shares and counts of hidden tokens, the weights, and for each stage its steps, loss, scores
+        and seconds.
     """
     strategy = None if arm == VANILLA else _strategy(arm, shards, seed=seed)
     hidden, weights = _hidden(arm, strategy, shards, seed=seed)
+
     model = _model(encoder, shards, weights, seed=seed).to(device)
     model.get_input_embeddings().weight.requires_grad_(not settings.frozen)
+
     stages = []
     for number in range(2):
         masks = strategy if number == 0 else None
         start = time.perf_counter()
         trained = _train(model, shards, masks, settings, first=number * settings.epochs, seed=seed)
-        seconds = time.perf_counter() - start
-        stages.append({**trained, "seconds": round(seconds, 1), **_scores(model, shards, settings)})
+        seconds = round(time.perf_counter() - start, 1)
+
+        scores = _scores(model, shards, settings)
+        stages.append({**trained, "seconds": seconds, **scores})
         if arm == MSLM and number == 0:
             stages[0]["on_masked"] = _scores(model, shards, settings, masked=True)
     return {**hidden, "stages": stages}
 
 
 def identify(corpus: str, arm: Arm, settings: Settings, seed: int) -> dict[str, Any]:
-    """Return what a run is known by, as JSON has it: equal ones give equal results on one machine."""
+    """Return what identifies a run, for JSON: equal ones have equal results on one machine."""
     return {"corpus": corpus, "arm": asdict(arm), "settings": asdict(settings), "seed": seed}
 
 
 def digest(encoder: str) -> str:
-    """Return a short SHA-256 of an encoder's own weights, without any head."""
+    """Return the first 16 digits of the SHA-256 of an encoder's weights, heads left out."""
     encoder_only = _masked_lm(encoder).base_model
     sha = hashlib.sha256()
     for name, values in sorted(encoder_only.state_dict().items()):
@@ -117,7 +134,7 @@ def digest(encoder: str) -> str:
 
 def _masked_lm(encoder: str) -> Any:
     level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # it tells at length that the head is new
+    transformers.logging.set_verbosity_error()  # or it says at length that the head is new
     try:
         return transformers.AutoModelForMaskedLM.from_pretrained(encoder, dtype=torch.float32)
     finally:
@@ -125,7 +142,7 @@ def _masked_lm(encoder: str) -> Any:
 
 
 def _model(encoder: str, shards: Shards, weights: tuple[float, float], *, seed: int) -> MslmModel:
-    """Return the same model for all arms of a seed, weights of the loss aside."""
+    """Return the model that all arms of a seed begin with. Only weights of the loss differ."""
     torch.manual_seed(seed)
     return MslmModel.wrap(
         _masked_lm(encoder), labels=shards.labels, w_elm=weights[0], w_blm=weights[1]
@@ -140,20 +157,22 @@ def _strategy(arm: Arm, shards: Shards, *, seed: int) -> Strategy:
 
 
 def at_equal_budget(name: str, shards: Shards, *, seed: int) -> Strategy:
-    """Return a strategy that hides as many tokens of the training rows as `MSLM` does, as nearly as it can.
+    """Return a strategy that hides about as many tokens of the training rows as `MSLM` does.
 
-    Its rate is not the share that is hidden, as budgets are rounded up in each row and PMI may find nothing to spend
-    them on; so the rate is moved by what was missed, a few times.
+    Its rate is not the share that it hides: budgets are rounded up in each row, and PMI may find
+    nothing to spend them on. So the rate is corrected by what was missed, six times, and the best
+    try counts.
     """
-    target = _stats(
-        md.strategy("joint", elm=MSLM.elm, blm=MSLM.blm), shards, seed=seed
-    ).realised_rate
-    rate, option = target, "blm" if name == "blm" else "rate"
+    joint = md.strategy("joint", elm=MSLM.elm, blm=MSLM.blm)
+    target = _stats(joint, shards, seed=seed).realised_rate
+    option = "blm" if name == "blm" else "rate"
+
+    rate = target
     tried: dict[float, Strategy] = {}
     for _ in range(6):
-        made = shards.strategy(name, **{option: rate})
-        missed = target - _stats(made, shards, seed=seed).realised_rate
-        tried[abs(missed)] = made
+        strategy = shards.strategy(name, **{option: rate})
+        missed = target - _stats(strategy, shards, seed=seed).realised_rate
+        tried[abs(missed)] = strategy
         rate = min(1.0, max(0.0, round(rate + missed, 4)))
     return tried[min(tried)]
 
@@ -168,6 +187,7 @@ def _hidden(
     """Return what a strategy hides in an epoch, as `mask-stats` counts it, and the weights."""
     if strategy is None:
         return {"hidden": 0.0, "n_elm": 0, "n_blm": 0, "weights": None}, WEIGHTS["half"]
+
     stats = _stats(strategy, shards, seed=seed)
     weights = WEIGHTS.get(arm.weights) or md.mask_specific_weights(stats.n_elm, stats.n_blm)
     counts = {"hidden": stats.realised_rate, "n_elm": stats.n_elm, "n_blm": stats.n_blm}
@@ -183,7 +203,7 @@ def _train(
     first: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Train some epochs by Eq. 12 on masked text, or without a strategy by Eq. 8 and 11 on the text as it is."""
+    """Train one stage: by Eq. 12 on masked text, or without a strategy for NER alone."""
     joint = strategy is not None
     batches = md.Batches(
         shards["train"],
@@ -194,6 +214,7 @@ def _train(
     )
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=settings.learning_rate, fused=True)
+
     model.train()
     losses: list[torch.Tensor] = []
     for epoch in range(first, first + settings.epochs):
@@ -204,7 +225,7 @@ def _train(
                 loss = model(**_tensors(batch, joint=joint, device=model.device)).loss
             loss.backward()
             optimiser.step()
-            losses.append(loss.detach())  # not read here, where an accelerator would be waited for
+            losses.append(loss.detach())  # not read here, which would wait for an accelerator
     return {"steps": len(losses), "loss": float(torch.stack(losses[-10:]).mean())}
 
 
@@ -226,13 +247,9 @@ def _autocast(model: MslmModel, settings: Settings) -> torch.autocast:
 def _scores(
     model: MslmModel, shards: Shards, settings: Settings, *, masked: bool = False
 ) -> dict[str, Any]:
-    """Return exact match (recall), precision and micro F1."""
+    """Return precision, recall, micro F1 and their counts."""
     with warnings.catch_warnings(), _autocast(model, settings):
-        warnings.filterwarnings(
-            "ignore", message="evaluate: masked=True"
-        )  # the results say so themselves
+        # The results page says itself what scores on masked text are worth.
+        warnings.filterwarnings("ignore", message="evaluate: masked=True")
         result = evaluate(model, shards[settings.on], labels=shards.labels, masked=masked)
-    return {
-        name: result[name]
-        for name in ("exact_match", "precision", "micro_f1", "hits", "gold", "predicted")
-    }
+    return {name: result[name] for name in SCORES}

@@ -131,7 +131,7 @@ def test_packaged__says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_table__has_means_deviations_and_differences_of_the_same_seed() -> None:
     def run(f1: float) -> dict[str, Any]:
-        stage = {"exact_match": f1, "precision": 0.5, "micro_f1": f1}
+        stage = {"recall": f1, "precision": 0.5, "micro_f1": f1}
         return {"hidden": 0.2, "weights": [0.5, 0.5], "stages": [stage, stage]}
 
     lines = outcomes.table(
@@ -139,7 +139,7 @@ def test_table__has_means_deviations_and_differences_of_the_same_seed() -> None:
     )
 
     assert lines[2].startswith(
-        "| vanilla | 2 | 20.0 | 0.500, 0.500 | 20.0 ± 14.1 | 50.0 ± 0.0 | 20.0 ± 14.1 | - |"
+        "| vanilla | 2 | 20.0 | 0.500, 0.500 | 50.0 ± 0.0 | 20.0 ± 14.1 | 20.0 ± 14.1 | - |"
     )
-    assert lines[3].startswith("| other | 1 | 20.0 | 0.500, 0.500 | 40.0 | 50.0 | 40.0 | +10.0 |")
+    assert lines[3].startswith("| other | 1 | 20.0 | 0.500, 0.500 | 50.0 | 40.0 | 40.0 | +10.0 |")
     assert len(lines) == 4

@@ -1,4 +1,4 @@
-"""`mslm-data vocab`: builders of what strategies and annotators need, one module each."""
+"""`mslm-data vocab`: make what strategies and annotators need besides a corpus, one module a command."""
 
 from __future__ import annotations
 
@@ -17,4 +17,12 @@ COMMANDS = {
 
 @click.group("vocab", cls=LazyGroup, package="mslm_data.cli.vocab", commands=COMMANDS)
 def command() -> None:
-    """Make what strategies and annotators need besides a corpus."""
+    """Make what strategies and annotators need besides a corpus.
+
+    Lexicons and score columns go to the folder's `vocab/`, where strategies look for them.
+
+    \b
+    Example:
+        mslm-data vocab pmi shards/bc2gm
+        mslm-data mask-stats shards/bc2gm --strategy pmi
+    """  # noqa: D301 - click wants the character

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.output import print_json, table
+from mslm_data.cli.vocab.options import (
+    folder_argument,
+    json_option,
+    out_option,
+    save_lexicon,
+    stop_words_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,78 +28,81 @@ if TYPE_CHECKING:
 
 
 @click.command("anchors", short_help="Find words that set a folder apart.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@folder_argument
 @click.option(
     "--general",
     required=True,
     metavar="DIR|FILE|wordfreq",
-    help="Built shards, a table word<TAB>count, or wordfreq.",
+    help="Compare with this general text: a built folder, of which every split is taken, a table "
+    "word<TAB>count, or the package wordfreq.",
 )
 @click.option(
-    "--split",
-    default="train",
+    "--split", default="train", show_default=True, metavar="NAME", help="Count words in this split."
+)
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=20,
     show_default=True,
-    help="Of DIR; of other shards all splits are general.",
-)
-@click.option(
-    "--count", type=click.IntRange(1), default=20, show_default=True, help="How many anchors."
+    help="Keep at most this many anchors.",
 )
 @click.option(
     "--min-count",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="Occurrences at least.",
+    help="Minimum number of occurrences of an anchor. Without it words that occur once come first.",
 )
 @click.option(
-    "--smoothing", type=float, default=1.0, show_default=True, help="Added to each general count."
+    "--smoothing",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Add this to each count of the general text, as it may lack a word.",
 )
-@click.option("--stop-words", metavar="FILE|english|none", default="none", show_default=True)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="[default: DIR/vocab/anchors.arrow]",
-)
+@stop_words_option
+@out_option("DIR/vocab/anchors.arrow", "the lexicon to this file")
 @click.option(
     "--show-text",
     is_flag=True,
-    help="Show words of patients' text, which are not shown without this.",
+    help="Print the words even if they are those of patients' notes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     folder: Path,
     general: str,
     split: str,
-    stop_words: str,
+    stop_words: str | None,
     out: Path | None,
     show_text: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find the words that set a built folder apart from general text, by TF-ICF, for Difference-Masking.
+    """Find the words that set a built folder apart from general text, by TF-ICF.
 
-    The score is how much more often a word occurs here than there. Words are compared in lower case, as `Gene` and
-    `gene` are one, and only letters are words.
+    Writes a lexicon of the words that Difference-Masking compares all others with; `vocab scores anchors` does so.
+    A word's score says how many times more often it occurs here than there. Words are compared in lower case, as
+    `Gene` and `gene` are one, and only letters make words.
 
     \b
-    mslm-data vocab anchors shards/bc2gm --general wordfreq
-    mslm-data vocab anchors shards/notes --general count_1w.txt --count 50 --stop-words english
+    Example:
+        mslm-data vocab anchors shards/bc2gm --general wordfreq
+        mslm-data vocab anchors shards/notes --general count_1w.txt \\
+            --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
-    from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
     from mslm_data.lexicon.ngrams.ranking import stop_words_in
-    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
     shards = load(folder)
-    listed = frozenset() if stop_words == "none" else stop_words_in(stop_words)
+    manifest = shards.manifest
+    listed = stop_words_in(stop_words or "none")
     try:
         chosen = AnchorOptions(stop_words=listed, **options)
     except ValueError as error:
         raise VocabularyError(str(error)) from None
-    manifest = shards.manifest
+
     words = _words(shards, [split])
     frequencies = _frequencies(general)
     made = {
@@ -100,7 +110,7 @@ def command(
         "split": split,
         "general": dict(frequencies.about),
         **options,
-        "stop_words": len(listed),  # how many: which may be private
+        "stop_words": len(listed),  # their number, as the words may be private
     }
     about = {
         "tokenizer": manifest.tokenizer["sha256"],
@@ -108,11 +118,11 @@ def command(
         "protected": manifest.protected,
         "made": made,
     }
-    lexicon, anchors = find_anchors(words, _core(folder), frequencies, chosen, about=about)
+    lexicon, anchors = find_anchors(words, _tokenizer(folder), frequencies, chosen, about=about)
+
     out = out or folder / "vocab" / "anchors.arrow"
-    if manifest.protected:
-        warn_of_readers([out.parent])
-    write_lexicon(out, lexicon)
+    save_lexicon(out, lexicon, protected=manifest.protected)
+
     visible = show_text or not manifest.protected
     names = ("word", "count", "general", "score")[0 if visible else 1 :]
     shown = [
@@ -122,6 +132,7 @@ def command(
     if as_json:
         print_json({"out": str(out), **made, **lexicon.about["counts"], "anchors": shown})
         return
+
     click.echo(table(("", *names), [tuple(row.values()) for row in shown]))
     if not visible:
         click.echo("words are patients' text; pass --show-text to see them here")
@@ -129,29 +140,32 @@ def command(
 
 
 def _frequencies(general: str) -> Frequencies:
-    """Find the general text that `--general` names."""
+    """Return the words of the general text that `--general` names."""
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon.anchors import general_text as frequencies
+    from mslm_data.lexicon.anchors import general_text
     from mslm_data.loading import load
     from mslm_data.shard.manifest import NAME
 
     path = Path(general)
     if path.is_dir():
         shards = load(path)
-        return frequencies.of_words(
-            _words(shards, shards.splits), _core(path), manifest=path / NAME
-        )
+        words = _words(shards, shards.splits)
+        return general_text.of_words(words, _tokenizer(path), manifest=path / NAME)
+
     if path.is_file():
-        return frequencies.of_file(path)
+        return general_text.of_file(path)
+
     if general == "wordfreq":
-        return frequencies.of_wordfreq()
+        return general_text.of_wordfreq()
+
     raise VocabularyError(
-        f"--general {general}: expected a built folder, a table of words and counts, or 'wordfreq'"
+        f"--general {general}: expected a built folder, a table of words and counts, or 'wordfreq', "
+        "found nothing of this name"
     )
 
 
 def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
-    """Count the words of splits."""
+    """Count the words of splits, with progress on stderr."""
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.word_types import count_words
 
@@ -170,7 +184,7 @@ def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
         return count_words(told(progress))
 
 
-def _core(folder: Path) -> tokenizers.Tokenizer:
+def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
     import tokenizers
 
     return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mslm_data.cli.output import print_json, table
+from mslm_data.cli.vocab.options import json_option
+
+if TYPE_CHECKING:
+    from mslm_data.lexicon.concepts.packs import PackReport
 
 
 @click.command("concepts", short_help="Make a MedCAT model pack.")
@@ -16,33 +21,45 @@ from mslm_data.cli.output import print_json, table
     multiple=True,
     required=True,
     metavar="FILE[=TUI,…]",
-    help="Concepts; may repeat.",
+    help="Read concepts from this file; concepts without semantic types get these. Repeat it to "
+    "merge further files.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="The pack, a new folder.",
+    help="Write the pack to this folder, which must not exist.",
 )
-@click.option("--types", default="", metavar="TUI,…", help="Keep concepts of these semantic types.")
+@click.option(
+    "--types",
+    default="",
+    metavar="TUI,…",
+    help="Keep only concepts of one of these semantic types.  [default: all]",
+)
 @click.option(
     "--language",
     default="ENG",
     show_default=True,
-    help="Language of UMLS rows to keep; '' for all.",
+    help="Keep only UMLS names of this language; '' keeps all.",
 )
 @click.option(
-    "--source", "sources", default="", metavar="SAB,…", help="Keep names of these vocabularies."
+    "--source",
+    "sources",
+    default="",
+    metavar="SAB,…",
+    help="Keep only names of these source vocabularies.  [default: all]",
 )
 @click.option(
     "--xref",
     default="",
     metavar="PREFIX",
-    help="OBO: cross reference that becomes the concept's id.",
+    help="Take an OBO term's cross reference with this prefix, such as UMLS_CUI, as its concept id.",
 )
-@click.option("--name", default="", help="Name in the pack's model card.  [default: the folder's]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--name", default="", help="Call the pack this in its model card.  [default: the folder's name]"
+)
+@json_option
 def command(
     inputs: tuple[str, ...],
     out: Path,
@@ -53,15 +70,18 @@ def command(
     name: str,
     as_json: bool,
 ) -> None:
-    """Make a MedCAT model pack of concepts, for `--set annotate.model_pack=DIR`.
+    """Make a MedCAT model pack of concepts, for `build --set annotate.model_pack=DIR`.
 
     FILE is a table (MedCAT's columns cui,name,…, or an id, a name and synonyms as in DrugBank's vocabulary), an OBO
-    ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. Several are merged. Ontologies and plain tables have no
-    semantic types, so these stand behind the file's name.
+    ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. Ontologies and plain tables have no semantic types: write
+    these after the file's name.
 
     \b
-    mslm-data vocab concepts --from doid.obo=T047 --xref UMLS_CUI --from drugbank.csv=T121 --out packs/open
-    mslm-data vocab concepts --from 2024AA/META --types T047,T191,T184,T121 --out packs/umls
+    Example:
+        mslm-data vocab concepts --from doid.obo=T047 --xref UMLS_CUI \\
+            --from drugbank.csv=T121 --out packs/open
+        mslm-data vocab concepts --from 2024AA/META \\
+            --types T047,T191,T184,T121 --out packs/umls
     """  # noqa: D301 - click wants the character
     from dataclasses import asdict
 
@@ -75,17 +95,20 @@ def command(
         xref=xref,
     )
     report = make_pack([parse_input(text) for text in inputs], out, choice=choice, name=name)
+
     if as_json:
         print_json({"out": str(out), **asdict(report)})
-        return
-    left_out = [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
-    counts = [
-        ("names read", report.read),
-        *left_out,
-        ("names kept", report.kept),
-        ("concepts", report.concepts),
-    ]
-    counts += [("names of several concepts, settled", report.settled)]
-    counts += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
-    click.echo(table(("", ""), counts).removeprefix("\n"))
-    click.echo(f"{out}: sha256 {report.sha256}")
+    else:
+        _print(report)
+        click.echo(f"{out}: sha256 {report.sha256}")
+
+
+def _print(report: PackReport) -> None:
+    """Print what became of the names as a table."""
+    rows = [("names read", report.read)]
+    rows += [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
+    rows += [("names kept", report.kept), ("concepts", report.concepts)]
+    rows += [("names of several concepts, settled", report.settled)]
+    rows += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
+
+    click.echo(table(("", ""), rows).removeprefix("\n"))

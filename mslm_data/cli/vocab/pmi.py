@@ -2,62 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mslm_data.cli.output import defused, print_json, table
+from mslm_data.cli.vocab.options import (
+    folder_argument,
+    json_option,
+    out_option,
+    save_lexicon,
+    split_option,
+    stop_words_option,
+)
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.ngrams.ranking import NgramChoice
+    from mslm_data.loading import Shards
 
 
 @click.command("pmi", short_help="Rank n-grams by PMI.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@folder_argument
 @click.option(
     "--recipe",
     default="paper",
     show_default=True,
-    help="paper, levine or released: defaults of the others.",
+    help="Start from the options of this recipe: paper, levine or released.",
 )
+@split_option("train", "Count")
+@click.option("--all-splits", is_flag=True, help="Count in every split, test data too.")
+@click.option("--measure", help="Rank by this measure: levine, plain or squared.")
+@click.option("--lengths", metavar="N-M", help="Take n-grams of N to M words, within 2-5.")
 @click.option(
-    "--split", "splits", multiple=True, help="Where to count; may repeat.  [default: train]"
+    "--min-count",
+    metavar="K[,K…]",
+    help="Minimum number of occurrences: one number, or one per n-gram length.",
 )
-@click.option("--all-splits", is_flag=True, help="Count in all splits, test data too.")
-@click.option("--measure", help="levine, plain or squared.")
-@click.option("--lengths", metavar="N-M", help="Words of n-grams, within 2-5.")
-@click.option(
-    "--min-count", metavar="K[,K…]", help="Occurrences at least, of all lengths or of each."
-)
-@click.option("--size", type=int, help="Entries at most.")
+@click.option("--size", type=int, help="Keep at most this many n-grams, the best ones.")
 @click.option(
     "--coverage",
     type=float,
-    help="In place of a size: the share of tokens that are to lie in an entry.",
+    help="Keep as many n-grams as needed to cover this share of the tokens.",
 )
-@click.option("--shares", metavar="P,P…", help="Percent of the size for each length.")
-@click.option("--order", help="length, score or longest: which entries are used first.")
+@click.option(
+    "--shares",
+    metavar="P,P…",
+    help="Give each n-gram length this percentage of the list, the shortest length first.",
+)
+@click.option(
+    "--order",
+    help="Write short n-grams first (length), high scores first (score) or long n-grams first "
+    "(longest). Strategies use entries in this order.",
+)
 @click.option(
     "--drop-short-words/--keep-short-words",
     default=None,
-    help="N-grams with a word of one character.",
+    help="Leave out, or keep, n-grams with a word of one character.",
 )
-@click.option(
-    "--stop-words", metavar="FILE|english|none", help="Drop n-grams with one of these words."
-)
+@stop_words_option
 @click.option(
     "--across-sentences/--within-sentences",
     default=None,
-    help="Whether n-grams cross the ends of rows.",
+    help="Count n-grams as if all rows were one sentence, or within rows only.",
 )
+@out_option("DIR/vocab/pmi.arrow", "the lexicon to this file")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="[default: DIR/vocab/pmi.arrow]"
+    "--list",
+    "list_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the n-grams as text, with their scores. In a .csv or .tsv file those that a "
+    "spreadsheet would take for formulas get a ' before them.",
 )
-@click.option("--list", "list_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write n-grams as text too; in .csv or .tsv those like a formula get a ' before them.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     folder: Path,
     recipe: str,
@@ -68,29 +87,37 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Rank the word n-grams of a built folder by pointwise mutual information, for PMI masking.
+    """Rank the word n-grams of a built folder by pointwise mutual information.
+
+    Writes a lexicon, which the strategies of PMI masking hide as units.
 
     \b
-    paper     2 to 4 words, 5 times within sentences of the training split, the
-              measure of Levine et al. 2021 (Abaho et al. 2024)
-    levine    2 to 5 words, more than 10 times, as many as cover half of the
-              tokens, half of them bigrams (Levine et al. 2021)
-    released  as the code of Abaho et al. does: 2 times, all splits, across
-              sentences, NLTK's measure, no short words, no stop words
+    Recipes, whose options those on the command line override:
+      paper     2 to 4 words, at least 5 times within sentences of the training
+                split, the measure of Levine et al. 2021 (Abaho et al. 2024)
+      levine    2 to 5 words, more than 10 times, as many as cover half of the
+                tokens, half of them bigrams (Levine et al. 2021)
+      released  as the code of Abaho et al. 2024 does: at least 2 times, all
+                splits, across sentences, NLTK's measure, no words of one
+                character, no English stop words
 
-    N-grams with a word that holds [UNK] are left out, as are those across the cut of a sentence too long for one row.
+    `released` gives the lists that were released with that paper if the folder's vocabulary is cased. An uncased one
+    merges words that differ in their capitals, so the list differs.
+
+    N-grams with a word that holds [UNK] are left out, and so are those across the cut of a sentence that was too long
+    for one row. The table counts n-grams that are mentions in three ways; none gives the 8,130 of 15,787 that Table 11
+    of that paper has for BC2GM (whole mentions are 857, within mentions 3,089, of mention words only 5,944).
 
     \b
-    mslm-data vocab pmi shards/bc2gm
-    mslm-data vocab pmi shards/bc2gm --recipe levine --measure squared --coverage 0.4 --list ngrams.txt
+    Example:
+        mslm-data vocab pmi shards/bc2gm
+        mslm-data vocab pmi shards/bc2gm --recipe levine --measure squared \\
+            --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
     import tokenizers
 
-    from mslm_data.cli.private import warn_of_readers
     from mslm_data.errors import VocabularyError
-    from mslm_data.io.files import make_folder, write_whole
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
-    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
     shards = load(folder)
@@ -98,47 +125,49 @@ def command(
         choice = _choice(recipe, options)
     except ValueError as error:
         raise VocabularyError(str(error)) from None
+
     if all_splits and splits:
         raise VocabularyError("split: expected --split or --all-splits, got both")
-    everything = all_splits or (recipe == "released" and not splits)
-    names = list(shards.splits) if everything else list(dict.fromkeys(splits)) or ["train"]
-    core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    names = _splits(shards, splits, everything=all_splits or recipe == "released")
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     manifest = shards.manifest
+    made = {"command": "vocab pmi", "recipe": recipe, "splits": names, **options_of(choice)}
     lexicon = rank_ngrams(
-        (chunk for split in [shards[name] for name in names] for chunk in split.chunks()),
-        core,
+        (chunk for name in names for chunk in shards[name].chunks()),
+        tokenizer,
         manifest.token_ids,
         choice,
         about={
             "tokenizer": manifest.tokenizer["sha256"],
             "protected": manifest.protected,
-            "made": {
-                "command": "vocab pmi",
-                "recipe": recipe,
-                "splits": names,
-                **options_of(choice),
-            },
+            "made": made,
         },
     )
+
     out = out or folder / "vocab" / "pmi.arrow"
-    if manifest.protected:
-        warn_of_readers([out.parent])
-    write_lexicon(out, lexicon)
+    save_lexicon(out, lexicon, protected=manifest.protected)
     if list_file:
-        make_folder(list_file.parent)
-        safe = defused if list_file.suffix in (".csv", ".tsv") else str
-        texts = zip(map(safe, ngram_strings(lexicon, core)), lexicon.scores.tolist(), strict=True)
-        write_whole(list_file, (f"{text}\t{score:.9g}\n".encode() for text, score in texts))
-    report = {"out": str(out), **lexicon.about["made"], **lexicon.about["counts"]}
+        _write_list(list_file, ngram_strings(lexicon, tokenizer), lexicon.scores.tolist())
+
+    report = {"out": str(out), **made, **lexicon.about["counts"]}
     if as_json:
         print_json(report)
     else:
         _print(report, len(lexicon))
+
     if choice.coverage and report["covered_tokens"] < choice.coverage * report["tokens"]:
         click.echo(
             "warning: all n-grams together cover less than --coverage; a lower --min-count gives more",
             err=True,
         )
+
+
+def _splits(shards: Shards, given: Sequence[str], *, everything: bool) -> list[str]:
+    """Return the splits to count in: those given, else all or the training split."""
+    if given:
+        return list(dict.fromkeys(given))
+    return list(shards.splits) if everything else ["train"]
 
 
 def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
@@ -150,6 +179,7 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
 
     if recipe not in RECIPES:
         raise ValueError(f"recipe: no '{recipe}'{did_you_mean(recipe, RECIPES)}")
+
     given = {name: value for name, value in options.items() if value is not None}
     if "lengths" in given:
         ends = _numbers("lengths", given["lengths"], "-", int)
@@ -158,14 +188,13 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
         given["min_counts"] = _numbers("min-count", given.pop("min_count"), ",", int)
     if "shares" in given:
         given["shares"] = _numbers("shares", given["shares"], ",", float)
+
+    # A size takes the place of the recipe's coverage, and a coverage that of its size.
     if "size" in given or "coverage" in given:
         given = {"size": None, "coverage": None, **given}
-    stop_words = given.pop("stop_words", "english" if recipe == "released" else "none")
-    return replace(
-        RECIPES[recipe],
-        stop_words=frozenset() if stop_words == "none" else stop_words_in(stop_words),
-        **given,
-    )
+
+    listed = given.pop("stop_words", "english" if recipe == "released" else "none")
+    return replace(RECIPES[recipe], stop_words=stop_words_in(listed), **given)
 
 
 def _numbers(
@@ -179,26 +208,43 @@ def _numbers(
         ) from None
 
 
+def _write_list(path: Path, ngrams: Iterable[str], scores: Iterable[float]) -> None:
+    """Write n-grams as text: one a line, a tab, and the score."""
+    from mslm_data.io.files import make_folder, write_whole
+
+    safe = defused if path.suffix in (".csv", ".tsv") else str
+    lines = (
+        f"{safe(ngram)}\t{score:.9g}\n".encode()
+        for ngram, score in zip(ngrams, scores, strict=True)
+    )
+
+    make_folder(path.parent)
+    write_whole(path, lines)
+
+
 def _print(report: Mapping[str, Any], size: int) -> None:
-    entries = [
-        (f"entries of {n} words", count, f"{count / size:.1%}")
-        for n, count in report["entries"].items()
-    ]
-    counts = [
+    """Print the counts of a lexicon of so many entries as a table."""
+
+    def share(count: int, total: int) -> str:
+        return f"{count / total:.1%}"
+
+    rows: list[tuple[str, int, str]] = []
+    for length, count in report["entries"].items():
+        rows.append((f"entries of {length} words", count, share(count, size)))
+    rows.append(("entries", size, ""))
+
+    for name, key in (
         ("that are a mention", "mentions"),
         ("that lie in a mention", "within_mentions"),
         ("of words of mentions only", "of_mention_words"),
-    ]
-    rows = [*entries, ("entries", size, "")]
-    rows += [(f"  {name}", report[key], f"{report[key] / size:.1%}") for name, key in counts]
-    rows += [("tokens", report["tokens"], "")]
-    rows += [
-        (
-            "  in an entry",
-            report["covered_tokens"],
-            f"{report['covered_tokens'] / report['tokens']:.1%}",
-        )
-    ]
+    ):
+        rows.append((f"  {name}", report[key], share(report[key], size)))
+
+    tokens = report["tokens"]
+    covered = report["covered_tokens"]
+    rows.append(("tokens", tokens, ""))
+    rows.append(("  in an entry", covered, share(covered, tokens)))
+
     click.echo(f"{', '.join(report['splits'])}: {report['recipe']}, measure {report['measure']}")
     click.echo(table(("", "", ""), rows).removeprefix("\n"))
     click.echo(report["out"])

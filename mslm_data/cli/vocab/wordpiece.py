@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mslm_data.cli.output import print_json, table
+from mslm_data.cli.vocab.options import json_option
 
 if TYPE_CHECKING:
     from mslm_data.builds.texts import Texts
 
 
 @click.command("wordpiece", short_help="Train a WordPiece vocabulary.")
-@click.option("--source", help="A shipped pipeline (see `recipes`) or a TOML file.")
+@click.option(
+    "--source",
+    metavar="NAME|FILE.toml",
+    help="Read the corpus of this pipeline: a shipped one (`mslm-data recipes` lists them) or a TOML file.",
+)
 @click.option(
     "--input",
     "inputs",
     multiple=True,
-    help="Files or folders, here or at any URL that fsspec knows.",
+    metavar="PATH",
+    help="Read these files or folders, here or at any URL that fsspec knows. Repeat it for further ones.",
 )
 @click.option("--sample", is_flag=True, help="Read the small corpus that the package ships.")
 @click.option(
@@ -27,33 +34,57 @@ if TYPE_CHECKING:
     "sets",
     multiple=True,
     metavar="STAGE.OPTION=VALUE",
-    help="Change an option of the pipeline.",
+    help="Change an option of the pipeline. Repeat it for further options.",
 )
 @click.option(
-    "--from-folder", "folder", type=click.Path(path_type=Path), metavar="DIR",
-    help="Read the rows of a folder built with keep_text instead of a source.",
-)  # fmt: skip
-@click.option(
-    "--split", "splits", multiple=True, default=["train"], show_default=True, help="May repeat."
-)
-@click.option("--held-out", metavar="SPLIT", help="A split to count the pieces per word of.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new folder."
+    "--from-folder",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Read the rows of a folder that was built with encode.keep_text=true instead of a source.",
 )
 @click.option(
-    "--size", type=click.IntRange(1), default=30522, show_default=True, help="Pieces at the most."
+    "--split",
+    "splits",
+    multiple=True,
+    default=["train"],
+    show_default=True,
+    metavar="NAME",
+    help="Learn from this split. Repeat it for further splits.",
+)
+@click.option(
+    "--held-out",
+    metavar="SPLIT",
+    help="Count the pieces per word in this split too, which is not learned from.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Write the tokenizer to this folder, which must be new or empty.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    default=30522,
+    show_default=True,
+    help="Learn at most this many pieces, special tokens included.",
 )
 @click.option(
     "--min-frequency",
     type=click.IntRange(1),
     default=2,
     show_default=True,
-    help="Of a joined pair.",
+    help="Join two pieces only if they stand side by side at least this often.",
 )
 @click.option(
-    "--cased/--uncased", default=False, show_default=True, help="Keep capitals and accents."
+    "--cased/--uncased",
+    default=False,
+    show_default=True,
+    help="Keep, or fold, capitals and accents.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     source: str | None,
     inputs: tuple[str, ...],
@@ -68,14 +99,17 @@ def command(
     cased: bool,
     as_json: bool,
 ) -> None:
-    """Train a WordPiece vocabulary on a corpus, for `build --tokenizer DIR` and for a model's first pre-training.
+    """Train a WordPiece vocabulary on a corpus, for `build --tokenizer DIR` and for pre-training from scratch.
 
-    The input is a corpus, as a tokenizer is needed before there are shards. Equal texts give equal bytes. What
-    de-identification took out is not learned; a vocabulary of patients' notes still holds their words.
+    The input is a corpus, as a tokenizer is needed before there are shards. Equal texts give equal bytes. Words that
+    de-identification took out are not learned; a vocabulary of patients' notes still holds the notes' words.
 
     \b
-    mslm-data vocab wordpiece --source blurb/bc2gm --out vocab/genes --size 8000 --held-out test
-    mslm-data vocab wordpiece --source mimic --input NOTEEVENTS.csv.gz --out vocab/notes
+    Example:
+        mslm-data vocab wordpiece --source blurb/bc2gm --out vocab/genes \\
+            --size 8000 --held-out test
+        mslm-data vocab wordpiece --source mimic --input NOTEEVENTS.csv.gz \\
+            --out vocab/notes
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.wordpiece import count_pieces, refuse_used, train, write
@@ -83,10 +117,13 @@ def command(
     if (source is None) == (folder is None) or (folder is not None and (inputs or sample or sets)):
         raise click.UsageError("expected --source with its options, or --from-folder alone")
     refuse_used(out)
-    texts, protected = (
-        _of_folder(folder) if folder else _of_source(str(source), list(inputs), sets, sample=sample)
-    )
+
+    if folder is not None:
+        texts, protected = _of_folder(folder)
+    else:
+        texts, protected = _of_source(str(source), list(inputs), sets, sample=sample)
     held = texts([held_out] if held_out else [])  # raises for a wrong name before the work is done
+
     with counting("wordpiece", "documents") as progress:
         learned = train(
             lambda: texts(splits),
@@ -96,6 +133,7 @@ def command(
             progress=progress,
         )
     tokenizer = write(out, learned)
+
     report = {
         "out": str(out),
         "size": len(learned.pieces),
@@ -113,21 +151,24 @@ def command(
             "held_out_unknown": counts.unknown,
             "pieces_per_word": counts.pieces_per_word,
         }
+
     if as_json:
         print_json(report)
-        return
+    else:
+        _print(report)
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    """Print the numbers of a report as a table, the folder, and a warning if it holds patients' words."""
     rows = [
         (name.replace("_", " "), value)
         for name, value in report.items()
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and name != "protected"
     ]
-    click.echo(
-        table(
-            ("", ""), [(name, value) for name, value in rows if name != "protected"]
-        ).removeprefix("\n")
-    )
-    click.echo(f"{out}: sha256 {tokenizer.digest}")
-    if protected:
+    click.echo(table(("", ""), rows).removeprefix("\n"))
+    click.echo(f"{report['out']}: sha256 {report['sha256']}")
+
+    if report["protected"]:
         click.echo("learned from patients' text: treat this folder as you treat the notes")
 
 

@@ -193,11 +193,14 @@ def rank_ngrams(
 
 
 def stop_words_in(name: str) -> frozenset[str]:
-    """Return the stop words of a file, one a line, in lower case; `english` names those that are shipped.
+    """Return the stop words of a file, one a line, in lower case; `english` is the shipped list, `none` no word.
 
     Raises:
         VocabularyError: No such file, or not text.
     """
+    if name == "none":
+        return frozenset()
+
     path = resources.path("vocab", "stop-words-english.txt") if name == "english" else Path(name)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,64 +24,39 @@ COMMANDS = {
     "table": "Words, pieces or ids by a table of yours (InforMask and others).",
     "frequency": "Token ids by how often they occur.",
 }
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("scores", cls=LazyGroup, package="mslm_data.cli.vocab.scores", commands=COMMANDS)
 def command() -> None:
     """Score words or tokens of a built folder, for strategies that hide some rather than others.
 
-    Words and token ids make a lexicon, one file; tokens where they stand make a score column, a folder with a file
-    for each shard. A column that was interrupted goes on where it stopped. Both are as private as the rows.
-    """
+    Scores of words and of token ids make a lexicon, one file. Scores of tokens where they stand make a score column, a
+    folder with a file for each shard; run the same command again to resume an interrupted one. Both are as private as
+    the rows.
 
-
-def common(*, out: str, splits: str = "every one") -> Callable[[F], F]:
-    """Add the argument and options that all kinds have.
-
-    Args:
-        out: The default of `--out`, for people.
-        splits: That of `--split`, likewise.
-    """
-    options = (
-        click.argument("folder", type=click.Path(path_type=Path), metavar="DIR"),
-        click.option(
-            "--split",
-            "names",
-            multiple=True,
-            metavar="NAME",
-            help=f"May repeat.  [default: {splits}]",
-        ),
-        click.option(
-            "--out", type=click.Path(path_type=Path), metavar="PATH", help=f"[default: {out}]"
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    )
-
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    \b
+    Example:
+        mslm-data vocab scores attention shards/bc2gm --encoder my-bert/
+        mslm-data mask-stats shards/bc2gm --strategy attention-high
+    """  # noqa: D301 - click wants the character
 
 
 def chosen(shards: Shards, names: Sequence[str]) -> dict[str, Split]:
-    """Return the splits that `--split` names, all where it names none."""
+    """Return the splits of these names, or all splits if there are no names."""
     return {name: shards[name] for name in names or shards.splits}
 
 
 def run_column(
     shards: Shards, names: Sequence[str], out: Path, made: Mapping[str, Any], score: Score
 ) -> ColumnReport:
-    """Make a score column with progress on stderr.
+    """Make a score column, with progress on stderr.
 
     Args:
         shards: The folder.
-        names: See `chosen`.
+        names: Its splits; none for all.
         out: The column's folder.
-        made: What its `about` says of how it is made.
-        score: See `write_column`.
+        made: How it is made, for its `about`.
+        score: What scores the rows of a shard.
     """
     from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
@@ -89,6 +64,7 @@ def run_column(
 
     if shards.manifest.protected:
         warn_of_readers([out, out.parent])
+
     with counting("scores", "tokens") as progress:
         return write_column(
             out, chosen(shards, names), about(shards.manifest, **made), score, progress=progress
@@ -96,15 +72,18 @@ def run_column(
 
 
 def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
-    """Print what was made: one JSON object, or a table of numbers for people; mappings are flattened into it."""
+    """Print a report: one JSON object, or a table of its numbers, into which mappings are flattened."""
     if as_json:
         output.print_json({"out": str(out), **report})
         return
+
     rows: list[tuple[str, Any]] = []
     for name, value in report.items():
+        words = name.replace("_", " ")
         if isinstance(value, Mapping):
-            rows += [(f"{name.replace('_', ' ')}: {key}", number) for key, number in value.items()]
+            rows += [(f"{words}: {key}", number) for key, number in value.items()]
         else:
-            rows.append((name.replace("_", " "), value))
+            rows.append((words, value))
+
     click.echo(output.table(("", ""), rows).removeprefix("\n"))
     click.echo(str(out))

@@ -8,74 +8,95 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.vocab.scores import chosen, common, say
+from mslm_data.cli.vocab.options import (
+    encoder_option,
+    folder_argument,
+    json_option,
+    out_option,
+    save_lexicon,
+    split_option,
+)
+from mslm_data.cli.vocab.scores import chosen, say
 
 
 @click.command("anchors", short_help="Words by their likeness to anchors.")
-@common(out="DIR/vocab/difference.arrow")
+@folder_argument
+@split_option("every split", "Score the words")
+@encoder_option
 @click.option(
-    "--encoder",
-    "name",
-    required=True,
-    metavar="DIR|ID",
-    help="A Hugging Face model, safetensors only.",
+    "--anchors",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare with the anchors of this lexicon.  [default: DIR/vocab/anchors.arrow]",
 )
-@click.option("--anchors", "path", type=click.Path(path_type=Path), metavar="FILE",
-              help="[default: DIR/vocab/anchors.arrow]")  # fmt: skip
 @click.option(
     "--embedding",
     type=click.Choice(["pooler", "mean", "input"]),
     default="pooler",
     show_default=True,
+    help="Embed a word by the model's pooler, by the mean of its last layer over the word's pieces, "
+    "or by the mean of its input embeddings.",
 )
 @click.option(
-    "--combine", type=click.Choice(["max", "mean", "min"]), default="max", show_default=True
+    "--combine",
+    type=click.Choice(["max", "mean", "min"]),
+    default="max",
+    show_default=True,
+    help="Score a word by this one of its cosines to the anchors. The paper has the highest.",
 )
+@out_option("DIR/vocab/difference.arrow", "the lexicon to this file")
+@json_option
 def command(
     folder: Path,
-    names: tuple[str, ...],
-    out: Path | None,
-    as_json: bool,
+    splits: tuple[str, ...],
     name: str,
     path: Path | None,
     embedding: Any,
     combine: Any,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Score each word type by its cosine to the nearest of anchor words, a lexicon (Wilf et al. 2023).
+    """Score each word type by its cosine to anchor words, as Difference-Masking does (Wilf et al. 2023).
 
-    A word is embedded alone: pooler is what the released code takes, from bert-base-uncased, and nearly constant;
-    mean is the mean of the last layer over the word's pieces, input that of the input embeddings. Scores are raw
-    cosines in [-1, 1]; a strategy may take ranks of them, as the released code does.
+    Writes a lexicon. Each word is embedded alone. The released code takes the pooler of bert-base-uncased, whose
+    outputs are nearly constant. Scores are raw cosines in [-1, 1]; the strategies take ranks of them, as the released
+    code does.
 
     Words with [UNK], and words that the encoder cannot take, have no entry. Where the encoder's tokenizer is not the
-    folder's, words are decoded and encoded anew; the released code's lower-casing is then the encoder's.
-    """
-    from mslm_data.cli.private import warn_of_readers
+    folder's, words are decoded and encoded anew; whether capitals count is then up to the encoder's tokenizer.
+
+    \b
+    Example:
+        mslm-data vocab anchors shards/bc2gm --general wordfreq
+        mslm-data vocab scores anchors shards/bc2gm --encoder my-bert/
+    """  # noqa: D301 - click wants the character
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.artefacts import find_artefact
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
     from mslm_data.lexicon.scores.making import about
-    from mslm_data.lexicon.store import read_lexicon, write_lexicon
+    from mslm_data.lexicon.store import read_lexicon
     from mslm_data.lexicon.word_types import count_words
     from mslm_data.loading import load
 
     shards = load(folder)
-    splits = chosen(shards, names)
-    tokenizer = shards.manifest.tokenizer["sha256"]
+    manifest = shards.manifest
+    used = chosen(shards, splits)
+
+    # A path that is given is that path, whatever `vocab/` holds.
     given = str(path.absolute()) if path else "anchors.arrow"
-    path = find_artefact(folder, given, tokenizer=tokenizer)
-    anchors = read_lexicon(path)
-    out = out or folder / "vocab" / "difference.arrow"
+    found = find_artefact(folder, given, tokenizer=manifest.tokenizer["sha256"])
+    anchors = read_lexicon(found)
 
     likeness = Likeness(
         encoder=load_encoder(name),
-        tokenizer=tokenizer_of(folder, shards.manifest),
+        tokenizer=tokenizer_of(folder, manifest),
         embedding=embedding,
         combine=combine,
     )
-    words = count_words(chain.from_iterable(split.chunks() for split in splits.values()))
+    words = count_words(chain.from_iterable(split.chunks() for split in used.values()))
     with counting("scores", "words") as progress:
         done = 0
 
@@ -86,13 +107,25 @@ def command(
 
         advance(0)
         numbers, scores = likeness.score(words.tokens, anchors.tokens, advance)
+
     made = {
-        "of": "anchors", "splits": list(splits), "encoder": likeness.encoder.about, "embedding": embedding,
-        "combine": combine, "anchors": {"entries": len(anchors), "made": anchors.about.get("made")},
-    }  # fmt: skip
-    if shards.manifest.protected:
-        warn_of_readers([out.parent])
-    write_lexicon(out, by_likeness(words.tokens, numbers, scores, about(shards.manifest, **made)))
-    spread = {"lowest": float(scores.min()), "highest": float(scores.max())} if len(scores) else {}
-    counts = {"anchors": len(anchors), "words": len(words), "entries": len(numbers)}
-    say(as_json, out, {**counts, "left_out": len(words) - len(numbers), **spread})
+        "of": "anchors",
+        "splits": list(used),
+        "encoder": likeness.encoder.about,
+        "embedding": embedding,
+        "combine": combine,
+        "anchors": {"entries": len(anchors), "made": anchors.about.get("made")},
+    }
+    out = out or folder / "vocab" / "difference.arrow"
+    lexicon = by_likeness(words.tokens, numbers, scores, about(manifest, **made))
+    save_lexicon(out, lexicon, protected=manifest.protected)
+
+    report: dict[str, Any] = {
+        "anchors": len(anchors),
+        "words": len(words),
+        "entries": len(numbers),
+        "left_out": len(words) - len(numbers),
+    }
+    if len(scores):
+        report |= {"lowest": float(scores.min()), "highest": float(scores.max())}
+    say(as_json, out, report)

@@ -7,21 +7,35 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.vocab.scores import chosen, common, run_column, say
+from mslm_data.cli.vocab.options import (
+    encoder_option,
+    folder_argument,
+    json_option,
+    out_option,
+    split_option,
+)
+from mslm_data.cli.vocab.scores import chosen, run_column, say
 
 
 @click.command("attention", short_help="Tokens by the attention of [CLS].")
-@common(out="DIR/vocab/attention")
-@click.option("--encoder", "name", required=True, metavar="DIR|ID",
-              help="A Hugging Face model of the folder's vocabulary, safetensors only.")  # fmt: skip
+@folder_argument
+@split_option("every split", "Score the rows")
+@encoder_option
+@out_option("DIR/vocab/attention", "the score column to this folder")
+@json_option
 def command(
-    folder: Path, names: tuple[str, ...], out: Path | None, as_json: bool, name: str
+    folder: Path, splits: tuple[str, ...], name: str, out: Path | None, as_json: bool
 ) -> None:
-    """Score each token by the attention that [CLS] pays it in the last layer, mean over heads: a score column.
+    """Score each token by the attention that [CLS] pays it in the last layer, mean over heads.
 
-    AttnMask and MST take it from a teacher that follows the model in training, and from images; a frozen encoder and
-    text are an adaptation of them. Special tokens have 0.
-    """
+    Writes a score column. The model must have the folder's vocabulary. AttnMask and MST take attention from a teacher
+    that follows the model in training, and from images: a frozen encoder and text are an adaptation of both. Special
+    tokens have 0.
+
+    \b
+    Example:
+        mslm-data vocab scores attention shards/bc2gm --encoder my-bert/
+    """  # noqa: D301 - click wants the character
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.making import longest_row
@@ -29,12 +43,11 @@ def command(
     from mslm_data.loading import load
 
     shards = load(folder)
-    splits = chosen(shards, names)
     encoder = load_encoder(name, attentions=True)
     encoder.require_ids_of(tokenizer_of(folder, shards.manifest))
-    encoder.require_room_for(longest_row(splits))
+    encoder.require_room_for(longest_row(chosen(shards, splits)))
+
     out = out or folder / "vocab" / "attention"
-    report = run_column(
-        shards, names, out, {"of": "attention", "encoder": encoder.about}, Attention(encoder)
-    )
+    made = {"of": "attention", "encoder": encoder.about}
+    report = run_column(shards, splits, out, made, Attention(encoder))
     say(as_json, out, asdict(report))

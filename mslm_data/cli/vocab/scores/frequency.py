@@ -7,28 +7,39 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.vocab.scores import chosen, common, say
+from mslm_data.cli.vocab.options import (
+    folder_argument,
+    json_option,
+    out_option,
+    save_lexicon,
+    split_option,
+)
+from mslm_data.cli.vocab.scores import chosen, say
 
 
 @click.command("frequency", short_help="Token ids by how often they occur.")
-@common(out="DIR/vocab/frequency.arrow", splits="train")
-def command(folder: Path, names: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Count token ids, a lexicon: the unigram distribution that SpanBERT draws random tokens from.
+@folder_argument
+@split_option("train", "Count")
+@out_option("DIR/vocab/frequency.arrow", "the lexicon to this file")
+@json_option
+def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Count the token ids of a built folder: the unigram distribution that SpanBERT draws random tokens from.
 
-    Special tokens, and ids that do not occur, have no entry.
-    """
-    from mslm_data.cli.private import warn_of_readers
+    Writes a lexicon of single ids. Special tokens, and ids that do not occur, have no entry.
+
+    \b
+    Example:
+        mslm-data vocab scores frequency shards/bc2gm
+    """  # noqa: D301 - click wants the character
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import count_ids
-    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
     shards = load(folder)
-    splits = chosen(shards, names or ("train",))
-    chunks = chain.from_iterable(split.chunks() for split in splits.values())
-    lexicon = count_ids(chunks, about(shards.manifest, of="frequency", splits=list(splits)))
+    used = chosen(shards, splits or ("train",))
+    chunks = chain.from_iterable(split.chunks() for split in used.values())
+    lexicon = count_ids(chunks, about(shards.manifest, of="frequency", splits=list(used)))
+
     out = out or folder / "vocab" / "frequency.arrow"
-    if shards.manifest.protected:
-        warn_of_readers([out.parent])
-    write_lexicon(out, lexicon)
+    save_lexicon(out, lexicon, protected=shards.manifest.protected)
     say(as_json, out, {"entries": len(lexicon), "tokens": int(lexicon.scores.sum())})

@@ -8,32 +8,56 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.vocab.scores import chosen, common, run_column, say
+from mslm_data.cli.vocab.options import (
+    encoder_option,
+    folder_argument,
+    json_option,
+    out_option,
+    split_option,
+)
+from mslm_data.cli.vocab.scores import chosen, run_column, say
 
 
 @click.command("logits", short_help="Tokens by a token classifier.")
-@common(out="DIR/vocab/logits")
-@click.option("--encoder", "name", required=True, metavar="DIR|ID",
-              help="A Hugging Face token classifier of the folder's vocabulary, safetensors only.")  # fmt: skip
+@folder_argument
+@split_option("every split", "Score the rows")
+@encoder_option
 @click.option(
-    "--class", "label", required=True, metavar="LABEL", help="The class, by label or number."
+    "--class",
+    "label",
+    required=True,
+    metavar="LABEL",
+    help="Score by this class of the model, given by its label or its number.",
 )
-@click.option("--value", type=click.Choice(["logit", "margin"]), default="logit", show_default=True)
+@click.option(
+    "--value",
+    type=click.Choice(["logit", "margin"]),
+    default="logit",
+    show_default=True,
+    help="Score by the raw logit, or by its margin over the highest of the other classes.",
+)
+@out_option("DIR/vocab/logits", "the score column to this folder")
+@json_option
 def command(
     folder: Path,
-    names: tuple[str, ...],
-    out: Path | None,
-    as_json: bool,
+    splits: tuple[str, ...],
     name: str,
     label: str,
     value: Any,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Score each token by a token classifier's logit of one class: a score column.
+    """Score each token by a token classifier's logit of one class.
 
-    So the in-domain stage of Selective Masking ranks tokens (Gu et al. 2020). margin is the logit less the highest
-    of the other classes: above 0 just where the class is the one predicted, which is what that stage hides among.
-    Special tokens have 0.
-    """
+    Writes a score column. The model must have the folder's vocabulary. The in-domain stage of Selective Masking ranks
+    tokens in this way (Gu et al. 2020). The margin is above 0 just where the class is the one predicted, which is
+    where that stage hides tokens. Special tokens have 0.
+
+    \b
+    Example:
+        mslm-data vocab scores logits shards/bc2gm --encoder my-classifier/ \\
+            --class important --value margin
+    """  # noqa: D301 - click wants the character
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.making import longest_row
@@ -41,11 +65,12 @@ def command(
     from mslm_data.loading import load
 
     shards = load(folder)
-    splits = chosen(shards, names)
     encoder = load_encoder(name, head="AutoModelForTokenClassification")
     score = ClassLogits(encoder, class_index(encoder, label), value)
     encoder.require_ids_of(tokenizer_of(folder, shards.manifest))
-    encoder.require_room_for(longest_row(splits))
+    encoder.require_room_for(longest_row(chosen(shards, splits)))
+
     out = out or folder / "vocab" / "logits"
     made = {"of": "logits", "encoder": encoder.about, "class": score.index, "value": value}
-    say(as_json, out, asdict(run_column(shards, names, out, made, score)))
+    report = run_column(shards, splits, out, made, score)
+    say(as_json, out, asdict(report))

@@ -8,54 +8,59 @@ from typing import Any
 
 import click
 
+from mslm_data.cli.vocab.options import folder_argument, json_option, out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
+
+_GIVEN_WORDS = ("conll", "ebm", "hub")
+"""Sources whose files say where words begin, so that `IL-2` is one word there."""
 
 
 @click.command("table", short_help="Words, pieces or ids by a table of yours.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@folder_argument
 @click.option(
     "--from",
     "path",
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE.tsv",
-    help="The table.",
+    help="Read this table: an entry, a tab and a number a line.",
 )
-@click.option("--by", type=click.Choice(["words", "pieces", "ids"]), default="words", show_default=True,
-              help="What its first column has.")  # fmt: skip
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="[default: DIR/vocab/table.arrow]",
+    "--by",
+    type=click.Choice(["words", "pieces", "ids"]),
+    default="words",
+    show_default=True,
+    help="Take the entries for words and phrases, for pieces as the vocabulary spells them, or for token ids.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@out_option("DIR/vocab/table.arrow", "the lexicon to this file")
+@json_option
 def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) -> None:
-    """Make a lexicon of a table: an entry, a tab, a number; a header may stand first.
+    """Make a lexicon of a table of words, pieces or ids with a number each; a header may stand first.
 
-    words are words or phrases, encoded as the folder's are; pieces are those of the vocabulary as it spells them; ids
-    are token ids, such as InforMask's rates. Entries keep their order. Lines that cannot be used are counted, with
-    the number of the first.
-    """
-    from mslm_data.cli.private import warn_of_readers
+    Words and phrases are encoded as the folder's are. Tables by ids are such as InforMask's rates. Entries keep their
+    order. Lines that cannot be used are counted, with the number of the first.
+
+    \b
+    Example:
+        mslm-data vocab scores table shards/bc2gm --from rates.tsv --by ids \\
+            --out shards/bc2gm/vocab/informask.arrow
+    """  # noqa: D301 - click wants the character
     from mslm_data.io.files import sha256_of
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import read_table
-    from mslm_data.lexicon.store import write_lexicon
     from mslm_data.loading import load
 
     manifest = load(folder).manifest
-    made = {"of": "table", "by": by, "table": sha256_of(path) if path.is_file() else ""}
+    digest = sha256_of(path) if path.is_file() else ""
     lexicon, report = read_table(
         path,
         tokenizer_of(folder, manifest),
         by=by,
-        given_words=manifest.pipeline["source"]["use"] in ("conll", "ebm", "hub"),
-        about=about(manifest, **made),
+        given_words=manifest.pipeline["source"]["use"] in _GIVEN_WORDS,
+        about=about(manifest, of="table", by=by, table=digest),
     )
+
     out = out or folder / "vocab" / "table.arrow"
-    if manifest.protected:
-        warn_of_readers([out.parent])
-    write_lexicon(out, lexicon)
+    save_lexicon(out, lexicon, protected=manifest.protected)
     say(as_json, out, asdict(report))

@@ -1,0 +1,77 @@
+"""Options that several `mslm-data vocab` commands share, and how they save a lexicon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mslm_data.lexicon.store import Lexicon
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+"""The built folder."""
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
+)
+
+encoder_option = click.option(
+    "--encoder",
+    "name",
+    required=True,
+    metavar="DIR|ID",
+    help="Use this Hugging Face model, a folder or a hub id. Weights must be safetensors files.",
+)
+
+
+def out_option(default: str, what: str) -> Callable[[F], F]:
+    """Add `--out`.
+
+    Args:
+        default: Where the command writes without it, for people.
+        what: What the command writes there, such as "the lexicon to this file".
+    """
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help=f"Write {what}.  [default: {default}]",
+    )
+
+
+def split_option(default: str, verb: str) -> Callable[[F], F]:
+    """Add `--split`, which may be given several times.
+
+    Args:
+        default: The splits without it, for people.
+        verb: What the command does in a split, such as "Count".
+    """
+    return click.option(
+        "--split",
+        "splits",
+        multiple=True,
+        metavar="NAME",
+        help=f"{verb} in this split. Repeat it for further splits.  [default: {default}]",
+    )
+
+
+stop_words_option = click.option(
+    "--stop-words",
+    metavar="FILE|english|none",
+    help="Leave out stop words: those of a file, one a line, the shipped English ones, or none.",
+)
+
+
+def save_lexicon(out: Path, lexicon: Lexicon, *, protected: bool) -> None:
+    """Write a lexicon, and warn before it if patients' words go to a folder that others can enter."""
+    from mslm_data.cli.private import warn_of_readers
+    from mslm_data.lexicon.store import write_lexicon
+
+    if protected:
+        warn_of_readers([out.parent])
+    write_lexicon(out, lexicon)

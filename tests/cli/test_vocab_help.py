@@ -1,0 +1,65 @@
+"""What `mslm-data vocab … --help` says: an example that the program takes, and a phrase for each option."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from mslm_data.cli import cli as program
+from mslm_data.cli.vocab import command as vocab
+
+
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    yield path, group
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, f"{path} {name}")
+        else:
+            yield f"{path} {name}", found
+
+
+COMMANDS = dict(commands(vocab, "vocab"))
+
+
+def examples(command: click.Command) -> list[list[str]]:
+    """Return the words of each command line that a help text gives as an example."""
+    _, found, lines = (command.help or "").partition("Example:\n")
+    assert found, "expected an example"
+    lines = lines.replace("\\\n", "")
+    return [shlex.split(line) for line in lines.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help__has_an_example_that_the_program_takes(name: str) -> None:
+    found = examples(COMMANDS[name])
+
+    assert any(" ".join(words).startswith(f"mslm-data {name}") for words in found)
+    for _, *words in found:
+        command: click.Command | None = program
+        while isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words.pop(0))
+        assert command is not None
+        command.make_context("x", words)  # raises for an option that it does not have
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help__of_each_option_is_a_whole_phrase(name: str) -> None:
+    options = [one for one in COMMANDS[name].params if isinstance(one, click.Option)]
+
+    for option in options:
+        assert option.help, option.name
+        assert len(option.help.split()) > 3, option.name
+        assert option.help[0].isupper(), option.name
+
+
+def test_pmi__says_where_it_differs_from_the_paper_and_its_lists() -> None:
+    text = " ".join((COMMANDS["vocab pmi"].help or "").split())
+
+    assert "if the folder's vocabulary is cased" in text
+    assert "none gives the 8,130 of 15,787 that Table 11" in text

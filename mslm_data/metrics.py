@@ -148,8 +148,8 @@ class MentionScores:
         found_mentions = word_mentions(predicted, word_ids)
         hits = _in_both(gold_mentions, found_mentions)
         for column, mentions in enumerate((hits, gold_mentions, found_mentions)):
-            places = (words[mentions[:, 0]], mentions[:, 3], column)
-            np.add.at(self._counts_WL3, places, 1)
+            lengths, labels = words[mentions[:, 0]], mentions[:, 3]
+            np.add.at(self._counts_WL3[:, :, column], (lengths, labels), 1)
 
         begins_inside = (word_ids >= 0) & ~first & bio.begins(gold)
         self._inside_words += int(np.count_nonzero(begins_inside))
@@ -176,6 +176,7 @@ class MentionScores:
         words = int(self._rows_W @ lengths_W)
 
         # Against the average of the rows in whole numbers: length x rows - words, without rounding.
+        beyond_W: npt.NDArray[Any]
         if mean_words is None:
             beyond_W = lengths_W * rows - words
             mean_words = words / rows if rows else 0.0

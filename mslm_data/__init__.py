@@ -1,25 +1,21 @@
-"""Preprocessing and masking for Mask-Specific Language Modeling (Abaho et al., NAACL 2024)."""
+"""Preprocessing and masking for Mask-Specific Language Modeling (Abaho et al., NAACL 2024).
+
+Each public name is imported when it is first used, so that `import mslm_data` costs nothing.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-
-_PUBLIC = {
-    "Batches": "mslm_data.batches.batches:Batches",
-    "examples": "mslm_data.data.examples:examples",
-    "load": "mslm_data.loading:load",
-    "strategy": "mslm_data.mask:strategy",
-    "strategies": "mslm_data.mask:strategies",
-    "mask_specific_weights": "mslm_data.stats:mask_specific_weights",
-    "MslmDataError": "mslm_data.errors:MslmDataError",
-}
 
 __all__ = [
     "Batches",
     "MslmDataError",
+    "Shards",
+    "Split",
+    "Strategy",
     "__version__",
     "examples",
     "load",
@@ -28,15 +24,37 @@ __all__ = [
     "strategy",
 ]
 
+if TYPE_CHECKING:
+    from mslm_data.batches.batches import Batches
+    from mslm_data.data.examples import examples
+    from mslm_data.errors import MslmDataError
+    from mslm_data.loading import Shards, load
+    from mslm_data.mask import Strategy, strategies, strategy
+    from mslm_data.shard.split import Split
+    from mslm_data.stats import mask_specific_weights
+else:
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type Any.
+    _MODULES = {
+        "Batches": "mslm_data.batches.batches",
+        "MslmDataError": "mslm_data.errors",
+        "Shards": "mslm_data.loading",
+        "Split": "mslm_data.shard.split",
+        "Strategy": "mslm_data.mask",
+        "examples": "mslm_data.data.examples",
+        "load": "mslm_data.loading",
+        "mask_specific_weights": "mslm_data.stats",
+        "strategies": "mslm_data.mask",
+        "strategy": "mslm_data.mask",
+    }
 
-def __getattr__(name: str) -> Any:
-    """Import what is asked for on first use, so that `import mslm_data` costs nothing."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'mslm_data' has no attribute '{name}'")
-    module, attribute = _PUBLIC[name].split(":")
-    value = getattr(importlib.import_module(module), attribute)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use."""
+        if name not in _MODULES:
+            raise AttributeError(f"module 'mslm_data' has no attribute '{name}'")
+
+        value = getattr(importlib.import_module(_MODULES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,51 +1,94 @@
-"""Shards into any trainer: dataset, collator, the weighted loss, the heads and the metrics.
+"""Everything that trains: dataset, loader and collator, the weighted loss, the heads, the model and the metrics.
 
-The only place that imports torch.
+Only this package imports torch. Each name is imported when it is first used.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
 
-_PUBLIC: dict[str, str] = {
-    "MaskedDataset": "mslm_data.torch.dataset:MaskedDataset",
-    "MaskedLoader": "mslm_data.torch.loader:MaskedLoader",
-    "MaskingCollator": "mslm_data.torch.collate:MaskingCollator",
-    "MaskEpochCallback": "mslm_data.torch.callbacks:MaskEpochCallback",
-    "ShardSampler": "mslm_data.torch.sampler:ShardSampler",
-    "evaluate": "mslm_data.torch.metrics:evaluate",
-    "perplexity": "mslm_data.torch.metrics:perplexity",
-    "Perplexity": "mslm_data.torch.metrics:Perplexity",
-    "mention_confidence": "mslm_data.torch.confidence:mention_confidence",
-    "MentionConfidence": "mslm_data.torch.confidence:MentionConfidence",
-    "confidence_heatmap": "mslm_data.torch.heatmap:confidence_heatmap",
-    "MaskSpecificLoss": "mslm_data.torch.loss:MaskSpecificLoss",
-    "ReleasedLoss": "mslm_data.torch.loss:ReleasedLoss",
-    "EntityDetectionHead": "mslm_data.torch.heads:EntityDetectionHead",
-    "EntityClassificationHead": "mslm_data.torch.heads:EntityClassificationHead",
-    "decode_spans": "mslm_data.torch.spans:decode_spans",
-    "pool_spans": "mslm_data.torch.spans:pool_spans",
-    "MslmConfig": "mslm_data.torch.config:MslmConfig",
-    "MslmModel": "mslm_data.torch.model:MslmModel",
-    "Prediction": "mslm_data.torch.output:Prediction",
-    "MslmTrainer": "mslm_data.torch.trainer:MslmTrainer",
-    "count_items": "mslm_data.torch.steps:count_items",
-}
-"""Name -> "module:attribute"."""
+__all__ = [
+    "EntityClassificationHead",
+    "EntityDetectionHead",
+    "MaskEpochCallback",
+    "MaskSpecificLoss",
+    "MaskedDataset",
+    "MaskedLoader",
+    "MaskingCollator",
+    "MentionConfidence",
+    "MslmConfig",
+    "MslmModel",
+    "MslmTrainer",
+    "Perplexity",
+    "Prediction",
+    "ReleasedLoss",
+    "ShardSampler",
+    "confidence_heatmap",
+    "count_items",
+    "decode_spans",
+    "evaluate",
+    "mention_confidence",
+    "perplexity",
+    "pool_spans",
+]
 
-__all__ = list(_PUBLIC)
+if TYPE_CHECKING:
+    from mslm_data.torch.callbacks import MaskEpochCallback
+    from mslm_data.torch.collate import MaskingCollator
+    from mslm_data.torch.confidence import MentionConfidence, mention_confidence
+    from mslm_data.torch.config import MslmConfig
+    from mslm_data.torch.dataset import MaskedDataset
+    from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
+    from mslm_data.torch.heatmap import confidence_heatmap
+    from mslm_data.torch.loader import MaskedLoader
+    from mslm_data.torch.loss import MaskSpecificLoss, ReleasedLoss
+    from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
+    from mslm_data.torch.model import MslmModel
+    from mslm_data.torch.output import Prediction
+    from mslm_data.torch.sampler import ShardSampler
+    from mslm_data.torch.spans import decode_spans, pool_spans
+    from mslm_data.torch.steps import count_items
+    from mslm_data.torch.trainer import MslmTrainer
+else:
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type Any.
+    _MODULES = {
+        "EntityClassificationHead": "mslm_data.torch.heads",
+        "EntityDetectionHead": "mslm_data.torch.heads",
+        "MaskEpochCallback": "mslm_data.torch.callbacks",
+        "MaskSpecificLoss": "mslm_data.torch.loss",
+        "MaskedDataset": "mslm_data.torch.dataset",
+        "MaskedLoader": "mslm_data.torch.loader",
+        "MaskingCollator": "mslm_data.torch.collate",
+        "MentionConfidence": "mslm_data.torch.confidence",
+        "MslmConfig": "mslm_data.torch.config",
+        "MslmModel": "mslm_data.torch.model",
+        "MslmTrainer": "mslm_data.torch.trainer",
+        "Perplexity": "mslm_data.torch.metrics",
+        "Prediction": "mslm_data.torch.output",
+        "ReleasedLoss": "mslm_data.torch.loss",
+        "ShardSampler": "mslm_data.torch.sampler",
+        "confidence_heatmap": "mslm_data.torch.heatmap",
+        "count_items": "mslm_data.torch.steps",
+        "decode_spans": "mslm_data.torch.spans",
+        "evaluate": "mslm_data.torch.metrics",
+        "mention_confidence": "mslm_data.torch.confidence",
+        "perplexity": "mslm_data.torch.metrics",
+        "pool_spans": "mslm_data.torch.spans",
+    }
 
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use, or say how to install torch."""
+        if name not in _MODULES:
+            raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
+        _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
-    _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")
-    module, attribute = _PUBLIC[name].split(":")
-    return getattr(importlib.import_module(module), attribute)
+        value = getattr(importlib.import_module(_MODULES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(_PUBLIC)
+    return sorted(__all__)

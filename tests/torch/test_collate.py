@@ -238,6 +238,17 @@ def test_examples_of__takes_integers_in_any_form(form: Callable[[list[int]], Any
     assert (examples.input_ids.values.dtype, examples.word_ids.values.dtype) == (np.int32, np.int32)
 
 
+@pytest.mark.parametrize("number", [int, np.int32, np.int64])
+def test_examples_of__reads_none_among_words_as_no_word(number: Callable[[int], Any]) -> None:
+    """Of Python's ints all are read at once; lists of NumPy's go one by one."""
+    words = [[None, number(0), number(1), None], [number(0), None]]
+    rows: Rows = [{"input_ids": [9] * len(row), "word_ids": row} for row in words]
+
+    examples = examples_of(rows, IDS)
+
+    assert examples.word_ids.tolist() == [[-1, 0, 1, -1], [0, -1]]
+
+
 def test_examples_of__leaves_the_rows_as_they_were() -> None:
     words = np.array([-1, 0, -1, 0, -1], np.int32)
 

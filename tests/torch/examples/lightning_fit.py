@@ -16,14 +16,13 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from tiny import tiny_model
 
 import mslm_data as md
-from mslm_data.loading import Shards
 from mslm_data.torch import MaskedDataset
 
 
 class Module(lightning.LightningModule):
     """A model with the loss of Eq. 12."""
 
-    def __init__(self, shards: Shards, strategy: md.mask.Strategy) -> None:
+    def __init__(self, shards: md.Shards, strategy: md.Strategy) -> None:
         super().__init__()
         self.model = tiny_model(shards, strategy)
         self.seen: list[tuple[int, list[int]]] = []

@@ -5,11 +5,10 @@ from __future__ import annotations
 from transformers import BertConfig, BertForMaskedLM
 
 import mslm_data as md
-from mslm_data.loading import Shards
 from mslm_data.torch import MslmModel
 
 
-def tiny_model(shards: Shards, strategy: md.mask.Strategy) -> MslmModel:
+def tiny_model(shards: md.Shards, strategy: md.Strategy) -> MslmModel:
     """Return a small BERT over the shards' vocabulary, with the loss weights that follow from what is masked."""
     config = BertConfig(
         vocab_size=shards.manifest.token_ids.size,

@@ -1,0 +1,124 @@
+"""What a type checker sees of the public API: a user's script with planted errors, each of which it must find."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mslm_data as md
+
+ROOT = Path(md.__file__).parents[1]
+
+CONFIG = """
+[mypy]
+strict = true
+follow_imports = silent
+mypy_path = {root}
+
+# Types of other packages take most of a minute to read and are not what is tested here.
+[mypy-torch.*,transformers.*,numba.*,pyarrow.*,datasets.*,tokenizers.*,fsspec.*,pooch.*]
+follow_imports = skip
+ignore_missing_imports = true
+"""
+
+RIGHT = """
+import mslm_data as md
+from mslm_data.torch import MaskedDataset, MaskedLoader, MaskingCollator, ShardSampler
+
+
+def rows(shards: md.Shards, name: str = "train") -> md.Split:
+    return shards[name]
+
+
+train = rows(md.load("shards/ncbi"))
+joint: md.Strategy = md.strategy("joint", elm=1.0)
+n_elm, n_blm = joint.plan(train.examples(0, 8), seed=1).counts()
+w_elm, w_blm = md.mask_specific_weights(n_elm, n_blm)
+for batch in md.Batches(train, joint, batch_size=32, bucketed=True):
+    print(batch["input_ids"].shape, w_elm + w_blm)
+dataset = MaskedDataset(train, "joint", seed=7)
+loader: MaskedLoader = dataset.loader(batch_size=8)
+sampler = ShardSampler(dataset, rank=0, world=2)
+collator = MaskingCollator(joint, train, multiple_of=8)
+"""
+
+WRONG = [
+    ("md.load(3)", "arg-type"),
+    ("md.laod('x')", "attr-defined"),
+    ("train[0:2]", "index"),
+    ("train.takes", "attr-defined"),
+    ("md.strategy(elm=1.0)", "call-arg"),
+    ("joint.plan(train)", "arg-type"),
+    ("joint.plan(train.examples(), sead=1)", "call-arg"),
+    ("md.Batches(train, joint, batch_size='32')", "arg-type"),
+    ("md.Batches(train, 3)", "arg-type"),
+    ("md.Batches(md.load('x'), joint)", "arg-type"),
+    ("md.mask_specific_weights('1', 2)", "arg-type"),
+    ("md.strategies()['joint'] + 1", "operator"),
+    ("MaskedDataset(md.load('x'), joint)", "arg-type"),
+    ("MaskedDataset(train, joint, epochs=1)", "call-arg"),
+    ("loader.sate_dict()", "attr-defined"),
+    ("ShardSampler(dataset, rank='0')", "arg-type"),
+    ("MaskingCollator(joint, train, multiple=8)", "call-arg"),
+    ("from mslm_data.torch import MaskedDataSet", "attr-defined"),
+]
+"""Statements with an error each, and the code that mypy gives it."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Run mypy once over the right lines and the wrong ones; return its error codes by line."""
+    folder = tmp_path_factory.mktemp("types")
+    wrong = [statement for statement, _ in WRONG]
+    (folder / "user.py").write_text("\n".join([*RIGHT.splitlines(), *wrong, ""]))
+    (folder / "mypy.ini").write_text(CONFIG.format(root=ROOT))
+
+    command = [sys.executable, "-m", "mypy", "--config-file=mypy.ini", "--cache-dir=cache"]
+    ended = subprocess.run(
+        [*command, "user.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+    errors = re.findall(r"^user.py:(\d+): error: .*\[([\w-]+)\]$", ended.stdout, re.MULTILINE)
+    assert errors, ended.stdout + ended.stderr
+    return {int(line): code for line, code in errors}
+
+
+def test_mypy__finds_every_planted_error(found: dict[int, str]) -> None:
+    first = len(RIGHT.splitlines()) + 1
+
+    assert {said: found.get(first + i) for i, (said, _) in enumerate(WRONG)} == dict(WRONG)
+
+
+def test_mypy__accepts_a_script_that_is_right(found: dict[int, str]) -> None:
+    assert [line for line in found if line <= len(RIGHT.splitlines())] == []
+
+
+@pytest.mark.parametrize("package", ["mslm_data", "mslm_data/torch"])
+def test_public_names__are_the_same_for_python_and_for_type_checkers(package: str) -> None:
+    tree = ast.parse((ROOT / package / "__init__.py").read_text())
+
+    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {
+        alias.name: node.module
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    (lazy,) = [node.value for node in branch.orelse if isinstance(node, ast.Assign)]
+    (names,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+
+    assert typed == ast.literal_eval(lazy)
+    assert set(ast.literal_eval(names)) - {"__version__"} == set(typed)
+
+
+def test_public_names__are_there() -> None:
+    assert [name for name in md.__all__ if not hasattr(md, name)] == []

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from mslm_data.torch.epoch import Epoch
+
+HOW = "call set_epoch"
+
+
+def watched(epoch: Epoch, batches: list[list[int]]) -> list[int]:
+    """Return the numbers of the batches at which it warns."""
+    warned = []
+    for number, keys in enumerate(batches):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            epoch.watch(np.array(keys, np.uint64), HOW)
+        warned += [number] * len(said)
+
+    return warned
+
+
+def test_watch__warns_at_the_second_batch_of_the_same_pass_again() -> None:
+    batches = [[1, 2], [3, 4], [5, 6]]
+
+    assert watched(Epoch(), batches * 3) == [4]
+
+
+def test_watch__knows_the_rows_of_the_second_batch_in_any_order_and_batch() -> None:
+    shuffled = [[4, 9], [1, 6], [2, 5], [3, 8]]
+
+    assert watched(Epoch(), [[1, 2], [3, 4], [5, 6], *shuffled]) == [6]
+
+
+def test_watch__is_quiet_where_a_last_batch_is_filled_up_with_rows_of_the_first() -> None:
+    """Samplers that shard do so, that all ranks have equally many rows."""
+    filled_up = [[1, 2], [3, 4], [5, 1], [2, 1]]
+
+    assert watched(Epoch(), filled_up) == []
+
+
+def test_watch__begins_anew_with_each_epoch() -> None:
+    epoch = Epoch()
+    batches = [[1, 2], [3, 4], [5, 6]]
+    warned = []
+    for number in range(3):
+        epoch.set(number)
+        warned += watched(epoch, batches)
+
+    assert warned == []
+
+
+def test_watch__remembers_as_many_rows_as_a_small_second_batch_has() -> None:
+    assert watched(Epoch(), [[1], [2], [3], [1], [2]]) == [4]
+    assert watched(Epoch(), [[1], [2], [], [3]]) == []
+
+
+def test_set__of_the_present_epoch_changes_nothing() -> None:
+    epoch = Epoch(3)
+    batches = [[1, 2], [3, 4]]
+
+    warned = watched(epoch, batches)
+    epoch.set(3)
+
+    assert warned + watched(epoch, batches) == [1]
+    assert epoch.now == 3
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.0, "1", 2**63])
+def test_set__refuses_what_is_not_an_epoch(wrong: object) -> None:
+    with pytest.raises(ValueError, match="epoch: expected an integer"):
+        Epoch().set(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="epoch: expected an integer"):
+        Epoch(wrong)  # type: ignore[arg-type]

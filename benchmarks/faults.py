@@ -177,7 +177,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     Without them nothing is synced, no checksum is read again, and no input is looked at twice.
     """
-    from mslm_data.builds import build, unit
+    from mslm_data.builds import build, folder
     from mslm_data.encode.tokenizer import load
     from mslm_data.pipeline import read
 
@@ -194,10 +194,10 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
     def careless() -> float:
         with ExitStack() as stack:
-            read_receipt = unit.read_receipt
+            read_receipt = folder.read_receipt
             stack.enter_context(patch("os.fsync", lambda _: None))
-            stack.enter_context(patch("mslm_data.builds.unit.refuse_changed", lambda *_: None))
-            for name in ("mslm_data.builds.read_receipt", "mslm_data.builds.unit.read_receipt"):
+            stack.enter_context(patch("mslm_data.builds.work_unit.refuse_changed", lambda *_: None))
+            for name in ("mslm_data.builds.read_receipt", "mslm_data.builds.folder.read_receipt"):
                 stack.enter_context(patch(name, lambda out, of, **_: read_receipt(out, of)))
             return seconds()
 

@@ -1,21 +1,22 @@
-"""How weak weak labels are: precision, recall and F1 of an annotator against gold mentions of the same text."""
+"""Compares weak labels with gold mentions of the same text: precision, recall and F1."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
-from mslm_data.builds.plan import annotator_of, source_of
-from mslm_data.builds.reading import started
-from mslm_data.data.document import Document, Span
+from mslm_data.builds.stages import annotator_of, find_inputs, load_annotator
+from mslm_data.data.document import Document, SetAside, Span
 from mslm_data.errors import AnnotateError
 from mslm_data.pipeline import Annotate, Pipeline
 from mslm_data.shard.manifest import Manifest
+
+_DOCUMENTS_AT_ONCE = 256
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Agreement:
     Attributes:
         gold: Gold mentions.
         found: Mentions that the annotator found.
-        exact: Found mentions that are a gold one: same label, start and end.
+        exact: Found mentions that equal a gold one: same label, start and end.
         found_overlapping: Found mentions that share a character with a gold one of the label.
         gold_overlapping: Gold mentions that share a character with a found one of the label.
     """
@@ -37,7 +38,7 @@ class Agreement:
     gold_overlapping: int = 0
 
     def scores(self) -> dict[str, float]:
-        """Return precision, recall and F1, exact and by overlap; 0 where there is nothing to divide by."""
+        """Return precision, recall and F1, exact and by overlap; 0 instead of a division by 0."""
         exact = _scores(self.exact, self.found, self.exact, self.gold)
         overlap = _scores(self.found_overlapping, self.found, self.gold_overlapping, self.gold)
         return {f"exact_{name}": value for name, value in exact.items()} | {
@@ -47,7 +48,7 @@ class Agreement:
 
 @dataclass(slots=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         documents: Gold documents annotated.
@@ -75,7 +76,8 @@ def audit(
         annotate: Its annotator, with the files that the manifest does not hold.
         gold: Says how the gold files are read and their labels renamed.
         inputs: Gold files or folders.
-        labels: Gold label -> the folder's label; only these are compared, as gold says nothing of others.
+        labels: Gold label -> the folder's label; only these are compared, as gold says nothing of
+            others.
 
     Raises:
         AnnotateError: The annotator is not the one that made the folder.
@@ -84,48 +86,48 @@ def audit(
     digest = annotator_of(replace(gold, annotate=annotate)).digest()
     if digest != manifest.annotator:
         raise AnnotateError(
-            f"audit: expected the model that made the folder (digest {manifest.annotator[:16]}), got {digest[:16]}; "
-            "name its files with --set annotate.…"
+            f"audit: expected the model that made the folder (digest {manifest.annotator[:16]}), "
+            f"got {digest[:16]}; name its files with --set annotate.…"
         )
+
     result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
-    running = started(annotate)
+    annotator = load_annotator(annotate)
     for documents in _batches(gold, inputs, result):
-        for document, found in zip(documents, running.annotate(documents), strict=True):
+        for document, found in zip(documents, annotator.annotate(documents), strict=True):
             given, _ = relabel(document.spans, rename=gold.annotate.rename, labels=tuple(labels))
             expected, _ = flatten([span._replace(label=labels[span.label]) for span in given])
+
             renamed, _ = relabel(found.spans, rename=annotate.rename, labels=manifest.labels)
             weak, _ = flatten(renamed)
             _compare(expected, weak, result.labels)
     return result
 
 
-def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterable[list[Document]]:
-    source = source_of(gold)
+def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterator[list[Document]]:
+    """Give the gold documents some at a time, and count them and those set aside."""
+    found = find_inputs(gold, inputs)
     batch: list[Document] = []
-    for paths in source.find(inputs).values():
-        for path in paths:
-            for part in source.cut(path, target_bytes=1 << 24):
-                for record in source.read(part):
-                    if isinstance(record, Document):
-                        batch.append(record)
-                        result.documents += 1
-                    else:
-                        result.set_aside += 1
-                    if len(batch) >= 256:
-                        yield batch
-                        batch = []
+    for split in found.files:
+        for record in found.records(split):
+            if isinstance(record, Document):
+                batch.append(record)
+                result.documents += 1
+            elif isinstance(record, SetAside):
+                result.set_aside += 1
+
+            if len(batch) >= _DOCUMENTS_AT_ONCE:
+                yield batch
+                batch = []
     yield batch
 
 
 def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:
     """Add one document's flat, sorted mentions to the counts."""
-    of_gold: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    of_found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for spans, of in ((gold, of_gold), (found, of_found)):
-        for span in spans:
-            of[span.label].append((span.start, span.end))
+    of_gold = _by_label(gold)
+    of_found = _by_label(found)
     for label, agreement in labels.items():
-        ours, theirs = of_found[label], of_gold[label]
+        theirs = of_gold[label]
+        ours = of_found[label]
         agreement.gold += len(theirs)
         agreement.found += len(ours)
         agreement.exact += len(set(ours) & set(theirs))
@@ -133,10 +135,24 @@ def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, A
         agreement.gold_overlapping += sum(_overlaps(span, ours) for span in theirs)
 
 
+def _by_label(spans: Sequence[Span]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for span in spans:
+        found[span.label].append((span.start, span.end))
+    return found
+
+
 def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
-    """Say whether a span shares a character with one of others, which are sorted and do not overlap each other."""
-    at = bisect_right(others, span[1] - 1, key=lambda other: other[0]) - 1
-    return at >= 0 and others[at][1] > span[0]
+    """Return whether a span shares a character with one of others.
+
+    Args:
+        span: Start and end.
+        others: Sorted, and not overlapping each other: so only the last one that starts before the
+            span's end can reach into it.
+    """
+    start, end = span
+    at = bisect_right(others, end - 1, key=lambda other: other[0]) - 1
+    return at >= 0 and others[at][1] > start
 
 
 def _scores(right_found: int, found: int, right_gold: int, gold: int) -> dict[str, float]:

@@ -1,26 +1,85 @@
-"""The last step of a build: the folder's own files, `manifest.json` after all others."""
+"""Finishes a folder whose work units are all done: the files beside the shards, `manifest.json` last."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from mslm_data.builds.card import card
+from mslm_data.builds.folder import Receipt, require_receipt, shard_path
 from mslm_data.builds.plan import Plan
-from mslm_data.builds.unit import Receipt, finished
+from mslm_data.builds.reading import shared_id
 from mslm_data.data import columns
 from mslm_data.data.bio import tag_names
+from mslm_data.data.document import WorkUnit
+from mslm_data.data.examples import TokenIds
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
+from mslm_data.shard.read import Shard
+
+# Ids that two units have --------------------------------------------------------------------------
+
+
+def repeated_ids(out: Path, plan: Plan) -> dict[WorkUnit, frozenset[str]]:
+    """Find the documents whose id a document of an earlier unit has, which no unit alone can see.
+
+    A unit that is built again without them holds what it would hold if all of its file were one
+    unit. So a repeated id is set aside whatever the size of the units.
+
+    Returns:
+        Unit -> ids of its documents that earlier units have; only units that have such ids.
+
+    Raises:
+        BuildError: The documents are of different files, or a unit is not done.
+    """
+    repeated: dict[WorkUnit, frozenset[str]] = {}
+    for split, total in plan.totals().items():
+        if total < 2:
+            continue
+        units = [unit for unit in plan.units if unit.split == split]
+        ids_of_units = [_ids(out, unit) for unit in units]
+
+        counts = pc.value_counts(pa.chunked_array(ids_of_units))
+        again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        if not len(again):
+            continue
+
+        first: dict[str, WorkUnit] = {}
+        for unit, ids in zip(units, ids_of_units, strict=True):
+            for doc_id in ids.filter(pc.is_in(ids, value_set=again)).to_pylist():
+                before = first.setdefault(doc_id, unit)
+                if before is not unit:
+                    _refuse_other_file(before, unit, doc_id)
+                    repeated[unit] = repeated.get(unit, frozenset()) | {doc_id}
+    return repeated
+
+
+def _ids(out: Path, unit: WorkUnit) -> pa.StringArray:
+    """Return the ids of the documents in a unit's shard, each once."""
+    receipt = require_receipt(out, unit)
+    shard = Shard(shard_path(out, unit, receipt), receipt.shard, TokenIds(size=1), labels=None)
+    return pc.unique(shard.batch.column("doc_id"))
+
+
+def _refuse_other_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
+    """Raise unless two units share a file, and so are parts of it."""
+    paths = {part.path for part in unit.parts}
+    paths_before = {part.path for part in before.parts}
+    if not paths & paths_before:
+        raise shared_id(doc_id, before.parts[0].path, unit.parts[0].path)
+
+
+# The manifest -------------------------------------------------------------------------------------
 
 
 def finish(out: Path, plan: Plan, tokenizer: Tokenizer) -> Manifest:
@@ -31,13 +90,15 @@ def finish(out: Path, plan: Plan, tokenizer: Tokenizer) -> Manifest:
     """
     receipts: dict[str, list[Receipt]] = {split: [] for split in plan.sources}
     for unit in plan.units:
-        receipts[unit.split].append(finished(out, unit))
+        receipts[unit.split].append(require_receipt(out, unit))
+
     splits = {
         split: _split_record(plan.sources[split], of_split) for split, of_split in receipts.items()
     }
     _refuse_nothing(splits, receipts)
+
     manifest = Manifest(
-        format=columns.FORMAT,
+        format=plan.record["format"],
         name=plan.record["name"],
         pipeline=plan.record["pipeline"],
         plan=plan.digest,
@@ -59,12 +120,12 @@ def _split_record(sources: Sequence[Any], receipts: Sequence[Receipt]) -> SplitR
     sums: dict[str, Any] = {}
     for count in fields(Counts):
         values = [getattr(receipt, count.name) for receipt in receipts]
-        total = (
-            sum(map(Counter, values), Counter())
-            if count.name in ("not_chosen", "left_out", "adjusted")
-            else sum(values)
-        )
-        sums[count.name] = dict(sorted(total.items())) if isinstance(total, Counter) else total
+        if count.name in ("not_chosen", "left_out", "adjusted"):
+            by_reason = sum(map(Counter, values), Counter[str]())
+            sums[count.name] = dict(sorted(by_reason.items()))
+        else:
+            sums[count.name] = sum(values)
+
     set_aside = sum(len(receipt.set_aside) for receipt in receipts)
     shards = tuple(receipt.shard for receipt in receipts)
     return SplitRecord(
@@ -80,57 +141,59 @@ def _split_record(sources: Sequence[Any], receipts: Sequence[Receipt]) -> SplitR
 
 
 def _refuse_nothing(splits: dict[str, SplitRecord], receipts: dict[str, list[Receipt]]) -> None:
+    """Raise if no document at all could be used, and give the reason of the first."""
     if any(split.written for split in splits.values()):
         return
-    first = next(
-        (aside for of in receipts.values() for receipt in of for aside in receipt.set_aside), None
-    )
+
+    all_aside = (aside for of in receipts.values() for receipt in of for aside in receipt.set_aside)
+    first = next(all_aside, None)
     why = f"; the first is {first.place}: {first.reason}" if first else ""
     read = sum(split.read for split in splits.values())
     raise BuildError(
-        f"source: expected documents, got none that can be used of {read} read{why}; check [source]"
+        f"source: expected documents, got none that can be used of {read} read{why}; "
+        "check the pipeline's [source]"
     )
+
+
+# The files ----------------------------------------------------------------------------------------
 
 
 def _write(
     out: Path, manifest: Manifest, tokenizer: Tokenizer, receipts: dict[str, list[Receipt]]
 ) -> None:
-    """Write everything beside the shards; what makes a folder look built comes last."""
-    schema = columns.schema(
-        manifest.labels, weak=manifest.weak, text=bool(manifest.pipeline["encode"]["keep_text"])
-    )
-    info = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
-    about = manifest.about
-    info |= {
-        "description": about["title"],
-        "homepage": about["homepage"],
-        "license": about["licence"],
-    }
-    info["citation"] = about["citation"]
+    """Write everything beside the shards. The file that makes a folder look built comes last."""
+    info = _info(manifest)
     for split, record in manifest.splits.items():
         write_whole(out / split / "dataset_info.json", [canonical_json(info)])
         write_whole(out / split / "state.json", [canonical_json(_state(manifest, split, record))])
-    lines = [
-        msgspec.json.encode(
-            {"split": split, "id": aside.id, "place": aside.place, "reason": aside.reason}
-        )
-        + b"\n"
-        for split, of_split in receipts.items()
-        for receipt in of_split
-        for aside in receipt.set_aside
-    ]
-    write_whole(out / "set_aside.jsonl", lines)
+
+    write_whole(out / "set_aside.jsonl", _set_aside(receipts))
     write_whole(out / "tokenizer.json", [tokenizer.json.encode()])
     write_whole(out / "README.md", [card(manifest).encode()])
     write_whole(out / "dataset_dict.json", [canonical_json({"splits": list(manifest.splits)})])
+
     for split in manifest.splits:
         clear_temporaries(out / split)
     write_manifest(out, manifest)
     shutil.rmtree(out / ".build", ignore_errors=True)
 
 
+def _info(manifest: Manifest) -> dict[str, Any]:
+    """Return what `datasets` wants to know of a split's columns."""
+    keep_text = bool(manifest.pipeline["encode"]["keep_text"])
+    schema = columns.schema(manifest.labels, weak=manifest.weak, text=keep_text)
+    info: dict[str, Any] = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
+    about = manifest.about
+    return info | {
+        "description": about["title"],
+        "homepage": about["homepage"],
+        "license": about["licence"],
+        "citation": about["citation"],
+    }
+
+
 def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any]:
-    """Return what `datasets` wants to know of a split's folder; all seven keys are needed."""
+    """Return what `datasets` wants to know of a split's folder; it needs all seven keys."""
     return {
         "_data_files": [{"filename": shard.file} for shard in record.shards],
         "_fingerprint": hashlib.sha256(f"{manifest.plan} {split}".encode()).hexdigest()[:16],
@@ -140,3 +203,94 @@ def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any
         "_output_all_columns": False,
         "_split": split,
     }
+
+
+def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
+    """Give the lines of `set_aside.jsonl`."""
+    for split, of_split in receipts.items():
+        for receipt in of_split:
+            for aside in receipt.set_aside:
+                line = {
+                    "split": split,
+                    "id": aside.id,
+                    "place": aside.place,
+                    "reason": aside.reason,
+                }
+                yield msgspec.json.encode(line) + b"\n"
+
+
+# The dataset card ---------------------------------------------------------------------------------
+
+_PROTECTED = (
+    "**Patients' text: token ids can be turned back into it. "
+    "Treat this folder as you treat the notes.**"
+)
+_FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
+
+
+def card(manifest: Manifest) -> str:
+    """Return a folder's README: its contents, licence and origin, and how to read it."""
+    about = manifest.about
+    lines = [
+        "---",
+        "configs:",
+        f"- config_name: {manifest.name.replace('/', '-')}",
+        "  data_files:",
+    ]
+    for split in manifest.splits:
+        lines += [f"  - split: {split}", f"    path: {split}/data-*.arrow"]
+    lines += ["---", ""]
+
+    lines += [f"# {about['title'] or manifest.name}", ""]
+    if about["protected"]:
+        lines += [_PROTECTED, ""]
+    lines += [f"* {name}: {about[key]}" for name, key in _FACTS if about[key]]
+    lines += [f"* Labels: {', '.join(manifest.labels) or 'none'}", ""]
+
+    lines += ["## Counts", ""]
+    lines += [
+        "| split | documents | sequences | tokens | mentions | set aside |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, of in manifest.splits.items():
+        counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
+        lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
+    lines += ["", *_mentions(manifest)]
+
+    lines += [
+        "## How it was made",
+        "",
+        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline `{manifest.name}`; "
+        "`manifest.json` has every",
+        "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
+        "",
+        "## How to read it",
+        "",
+        "```python",
+        "import mslm_data as md",
+        'shards = md.load("this folder")',
+        "",
+        "from datasets import load_from_disk",
+        'rows = load_from_disk("this folder")',
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _mentions(manifest: Manifest) -> list[str]:
+    """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
+    reasons = []
+    for name, split in manifest.splits.items():
+        for reason, count in split.left_out.items():
+            reasons.append(f"* {name}: {count:,} left out ({reason})")
+    for name, split in manifest.splits.items():
+        if split.cut_mentions:
+            pieces = split.cut_mentions + split.cut_pieces
+            reasons.append(
+                f"* {name}: {split.cut_mentions:,} longer than a row, cut into {pieces:,}"
+            )
+
+    if not reasons:
+        return []
+    return ["Mentions of the source that are not in the rows as they were:", "", *reasons, ""]

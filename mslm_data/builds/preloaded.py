@@ -1,4 +1,4 @@
-"""What worker processes have in memory before they begin: imported once, by the process that they are forked from.
+"""Loads what workers need in memory: imported once, by the process that they are forked from.
 
 So a large concept model is loaded once, and its pages are shared by all workers.
 """
@@ -11,14 +11,16 @@ from contextlib import suppress
 
 import msgspec
 
-from mslm_data.builds import unit  # noqa: F401 - with all that it imports
-from mslm_data.builds.reading import started
+from mslm_data.builds import work_unit  # noqa: F401 - with all that it imports
+from mslm_data.builds.stages import load_annotator
 from mslm_data.engine import PRELOAD
 from mslm_data.errors import MslmDataError
 from mslm_data.pipeline import Annotate
 
 _told = os.environ.get(PRELOAD)
 if _told:
-    with suppress(MslmDataError):  # the workers meet it again, and say so
-        started(msgspec.json.decode(_told, type=Annotate))
+    with suppress(MslmDataError):  # the workers meet the error again, and report it
+        load_annotator(msgspec.json.decode(_told, type=Annotate))
+
+    # Collections would write into the pages of these objects, and so give each worker its own copy.
     gc.freeze()

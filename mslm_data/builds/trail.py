@@ -1,7 +1,8 @@
-"""Which document a process was at when it died: one that ends processes is set aside, and ends no build.
+"""Finds the document that kills processes, so that it is set aside and does not end the build.
 
-A unit begins without a trail, as nearly all do. Once its process has died it is done again more carefully: document by
-document, each noted before it is annotated. Only deaths that an engine saw count: an interrupted build is none.
+A work unit begins without a trail, as nearly all of them do. Once a process has died at it, it is
+done again with more care: document by document, each noted before it is annotated. Only deaths
+that an engine saw count; an interrupted build is not one.
 """
 
 from __future__ import annotations
@@ -17,34 +18,37 @@ from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 
 _FATAL = 2
-"""Deaths at a document that was noted after which it is set aside: the third at it, counting the first, unseen one."""
+"""A document is set aside after so many deaths at it that were noted.
+
+With the first, which nobody saw, these are three.
+"""
 _MOST_BEFORE = 3
-"""Deaths before the first document after which the build gives up: the model does not load."""
+"""After so many deaths before the first document the build gives up: the model does not load."""
 _MOST = 20
-"""Deaths in all after which the build gives up."""
+"""After so many deaths in all the build gives up."""
 _UNKNOWN, _BEFORE = "unknown", "-1"
+"""Places of a death: before there was a trail, and before the first document."""
 
 
 class Trail:
-    """The trail of one unit, in the unfinished folder.
+    """The trail of one work unit, in the unfinished folder.
 
     Attributes:
         careful: Whether documents are to be noted.
-        fatal: Numbers of documents that are to be set aside, from 0 in the unit's order of annotation.
+        fatal: Numbers of documents to set aside, from 0 in the unit's order of annotation.
     """
 
     def __init__(self, folder: Path, unit: WorkUnit) -> None:
-        """Read what is known of earlier deaths."""
-        self._folder = folder / ".build" / "trails"
-        self._deaths_file, self._place = (
-            self._folder / f"{unit.name}.json",
-            self._folder / f"{unit.name}.at",
-        )
+        """Read the deaths so far."""
         self._name = unit.name
+        self._folder = folder / ".build" / "trails"
+        self._deaths_file = self._folder / f"{unit.name}.json"
+        self._place = self._folder / f"{unit.name}.at"
+        self._handle = -1
+
         try:
-            self._deaths = Counter(
-                msgspec.json.decode(self._deaths_file.read_bytes(), type=dict[str, int])
-            )
+            content = self._deaths_file.read_bytes()
+            self._deaths = Counter(msgspec.json.decode(content, type=dict[str, int]))
         except (OSError, msgspec.DecodeError):
             self._deaths = Counter()
         self.careful = bool(self._deaths)
@@ -53,7 +57,6 @@ class Trail:
             for place, deaths in self._deaths.items()
             if place.isdigit() and deaths >= _FATAL
         }
-        self._handle = -1
 
     def __enter__(self) -> Trail:
         if self.careful:
@@ -67,26 +70,27 @@ class Trail:
             self._handle = -1
 
     def at(self, number: int) -> None:
-        """Note the document that comes next; it need outlive this process, not this machine."""
+        """Note the document that comes next. It must outlive this process, not this machine."""
         os.pwrite(self._handle, b"%-12d" % number, 0)
 
     def died(self) -> None:
-        """Note that a process died at this unit.
+        """Record that a process died at this unit.
 
         Raises:
-            BuildError: Too often.
+            BuildError: It was one too many.
         """
-        place = (
-            self._place.read_text("ascii").strip()
-            if self.careful and self._place.is_file()
-            else _UNKNOWN
-        )
+        place = _UNKNOWN
+        if self.careful and self._place.is_file():
+            place = self._place.read_text("ascii").strip()
         self._deaths[place] += 1
-        if self._deaths[_BEFORE] >= _MOST_BEFORE or self._deaths.total() >= _MOST:
-            before = " before its first document" if self._deaths[_BEFORE] >= _MOST_BEFORE else ""
+
+        never_began = self._deaths[_BEFORE] >= _MOST_BEFORE
+        if never_began or self._deaths.total() >= _MOST:
+            when = " before its first document" if never_began else ""
             raise BuildError(
-                f"{self._name}: a worker process died {self._deaths.total()} times{before} (out of memory?); what is "
-                "finished is kept, and the same command goes on; fewer --workers need less memory"
+                f"{self._name}: a worker process died {self._deaths.total()} times{when} (out of "
+                "memory?); fewer --workers need less memory, and the same command resumes the build"
             )
+
         make_folder(self._folder)
         write_whole(self._deaths_file, [canonical_json(self._deaths)])

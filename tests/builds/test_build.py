@@ -377,10 +377,10 @@ def test_build__tells_of_its_progress(tmp_path: Path) -> None:
 
     total = seen[0].bytes_total
     assert seen[0] == Progress(
-        done=0, total=len(seen) - 1, bytes_done=0, bytes_total=total, documents=0, sequences=0
+        done=0, total=len(seen) - 1, bytes_done=0, bytes_total=total, documents=0, rows=0
     )
     assert seen[-1].documents == sum(split.read for split in manifest.splits.values())
-    assert seen[-1].sequences == sum(split.sequences for split in manifest.splits.values())
+    assert seen[-1].rows == sum(split.sequences for split in manifest.splits.values())
     size = sum(path.stat().st_size for path in NCBI.glob("*.tsv"))
     assert size - len(seen) <= seen[-1].bytes_total <= size
     assert all(a.bytes_done < b.bytes_done for a, b in zip(seen, seen[1:], strict=False))  # noqa: RUF007

@@ -12,8 +12,8 @@ from mslm_data.engine import PRELOAD
 
 SCRIPT = """
 import mslm_data.builds.preloaded
-from mslm_data.builds import reading
-print(len(reading._STARTED))
+from mslm_data.builds import stages
+print(len(stages._LOADED))
 """
 
 

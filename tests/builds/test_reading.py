@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslm_data.annotate import Annotated
-from mslm_data.builds.reading import Remembering
+from mslm_data.builds.stages import RememberingAnnotator
 from mslm_data.data.document import Document, Placeholder, Span
 
 
@@ -28,7 +28,7 @@ class Counting:
 
 def test_annotate__annotates_equal_texts_once() -> None:
     annotator = Counting()
-    remembering = Remembering(annotator)
+    remembering = RememberingAnnotator(annotator)
     documents = [Document(id=str(n), text=text) for n, text in enumerate(["one", "two", "one"])]
 
     found = [*remembering.annotate(documents), *remembering.annotate(documents[:1])]
@@ -45,15 +45,15 @@ def test_annotate__tells_texts_apart_by_their_placeholders() -> None:
         Document(id="2", text="one", placeholders=(Placeholder(0, 1),)),
     ]
 
-    Remembering(annotator).annotate(same)
+    RememberingAnnotator(annotator).annotate(same)
 
     assert annotator.asked == ["one", "one"]
 
 
 def test_annotate__forgets_the_oldest(monkeypatch) -> None:
-    monkeypatch.setattr("mslm_data.builds.reading._REMEMBERED", 2)
+    monkeypatch.setattr("mslm_data.builds.stages._REMEMBERED", 2)
     annotator = Counting()
-    remembering = Remembering(annotator)
+    remembering = RememberingAnnotator(annotator)
 
     for text in ("one", "two", "three", "one"):
         remembering.annotate([Document(id=text, text=text)])

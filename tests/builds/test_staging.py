@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds import staging
+from mslm_data.builds import plan
 from mslm_data.errors import SourceError
 from mslm_data.loading import load
 from tests import made
@@ -46,10 +46,10 @@ def test_build__twice_from_compressed_files_is_done_already(tmp_path: Path) -> N
 
 def test_stage__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
-    (plain,) = staging.stage(tmp_path / "staging", [path]).values()
-    monkeypatch.setattr(staging, "write_whole", pytest.fail)
+    (plain,) = plan.stage(tmp_path / "staging", [path]).values()
+    monkeypatch.setattr(plan, "write_whole", pytest.fail)
 
-    (again,) = staging.stage(tmp_path / "staging", [path]).values()
+    (again,) = plan.stage(tmp_path / "staging", [path]).values()
 
     assert again == plain
     assert plain.read_bytes() == (NCBI / "train.tsv").read_bytes()
@@ -62,14 +62,14 @@ def test_stage__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) -
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be unpacked"):
-        staging.stage(tmp_path / "staging", [path])
+        plan.stage(tmp_path / "staging", [path])
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
 
 
 def test_stage__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
-    monkeypatch.setattr(staging, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(plan, "MAX_UNPACKED", 100)
 
     with pytest.raises(SourceError, match="unpacks to more than"):
-        staging.stage(tmp_path / "staging", [path])
+        plan.stage(tmp_path / "staging", [path])

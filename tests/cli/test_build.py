@@ -215,9 +215,9 @@ def test_build__another_pipeline_into_a_built_folder_is_refused(tmp_path: Path) 
 def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.builds import unit
+    from mslm_data.builds import work_unit
 
-    write, calls = unit.write_shard, []
+    write, calls = work_unit.write_shard, []
 
     def interrupted(*args: object) -> object:
         calls.append(args)
@@ -226,7 +226,7 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
         return write(*args)  # type: ignore[arg-type]
 
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json")
-    monkeypatch.setattr(unit, "write_shard", interrupted)
+    monkeypatch.setattr(work_unit, "write_shard", interrupted)
     stopped = run(*words)
     assert stopped.code == 130
     assert "the same command goes on" in stopped.err

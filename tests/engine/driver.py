@@ -10,5 +10,5 @@ from tests.engine.works import SlowWork, finely
 
 if __name__ == "__main__":
     corpus, inputs, out = sys.argv[1:]
-    builds.Work = SlowWork  # type: ignore[misc]
+    builds.UnitBuilder = SlowWork  # type: ignore[misc]
     finely(corpus).build(Path(inputs), Path(out), workers=3, engine="ray")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds import unit
+from mslm_data.builds import work_unit
 from mslm_data.data.document import Part, WorkUnit
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus
@@ -87,7 +87,7 @@ def finely(name: str) -> Corpus:
     return corpus._replace(pipeline=replace(corpus.pipeline, shard=units))
 
 
-class SlowWork(unit.Work):
+class SlowWork(work_unit.UnitBuilder):
     """Each unit takes a while, and until a file beside the folder lets it; another file says which process is at it."""
 
     def __call__(self, of: WorkUnit) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mslm_data import builds
-from mslm_data.builds import reading
+from mslm_data.builds import stages
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError, ShardError
@@ -33,9 +33,9 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builds, "Work", works.FaultyWork)
+    monkeypatch.setattr(builds, "UnitBuilder", works.FaultyWork)
     monkeypatch.setattr(
-        reading, "_STARTED", {}
+        stages, "_LOADED", {}
     )  # what was annotated before is not forgotten otherwise
 
 

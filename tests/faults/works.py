@@ -12,13 +12,13 @@ from typing import Any
 
 from mslm_data.annotate import Annotated
 from mslm_data.annotate.terms.annotator import LoadedTerms
-from mslm_data.builds import unit
+from mslm_data.builds import work_unit
 from mslm_data.data.document import Document, WorkUnit
 
 _annotate = LoadedTerms.annotate
 
 
-class FaultyWork(unit.Work):
+class FaultyWork(work_unit.UnitBuilder):
     """As it is told by the file beside the folder: `{"do": …, "document": id, "times": at most}`."""
 
     def __call__(self, of: WorkUnit) -> str:

@@ -12,7 +12,7 @@ from mslm_data import pipeline
 from mslm_data.annotate import semantic_types
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.annotate.terms.table import read_terms as terms_of
-from mslm_data.builds import plan
+from mslm_data.builds import stages
 from mslm_data.data.document import Document
 from mslm_data.encode import tokenizer
 from mslm_data.encode.encoder import Encoder
@@ -64,9 +64,9 @@ def read_pipeline(folder: Path) -> None:
     """Read a pipeline, and make its parts."""
     read = pipeline.read(str(folder / "x.toml"))
     json.dumps(read.effective(), default=str)
-    plan.source_of(read)
-    plan.segmenter_of(read)
-    plan.annotator_of(read)
+    stages.source_of(read)
+    stages.segmenter_of(read)
+    stages.annotator_of(read)
 
 
 def read_strategy(folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mslm_data.annotate import Annotated
-from mslm_data.builds import reading, unit
+from mslm_data.builds import stages, work_unit
 from mslm_data.data.document import Document
 from mslm_data.encode.encoder import Encoder
 from mslm_data.errors import AnnotateError
@@ -32,7 +32,7 @@ def inject(fault: str, put: Put = setattr) -> None:
 
 def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
     """Fail where a document is annotated."""
-    annotate = reading.Remembering.annotate
+    annotate = stages.RememberingAnnotator.annotate
 
     def failing(self: Any, documents: Sequence[Document]) -> Sequence[Annotated]:
         for document in documents:
@@ -40,7 +40,7 @@ def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
                 fail(document.text)
         return annotate(self, documents)
 
-    return lambda put: put(reading.Remembering, "annotate", failing)
+    return lambda put: put(stages.RememberingAnnotator, "annotate", failing)
 
 
 def _raising(kind: type[BaseException], *before: object) -> Callable[[str], NoReturn]:
@@ -66,7 +66,7 @@ def _segmenter(put: Put) -> None:
         def sentences(self, document: Document) -> NoReturn:
             raise RuntimeError(document.text)
 
-    put(unit, "segmenter_of", lambda pipeline: Failing())
+    put(work_unit, "segmenter_of", lambda pipeline: Failing())
 
 
 def _encoder(put: Put) -> None:

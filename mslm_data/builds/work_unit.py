@@ -1,0 +1,140 @@
+"""Builds one work unit: reads, annotates, segments, encodes, writes its shard, leaves a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mslm_data.builds.folder import Receipt, write_receipt
+from mslm_data.builds.plan import Stamp, refuse_changed
+from mslm_data.builds.reading import OURS, Reading
+from mslm_data.builds.stages import segmenter_of
+from mslm_data.builds.trail import Trail
+from mslm_data.data import columns
+from mslm_data.data.document import Document, Sentence, SetAside, WorkUnit
+from mslm_data.data.examples import Examples, concatenate
+from mslm_data.encode.encoder import Encoder
+from mslm_data.encode.mentions import Account
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.io.files import make_folder
+from mslm_data.pipeline import Pipeline
+from mslm_data.segment import Segmenter
+from mslm_data.shard.write import ShardRecord, write_shard
+
+_NO_TOKEN = "expected text with at least one token, got none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitBuilder:
+    """Builds work units, in whatever process it is sent to.
+
+    Attributes:
+        pipeline: Says how.
+        labels: The label of each index.
+        tokenizer: Makes the tokens.
+        folder: The folder that is built.
+        totals: Split -> number of its units, for the shards' names.
+        stamps: Input file -> what its files looked like when their digests were taken.
+        repeated: Ids that documents of units before have; see `finish.repeated_ids`.
+    """
+
+    pipeline: Pipeline
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    folder: str
+    totals: Mapping[str, int]
+    stamps: Mapping[str, tuple[Stamp, ...]]
+    repeated: frozenset[str] = frozenset()
+
+    def __call__(self, unit: WorkUnit) -> str:
+        """Build one unit and return its receipt's name.
+
+        Raises:
+            SourceError: An input file is not what it was when the build was planned.
+        """
+        out = Path(self.folder)
+        account = Account()
+        refuse_changed(self.stamps, unit)
+        with Trail(out, unit) as trail:
+            reading = Reading(self.pipeline, self.labels, repeated=self.repeated, trail=trail)
+            examples = self._examples(unit, reading, account)
+        refuse_changed(self.stamps, unit)
+
+        shard = self._write(unit, examples, weak=reading.weak)
+        return write_receipt(out, unit, _receipt(reading, account, shard))
+
+    def died(self, unit: WorkUnit) -> None:
+        """Record that a process died at a unit; see `engine.Work`."""
+        Trail(Path(self.folder), unit).died()
+
+    def _examples(self, unit: WorkUnit, reading: Reading, account: Account) -> Examples:
+        """Turn the unit's documents into rows."""
+        segmenter = segmenter_of(self.pipeline)
+        encode = self.pipeline.encode
+        encoder = Encoder(
+            self.tokenizer,
+            self.labels,
+            max_tokens=encode.max_tokens,
+            protect_mentions=encode.split == "mention",
+            keep_text=encode.keep_text,
+            weak=reading.weak,
+            corpus=self.pipeline.name,
+        )
+
+        parts = []
+        for batch in reading.batches(unit):
+            documents, sentences = _segmented(batch, segmenter, reading)
+            examples = encoder.encode(documents, sentences, account)
+            with_rows = set(examples.doc_ids or ())
+            reading.set_aside += [
+                SetAside(document.id, document.place, _NO_TOKEN)
+                for document in documents
+                if document.id not in with_rows
+            ]
+            parts.append(examples)
+        return concatenate(parts) if parts else encoder.encode([], [], account)
+
+    def _write(self, unit: WorkUnit, examples: Examples, *, weak: bool) -> ShardRecord:
+        """Write the unit's shard."""
+        folder = Path(self.folder) / unit.split
+        make_folder(folder)
+        schema = columns.schema(self.labels, weak=weak, text=self.pipeline.encode.keep_text)
+        name = f"data-{unit.number:05d}-of-{self.totals[unit.split]:05d}.arrow"
+        return write_shard(folder / name, examples, schema)
+
+
+def _receipt(reading: Reading, account: Account, shard: ShardRecord) -> Receipt:
+    return Receipt(
+        read=reading.read,
+        not_chosen=dict(sorted(reading.not_chosen.items())),
+        given_mentions=reading.given,
+        left_out=dict(sorted((reading.left_out + account.left_out).items())),
+        adjusted=dict(sorted(reading.adjusted.items())),
+        cut_mentions=account.cut_mentions,
+        cut_pieces=account.cut_pieces,
+        widened_mentions=account.widened,
+        windowed=account.windowed,
+        empty=account.empty,
+        set_aside=tuple(reading.set_aside),
+        shard=shard,
+    )
+
+
+def _segmented(
+    batch: Sequence[Document], segmenter: Segmenter, reading: Reading
+) -> tuple[list[Document], list[list[Sentence]]]:
+    """Return the documents that could be cut into sentences, and these sentences."""
+    documents = []
+    sentences = []
+    for document in batch:
+        try:
+            cut = segmenter.sentences(document)
+        except OURS:
+            raise
+        except Exception as error:  # noqa: BLE001 - a model may raise anything, its message may hold text
+            reading.refuse(document, f"{type(error).__name__} from the segmenter")
+        else:
+            documents.append(document)
+            sentences.append(cut)
+    return documents, sentences

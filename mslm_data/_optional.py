@@ -1,6 +1,7 @@
-"""The one door to optional packages: what is missing gives one message with the line that installs it.
+"""Imports optional packages; a missing one gives one message, with the line that installs it.
 
-They are told to stay quiet before they are imported: no telemetry, no question after newer versions.
+Packages are told to stay quiet before they are imported: they send no telemetry, and do not look
+for newer versions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _HUB = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
 _ENVIRONMENT = {
     "datasets": _HUB,
     "huggingface_hub": _HUB,
-    # MedCAT 2.9 asks the Python package index for its newest version while it is imported; what it loads is here.
+    # MedCAT 2.9 asks the Python package index for its newest version while it is imported; what it
+    # loads is here.
     "medcat": {
         **_HUB,
         "MEDCAT_DISABLE_VERSION_CHECK": "true",
@@ -36,7 +38,8 @@ _ENVIRONMENT = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
     },
-    # Usage reporting that is off still reports that it is; under `uv run`, Ray copies the current folder to all nodes.
+    # Usage reporting that is off still reports that it is; under `uv run`, Ray copies the current
+    # folder to all nodes.
     "ray": {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9",
@@ -45,7 +48,8 @@ _ENVIRONMENT = {
     },
     "transformers": _HUB,
 }
-"""Import name -> environment variables that are set before the import, unless the user has set them."""
+"""Import name -> environment variables that are set before the import, unless the user has set
+them."""
 
 
 def load(name: str, *, wanted_by: str) -> ModuleType:
@@ -53,7 +57,7 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
 
     Args:
         name: The import name; its first part is one that an extra brings.
-        wanted_by: Who asks, as a user would say it ("source 'hub' with a hub id").
+        wanted_by: The part of the program that needs it, in a user's words ("source 'hub'").
 
     Raises:
         MissingExtraError: The package is not installed.

@@ -1,7 +1,8 @@
-"""Errors a user can meet, typed by cause.
+"""Errors that a user can meet, one class for each cause.
 
-Every message reads `where: expected, got; what to do` and never holds corpus text: a document's id, a line number
-or an offset says where to look. A wrong argument of a Python call is a `ValueError` instead.
+Every message reads `where: expected, got; what to do` and never holds corpus text: a document's id,
+a line number or an offset says where to look. A wrong argument of a Python call is a `ValueError`
+instead.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ class MissingExtraError(MslmDataError):
 
 
 def of_the_system(error: OSError) -> str:
-    """Return what the system refused and, if that is surely a path, where; "" for what is no error of the system.
+    """Return what the system refused, and the path if that is certain; "" for other errors.
 
-    Libraries try texts as paths, which then stand in the error: a path is named where the folder that it lies in is
+    Libraries try texts as paths, which then stand in the error: a path is named where the folder
+        that it lies in is
     one, and nothing else that an error says.
     """
     if error.errno is None:

@@ -9,8 +9,8 @@
     [encode]            tokenizer, max_tokens, split, keep_text …
     [shard]             unit_bytes
 
-Everything here changes the bytes of what is built; where inputs and outputs lie, and how many work on it, does not
-and stands on the command line.
+Everything here changes the bytes of what is built; where inputs and outputs lie, and how many work
+on it, does not and stands on the command line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OF_PATIENTS = "notes"
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A table that names what does the work and holds that thing's own options."""
+    """Name what does the work of a stage, with the options of its own."""
 
     use: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """One file of a corpus at its public home.
+    """Name one file of a corpus at its public home.
 
     Attributes:
-        url: http(s).
-        sha256: Of the file as it comes.
-        split: The split it is; "" for an archive whose files say so themselves.
+        url: Its address, http or https.
+        sha256: The digest of the file as it comes.
+        split: The split that it is; "" for an archive, whose files are named by split.
         unpack: Whether it is a tar or zip archive.
     """
 
@@ -68,26 +68,29 @@ class Fetch:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a dataset card says of the corpus."""
+    """Describe the corpus, for its dataset card."""
 
     title: str = ""
     homepage: str = ""
     licence: str = ""
     citation: str = ""
     protected: bool = False
-    """Patients' text: shown only with `--show-text`, and never pushed. Notes are, unless the file says otherwise."""
+    """Whether it is patients' text, which is shown only with `--show-text` and not pushed.
+
+    Notes are protected unless the file says otherwise.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Annotate:
-    """Where mentions come from, and which become the shards' mentions.
+    """Say where mentions come from, and which of them become the shards' mentions.
 
     Attributes:
         use: The annotator: "gold" for the source's own mentions.
         options: That annotator's own options.
         sample: Option -> shipped file below `vocab/` that it names for `--sample`.
-        labels: Labels in the order of the manifest; a mention of another is set aside and counted. Empty: all
-            that occur, sorted, which reads the source twice.
+        labels: Labels in the order of the manifest; a mention of another is set aside and counted.
+            Empty: all that occur, sorted, which reads the source twice.
         rename: The source's label -> ours, before `labels` is looked at.
     """
 
@@ -105,13 +108,14 @@ class Annotate:
 
 @dataclass(frozen=True, kw_only=True)
 class Encode:
-    """How text becomes tokens; see `mslm_data.encode`.
+    """Say how text becomes tokens.
 
     Attributes:
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id.
-        max_tokens: Longest row, special tokens included; 512, or with "paper" the 128 of its inputs.
-        split: How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as the inputs of
-            Abaho et al. 2024 were cut, before the word that would overflow.
+        max_tokens: Longest row, special tokens included; 512, or with "paper" the 128 of its
+            inputs.
+        split: How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as
+            the inputs of Abaho et al. 2024 were cut, before the word that would overflow.
         lowercase: For a `vocab.txt` only; None looks at the vocabulary.
         keep_text: Store each row's text and character offsets too.
     """
@@ -131,10 +135,10 @@ class Encode:
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """How rows are divided into files.
+    """Say how rows are divided into files.
 
     Attributes:
-        unit_bytes: About how much input becomes one shard.
+        unit_bytes: About how many bytes of input become one shard.
     """
 
     unit_bytes: int = 64 << 20
@@ -146,7 +150,7 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """One buildable dataset.
+    """Describe one dataset that can be built.
 
     Attributes:
         name: Such as `blurb/ncbi-disease`.
@@ -165,7 +169,7 @@ class Pipeline:
     fetch: tuple[Fetch, ...] = ()
 
     def sampled(self) -> Pipeline:
-        """Return the pipeline with what its annotator needs for the shipped sample, where it is not given."""
+        """Return the pipeline with the files that its annotator needs for the shipped sample."""
         files = {
             name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()
         }
@@ -175,12 +179,14 @@ class Pipeline:
     def effective(self) -> dict[str, Any]:
         """Return everything that can change the bytes of what is built, as plain values for JSON.
 
-        The tokenizer and models are left out: the manifest holds their digests, which say more than paths.
+        The tokenizer and models are left out: the manifest holds their digests, which say more than
+            paths.
         """
         stages = ("source", "annotate", "segment", "encode", "shard")
         tables = {stage: dataclasses.asdict(getattr(self, stage)) for stage in stages}
         del tables["encode"]["tokenizer"]
         del tables["annotate"]["sample"]
+
         for name in FILES:
             tables["annotate"]["options"].pop(name, None)
             tables["segment"]["options"].pop(name, None)
@@ -192,7 +198,8 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
 
     Args:
         name_or_path: `blurb/ncbi-disease` or `my.toml`.
-        sets: Assignments `stage.option=value` on top of the file; the value is TOML, or else a bare string.
+        sets: Assignments `stage.option=value` on top of the file; the value is TOML, or else a bare
+            string.
 
     Raises:
         PipelineError: No such pipeline, bad TOML, an unknown table or option, a wrong value.
@@ -201,10 +208,12 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
         path = Path(name_or_path)
         if not path.is_file():
             raise PipelineError(
-                f"{path}: expected a pipeline file, found none; `mslm-data recipes` lists shipped ones"
+                f"{path}: expected a pipeline file, found none; "
+                "`mslm-data recipes` lists shipped ones"
             )
+        name = path.stem
         try:
-            text, name = path.read_text(encoding="utf-8"), path.stem
+            text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise PipelineError(f"{path}: expected UTF-8 text") from None
         except OSError as error:
@@ -212,7 +221,9 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
                 f"{path}: expected a file that can be read, got {error.strerror}"
             ) from None
     else:
-        text, name = resources.pipeline_text(name_or_path), name_or_path
+        name = name_or_path
+        text = resources.pipeline_text(name)
+
     try:
         tables = tomllib.loads(text)
     except NOT_TOML as error:
@@ -221,7 +232,7 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
 
 
 def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """Apply assignments `stage.option=value` to the tables of a pipeline, which are changed, and return them.
+    """Apply assignments `stage.option=value` to a pipeline's tables, in place, and return them.
 
     Raises:
         PipelineError: Not an assignment, or not to a stage.
@@ -232,14 +243,20 @@ def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
 
 
 def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
-    """Make a pipeline from the tables of its file; see `read`."""
+    """Make a pipeline from the tables of its file.
+
+    Raises:
+        PipelineError: An unknown table or option, or a wrong value.
+    """
     where = f"pipeline '{name}'"
     known = ["name", *STAGES]
     for table in tables:
         if table not in known:
             raise PipelineError(f"{where}: unknown table [{table}]{did_you_mean(table, known)}")
+
     name = _text(tables.get("name", name), where=f"{where}, name")
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
+
     source = tables["source"]
     sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
     entries = source.pop("fetch", [])
@@ -248,6 +265,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
             f"{where}: expected [[source.fetch]] tables, got {type(entries).__name__}"
         )
     fetch = [_table(entry, where=f"{where}, [[source.fetch]]") for entry in entries]
+
     return Pipeline(
         name=name,
         about=from_options(
@@ -280,7 +298,7 @@ def _text(value: Any, *, where: str) -> str:
 
 
 def _annotate(table: Mapping[str, Any], *, where: str) -> Annotate:
-    """Tell the annotator's own options from those of every annotator."""
+    """Tell the options of one annotator from those that all annotators have."""
     ours = {
         name: value
         for name, value in table.items()
@@ -310,6 +328,7 @@ def _assign(tables: dict[str, Any], assignment: str) -> None:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except NOT_TOML:
         parsed = value
+
     *parents, last = option.split(".")
     table = tables
     for parent in (stage, *parents):

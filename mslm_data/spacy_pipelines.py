@@ -1,4 +1,4 @@
-"""What the two stages that use spaCy share: loading a pipeline, its digest, and documents in pieces it can take."""
+"""Loads spaCy pipelines, digests them, and cuts documents into pieces that they can take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mslm_data.data.document import Placeholder
 from mslm_data.errors import AnnotateError
 
 PIECE = 100_000
-"""Characters: what a parser or tagger is given at once. spaCy refuses 1,000,000 (its error E088) for their memory."""
+"""Characters that a parser or tagger is given at once. spaCy refuses 1,000,000 (its error E088)
+for their memory."""
 
 _CUTS = ("\n\n", "\n", " ")
 
@@ -25,12 +26,12 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
 
     Args:
         model: The name of an installed one, or its folder. Loading it runs code that it names.
-        wanted_by: Who asks, as a user would say it ("annotator 'spacy'").
+        wanted_by: The part of the program that needs it, in a user's words ("annotator 'spacy'").
         exclude: Components that are not loaded.
 
     Raises:
         MissingExtraError: spaCy is not installed.
-        AnnotateError: There is no such pipeline, or it does not fit the installed spaCy.
+        AnnotateError: The pipeline is missing, or does not fit the installed spaCy.
     """
     spacy = _optional.load("spacy", wanted_by=wanted_by)
     folder_of(model, wanted_by)
@@ -38,8 +39,8 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
         return spacy.load(model, exclude=list(exclude))
     except (OSError, ValueError, ImportError) as error:
         raise AnnotateError(
-            f"{wanted_by}: expected a pipeline that spaCy {spacy.__version__} loads, got {type(error).__name__} from "
-            f"'{model}'; `python -m spacy validate` says what fits"
+            f"{wanted_by}: expected a pipeline that spaCy {spacy.__version__} loads, "
+            f"got {type(error).__name__} from '{model}'; `python -m spacy validate` says what fits"
         ) from error
 
 
@@ -47,7 +48,7 @@ def folder_of(model: str, wanted_by: str) -> Path:
     """Return the folder of a pipeline without importing it.
 
     Raises:
-        AnnotateError: There is none.
+        AnnotateError: The pipeline is missing.
     """
     path = Path(model)
     if (path / "config.cfg").is_file():
@@ -56,25 +57,26 @@ def folder_of(model: str, wanted_by: str) -> Path:
     places = spec.submodule_search_locations if spec else None
     if not places or not (Path(places[0]) / "meta.json").is_file():
         raise AnnotateError(
-            f"{wanted_by}: expected an installed spaCy pipeline or its folder with a config.cfg, got '{model}'; "
-            "install it with `python -m spacy download NAME` or pip, or name the folder"
+            f"{wanted_by}: expected an installed spaCy pipeline or its folder with a config.cfg, "
+            f"got '{model}'; install it with `python -m spacy download NAME` or pip, "
+            "or name the folder"
         )
     return Path(places[0])
 
 
 def digest_of(model: str, wanted_by: str) -> str:
-    """Return a SHA-256 of spaCy's version and of every file of a pipeline: its name, version and weights.
+    """Return a SHA-256 of spaCy's version and of every file of a pipeline.
 
     Raises:
         MissingExtraError: spaCy is not installed.
-        AnnotateError: There is no such pipeline.
+        AnnotateError: The pipeline is missing.
     """
     spacy = _optional.load("spacy", wanted_by=wanted_by)
     folder = folder_of(model, wanted_by)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())
-    for path in sorted(
-        path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"
-    ):
+    for path in sorted(files):
         with path.open("rb") as file:
             of_file = hashlib.file_digest(file, "sha256").hexdigest()
         digest.update(f"\n{path.relative_to(folder).as_posix()} {of_file}".encode())
@@ -84,21 +86,30 @@ def digest_of(model: str, wanted_by: str) -> str:
 def pieces(
     text: str, placeholders: Sequence[Placeholder], *, limit: int = PIECE
 ) -> Iterator[tuple[int, int]]:
-    """Cut a text into pieces of at most `limit` characters: at an empty line, else a line, else a space, else there.
+    """Cut a text into pieces of at most `limit` characters.
+
+    A piece ends at an empty line if there is one in its second half, else at a line's end, else at
+    a space, else at the limit.
 
     Args:
-        text: Of a document.
-        placeholders: Sorted; none is cut, so a piece that begins with a long one may be longer.
+        text: The text of a document.
+        placeholders: Sorted; they are never cut, so a piece that begins with a long one may be
+            longer.
         limit: Characters.
     """
     start = 0
     while len(text) - start > limit:
-        found = (text.rfind(cut, start + limit // 2, start + limit) + len(cut) for cut in _CUTS)
-        end = next((place for place in found if place > start + limit // 2), start + limit)
+        # `rfind` gives -1 for a cut that is missing, which is never behind the middle.
+        middle = start + limit // 2
+        found = (text.rfind(cut, middle, start + limit) + len(cut) for cut in _CUTS)
+        end = next((place for place in found if place > middle), start + limit)
+
         for first, last, *_ in placeholders:
             if first < end < last:
                 end = first if first > start else last
+
         yield start, end
         start = end
+
     if start < len(text):
         yield start, len(text)

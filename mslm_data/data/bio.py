@@ -114,7 +114,8 @@ def mentions(tags: Ragged) -> Mentions:
     starts = (found.spans[:, 0] - first).astype(np.int32)
     ends = (found.spans[:, 1] - first).astype(np.int32)
     of = found.spans[:, 2].astype(np.int16)
-    return tuple(Ragged(values, found.offsets) for values in (starts, ends, of))  # type: ignore[return-value]
+    offsets = found.offsets
+    return Ragged(starts, offsets), Ragged(ends, offsets), Ragged(of, offsets)
 
 
 class Found(NamedTuple):

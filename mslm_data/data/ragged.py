@@ -72,7 +72,7 @@ Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
 
 
 def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
-    """Copy any rows, in any order, of three columns that share their offsets; each is in `[0, N)`."""
+    """Copy any rows, in any order, of three columns of the same offsets; each is in `[0, N)`."""
     first, second, third = columns
     offsets = offsets_of(first.offsets[rows + 1] - first.offsets[rows])
 

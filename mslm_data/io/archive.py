@@ -1,7 +1,7 @@
-"""Reads tar and zip archives that somebody else made: nothing outside the folder, no links, no bombs.
+"""Reads tar and zip archives of strangers, without links, bombs or paths that lead outside.
 
-Python's own `filter="data"` lets links within the folder through, sets no limit and is missing from 3.11.0 to 3.11.3;
-corpora and model packs need plain files only, so everything else is refused here.
+Python's own `filter="data"` lets links within the folder through, sets no limit and is missing from
+3.11.0 to 3.11.3; corpora and model packs need plain files only, so everything else is refused here.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-"""What reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an unknown way."""
+"""What reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an
+unknown way."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What an archive may hold at most.
+    """Limit what an archive may hold.
 
     Attributes:
         members: Files and folders.
         num_bytes: Bytes when unpacked.
-        ratio: Unpacked bytes per packed byte, looked at once more than `free_bytes` are unpacked. Text and models pack
-            to a fifth, annotations of one digit a token to a fiftieth, a bomb to a thousandth.
-        free_bytes: See `ratio`.
+        ratio: Unpacked bytes per packed byte, looked at once more than `free_bytes` are unpacked.
+            Text and models pack to a fifth, annotations of one digit a token to a fiftieth, a bomb
+            to a thousandth.
+        free_bytes: Bytes that may be unpacked before the ratio is looked at.
     """
 
     members: int = 1_000_000
@@ -61,7 +63,12 @@ LIMITS = Limits()
 
 
 class Member(NamedTuple):
-    """One entry: its path below the archive, and its bytes in pieces, to be read before the next; None for a folder."""
+    """Hold one entry of an archive.
+
+    Attributes:
+        name: Its path below the archive.
+        pieces: Its bytes in pieces, to be read before the next member; None for a folder.
+    """
 
     name: PurePosixPath
     pieces: Iterator[bytes] | None
@@ -81,13 +88,13 @@ def stem(name: str) -> str:
 def unpack(
     path: Path, folder: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
 ) -> Path:
-    """Unpack an archive into a new folder, of which nothing is left where it cannot be unpacked whole.
+    """Unpack an archive into a new folder, whole or not at all.
 
     Args:
         path: A file whose name ends with one of `SUFFIXES`.
         folder: Where to; it and what is in it can be read by their owner alone.
-        error: What is raised where the archive is damaged, encrypted, over a limit, or has a member that is no plain
-            file or lies outside.
+        error: What is raised where the archive is damaged, encrypted, over a limit, or has a member
+            that is no plain file or lies outside.
         limits: What it may hold.
 
     Raises:
@@ -107,7 +114,7 @@ def unpack(
 def members(
     path: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
 ) -> Iterator[Member]:
-    """Give the members of an archive in stored order; see `unpack`."""
+    """Yield the members of an archive in stored order, checked as `unpack` says."""
     inside = _zipped if path.name.lower().endswith(".zip") else _tarred
     with _readable(path, error):
         for number, (name, stream, size) in enumerate(
@@ -115,7 +122,9 @@ def members(
         ):
             if number > limits.members:
                 raise error(f"{path.name}: expected at most {limits.members} members, got more")
-            posix, windows = PurePosixPath(name), PureWindowsPath(name)
+
+            posix = PurePosixPath(name)
+            windows = PureWindowsPath(name)
             if (
                 posix.is_absolute()
                 or windows.drive
@@ -124,38 +133,47 @@ def members(
                 or "\0" in name
             ):
                 raise error(
-                    f"{path.name}: member '{name}': expected a path inside the archive; not unpacked"
+                    f"{path.name}: member '{name}': expected a path inside the archive; "
+                    "not unpacked"
                 )
             if stream is _NEITHER:
                 raise error(
-                    f"{path.name}: member '{name}': expected a plain file or a folder, got a link or a device; "
-                    "not unpacked"
+                    f"{path.name}: member '{name}': expected a plain file or a folder, got a link "
+                    "or a device; not unpacked"
                 )
+
             yield Member(posix, None if stream is None else _pieces(path, stream, size, error))
 
 
 _Entry = tuple[str, Any, int]
 """A name as stored; a stream, None for a folder or `_NEITHER`; a size in bytes."""
 _NEITHER = object()
-"""In the place of a member's stream: it is no file and no folder."""
+"""Stands in the place of a stream: the member is neither a file nor a folder."""
 
 
 class _Meter:
-    """Counts unpacked bytes and refuses the one too many; `wrap` a stream to count as it is read."""
+    """Count unpacked bytes, and refuse more than the limits allow.
+
+    A stream that `wrap` returns is counted as it is read.
+    """
 
     def __init__(self, path: Path, limits: Limits, error: type[MslmDataError]) -> None:
-        self._name, self._limits, self._error = path.name, limits, error
-        self._packed, self._seen = path.stat().st_size, 0
+        self._name = path.name
+        self._limits = limits
+        self._error = error
+        self._packed = path.stat().st_size
+        self._seen = 0
 
     def add(self, count: int) -> None:
         self._seen += count
         most = self._limits.num_bytes
         if self._seen > self._limits.free_bytes:
             most = min(most, self._packed * self._limits.ratio)
+
         if self._seen > most:
             raise self._error(
-                f"{self._name}: expected at most {most} bytes from an archive of {self._packed}, got more; if it is "
-                f"to be trusted, unpack it yourself and pass the folder"
+                f"{self._name}: expected at most {most} bytes from an archive of {self._packed}, "
+                "got more; if you trust it, unpack it yourself and pass the folder"
             )
 
     def wrap(self, stream: IO[bytes]) -> _Metered:
@@ -163,10 +181,11 @@ class _Meter:
 
 
 class _Metered:
-    """A stream for reading whose bytes are counted."""
+    """Read a stream, and count its bytes."""
 
     def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
-        self._stream, self._meter = stream, meter
+        self._stream = stream
+        self._meter = meter
 
     def read(self, count: int = -1) -> bytes:
         data = self._stream.read(count)
@@ -176,18 +195,19 @@ class _Metered:
 
 @contextmanager
 def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
-    """Say of what a damaged archive raises that it is damaged."""
+    """Turn what a damaged archive raises into one error that says so."""
     try:
         yield
     except _DAMAGED as problem:
         reason = getattr(problem, "strerror", None) or type(problem).__name__
         raise error(
-            f"{path.name}: expected a whole, unencrypted tar or zip archive, got {reason}; is the file complete?"
+            f"{path.name}: expected a whole, unencrypted tar or zip archive, got {reason}; "
+            "is the file complete?"
         ) from None
 
 
 def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> Iterator[bytes]:
-    """Give a member's bytes, which are as many as its header says."""
+    """Yield a member's bytes, and see that they are as many as its header says."""
     with _readable(path, error):
         left = size
         while piece := stream.read(_AT_ONCE):
@@ -200,16 +220,18 @@ def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> I
 def _tarred(path: Path, meter: _Meter) -> Iterator[_Entry]:
     packed = path.name.lower().endswith("gz")
     with gzip.open(path) if packed else path.open("rb") as stream:
-        # The pipe mode reads forward only: what is counted is all that the tar holds, headers and padding included.
+        # The pipe mode reads forward only: what is counted is all that the tar holds, headers and
+        # padding included.
         source: Any = meter.wrap(stream)  # type: ignore[arg-type]
         with tarfile.open(fileobj=source, mode="r|") as tar:
             for info in tar:
-                plain = info.type in _PLAIN and not info.issparse()
-                yield (
-                    info.name,
-                    None if info.isdir() else tar.extractfile(info) if plain else _NEITHER,
-                    info.size,
-                )
+                if info.isdir():
+                    stream_of: Any = None
+                elif info.type in _PLAIN and not info.issparse():
+                    stream_of = tar.extractfile(info)
+                else:
+                    stream_of = _NEITHER
+                yield info.name, stream_of, info.size
 
 
 def _zipped(path: Path, meter: _Meter) -> Iterator[_Entry]:
@@ -235,7 +257,7 @@ def _write(
         file = private(target)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise error(
-            f"{where}: expected a name that no other member has, got one of a file and a folder"
+            f"{where}: expected a name of its own, got the name of both a file and a folder"
         ) from None
     with file:
         for piece in pieces:

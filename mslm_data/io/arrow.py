@@ -1,4 +1,4 @@
-"""Reads Arrow files as this package writes them, uncompressed, and refuses others before they can take memory.
+"""Reads uncompressed Arrow files, and refuses others before they can take memory.
 
 A damaged length or offset would end the process, and a compressed buffer can unpack to anything.
 """
@@ -11,16 +11,18 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 _MAGIC = b"ARROW1\0\0"
-_HEADER, _COMPRESSION = 2, 3
-"""Fields of Arrow's flatbuffer tables Message and RecordBatch."""
+_HEADER = 2
+"""Field of Arrow's flatbuffer table Message."""
+_COMPRESSION = 3
+"""Field of Arrow's flatbuffer table RecordBatch."""
 
 
 def schema(file: pa.NativeFile) -> pa.Schema:
     """Return the schema of a stream, or of a file.
 
     Raises:
-        pa.ArrowInvalid: Not one, or cut off; so for other exceptions of Arrow's, and ValueError for names that are
-            no text.
+        pa.ArrowInvalid: Not one, or cut off; so for other exceptions of Arrow's, and ValueError for
+            names that are no text.
     """
     _begin(file)
     with pa.ipc.open_stream(file) as reader:
@@ -28,10 +30,11 @@ def schema(file: pa.NativeFile) -> pa.Schema:
 
 
 def batches(file: pa.NativeFile) -> list[pa.RecordBatch]:
-    """Return the batches of a stream, or of a file: all of whose offsets stay within them, and whose texts are text.
+    """Return the batches of a stream or a file, with offsets and texts that are sound.
 
     Raises:
-        pa.ArrowInvalid: See `schema`; or compressed.
+        pa.ArrowInvalid: Not Arrow, cut off, or compressed; other exceptions of Arrow as in
+            `schema`.
     """
     begin = _begin(file)
     if any(_is_compressed(message) for message in _messages(file)):
@@ -45,7 +48,7 @@ def batches(file: pa.NativeFile) -> list[pa.RecordBatch]:
 
 
 def _begin(file: pa.NativeFile) -> int:
-    """Go to where the stream begins: after the magic of a file, which must stand at its end too."""
+    """Go to the start of the stream and return it, behind the magic of a file, if it is one."""
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
         file.seek(0)
@@ -63,7 +66,7 @@ def _messages(file: pa.NativeFile) -> Iterator[pa.Message]:
 
 
 def _is_compressed(message: pa.Message) -> bool:
-    """Say whether a message is anything but a schema and a batch whose buffers are as they are."""
+    """Return whether a message is anything but a schema or an uncompressed batch."""
     if message.type != "record batch":
         return str(message.type) != "schema"
     data = message.metadata.to_pybytes()
@@ -73,7 +76,10 @@ def _is_compressed(message: pa.Message) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return where a field of a flatbuffer's table is, 0 where it has none; Arrow has checked that it is one."""
+    """Return the place of a field of a flatbuffer's table, 0 where the table lacks it.
+
+    Arrow has checked that the bytes are a flatbuffer.
+    """
     vtable = table - struct.unpack_from("<i", data, table)[0]
     slot = 4 + 2 * number
     if slot >= struct.unpack_from("<H", data, vtable)[0]:

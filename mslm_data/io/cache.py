@@ -1,7 +1,8 @@
-"""Where fetched corpora, copied inputs, remote shards, unpacked archives and packs are kept between runs.
+"""Keeps fetched corpora, copied inputs, remote shards, archives and packs between runs.
 
-One root, private to its owner: `MSLM_DATA_CACHE`, or else the platform's cache folder. Deleting it costs time only.
-What is kept is made in a temporary beside its place, by one thread of one process at a time, and renamed when whole.
+One root, private to its owner: `MSLM_DATA_CACHE`, or else the platform's cache folder. Deleting it
+costs time only. What is kept is made in a temporary beside its place, by one thread of one process
+at a time, and renamed when whole.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ VARIABLE = "MSLM_DATA_CACHE"
 def folder(
     kind: str, *, cache: Path | None = None, error: type[MslmDataError] = SourceError
 ) -> Path:
-    """Return the folder of one kind of cached thing, made if need be and readable by its owner alone.
+    """Return the folder of one kind of cached thing, made if missing, for its owner alone.
 
     Args:
         kind: `corpora`, `inputs`, `unpacked`, `shards` or `packs`.
@@ -56,14 +57,16 @@ def once(
     good: Callable[[Path], bool] = Path.exists,
     error: type[MslmDataError] = SourceError,
 ) -> Path:
-    """Return a file or folder of the cache, which is made first where there is none that is good.
+    """Return a file or folder of the cache, made first if it is missing or not good.
 
-    Threads and processes that want it at once wait for the one that makes it. If that one is killed, the next one does.
+    Threads and processes that want it at the same time wait for the one that makes it. If that one
+    is killed, another makes it.
 
     Args:
         place: Its final name.
-        make: Makes it at another name, where nothing is yet. Its `OSError` is taken for one of the disk.
-        good: Whether what is at the place will do; a file that will not is replaced.
+        make: Makes it at another name, where nothing is yet. An `OSError` that it raises is
+            reported as one of the disk.
+        good: Whether the file or folder at the place can be used; others are replaced.
         error: What is raised where the disk is full or cannot be written.
     """
     try:
@@ -75,15 +78,18 @@ def once(
                     settle(made, place)
     except OSError as problem:
         raise error(
-            f"{place}: expected to write it, got {problem.strerror or type(problem).__name__}; is the disk full? "
-            f"{VARIABLE} names another cache folder"
+            f"{place}: expected to write it, got {problem.strerror or type(problem).__name__}; "
+            f"is the disk full? {VARIABLE} names another cache folder"
         ) from None
     return place
 
 
 @contextmanager
 def alone(place: Path) -> Iterator[None]:
-    """Hold a place as one thread of one process; what killed ones left half made in its folder is removed."""
+    """Hold a place as one thread of one process.
+
+    Temporaries that killed processes left in its folder are removed.
+    """
     from filelock import FileLock
 
     make_folder(place.parent)
@@ -94,7 +100,10 @@ def alone(place: Path) -> Iterator[None]:
 
 @contextmanager
 def staging(place: Path) -> Iterator[Path]:
-    """Give a private folder beside a place that is held, gone afterwards: what is made there is renamed when whole."""
+    """Make a private folder beside a place that is held, and remove it afterwards.
+
+    What is made there is renamed when it is whole.
+    """
     make_folder(place.parent)
     prefix = f".part-{_key(place)}-"
     with TemporaryDirectory(
@@ -104,7 +113,7 @@ def staging(place: Path) -> Iterator[Path]:
 
 
 def settle(made: Path, place: Path) -> None:
-    """Give a finished file or folder its final name; a file is on disk before it has it."""
+    """Give a finished file or folder its final name, once the bytes of a file are on disk."""
     if made.is_file():
         with made.open("rb") as file:
             os.fsync(file.fileno())
@@ -113,7 +122,10 @@ def settle(made: Path, place: Path) -> None:
 
 
 def private(path: Path) -> BinaryIO:
-    """Open a file for writing that its owner alone can read, whatever the umask; folders are made, it is emptied."""
+    """Open a file for writing that its owner alone can read, whatever the umask.
+
+    Folders above it are made; an existing file is emptied.
+    """
     make_folder(path.parent)
     flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
     return os.fdopen(os.open(path, flags, 0o600), "wb")
@@ -128,7 +140,7 @@ def _lock(place: Path) -> Path:
 
 
 def _clear(place: Path) -> None:
-    """Remove temporaries of a place that is held, and those beside it whose places nobody holds."""
+    """Remove temporaries of a place that is held, and those beside it that nobody holds."""
     from filelock import FileLock, Timeout
 
     for left in [*place.parent.glob(".part-*"), *place.rglob(".part-*")]:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and that only their owner can read."""
+"""Writes files whole or not at all, for their owner alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, for their owner alone; what exists stays as it is."""
+    """Make a folder, and those above it, for their owner alone; existing ones stay as they are."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -20,9 +20,10 @@ def make_folder(path: Path) -> None:
 
 
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file so that it is there with all its bytes or not at all, through a crash too.
+    """Write a file with all its bytes or not at all, even through a crash.
 
-    A temporary file beside it takes the bytes, goes to disk, takes the final name, and the folder goes to disk.
+    A temporary file beside it takes the bytes, goes to disk, takes the final name, and the folder
+    goes to disk.
 
     Args:
         path: Replaced if it exists; readable by its owner alone.
@@ -43,7 +44,7 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def clear_temporaries(folder: Path) -> None:
-    """Remove what processes that were killed left half written; none may be at work in the folder."""
+    """Remove what killed processes left half written; no process may be at work in the folder."""
     for path in folder.glob(".*.tmp"):
         path.unlink(missing_ok=True)
 
@@ -58,7 +59,7 @@ def sync_folder(path: Path) -> None:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return the one way this project writes a value as JSON: sorted keys, UTF-8, a newline at the end."""
+    """Return a value as canonical JSON: sorted keys, UTF-8, one space of indent, a newline."""
     return (json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
 
 

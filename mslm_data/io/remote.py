@@ -1,6 +1,7 @@
-"""Files at URLs that fsspec knows: with a few tries, a watch for those that stall, and no word of what was said there.
+"""Brings files from URLs that fsspec knows, with a few tries and a watch for those that stall.
 
-What file systems raise may hold tokens, and much of it is no `OSError`: only the name of its class is passed on.
+Errors of file systems may hold access tokens, and many are not an `OSError`: only the names of
+their classes are passed on.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from mslm_data.io.cache import once, private
 
 T = TypeVar("T")
 Listing = tuple[str, Mapping[str, Mapping[str, Any]]]
-"""The path of a file or folder on its file system, and each file there with what is known of it."""
+"""The path of a file or folder on its file system, and path -> details of each file there."""
 
 TRIES = 3
-"""How often a file is asked for when the network or the server fails, or other bytes come."""
+"""Attempts at a file when the network or the server fails, or other bytes come."""
 PAUSE_S = 1.0
 """Seconds before the second try; each later one waits as long again."""
 STALL_S = 60.0
@@ -35,26 +36,29 @@ _AT_ONCE = 1 << 20
 _AHEAD = 4
 """Pieces that are read while others are written."""
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
-"""What another try would not change."""
+"""Errors that another attempt would not change."""
 
 
 class RemoteError(Exception):
-    """A remote file could not be had; whoever asked says what for.
+    """A remote file could not be fetched; the caller says what it was wanted for.
 
     Attributes:
         reason: Why, in words that hold nothing secret.
-        missing: Whether there is no such file.
-        final: Whether another try would change nothing.
+        missing: Whether the file does not exist.
+        final: Whether another attempt would change nothing.
     """
 
     def __init__(self, reason: str, *, missing: bool = False, final: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.missing, self.final = reason, missing, final
+        self.reason = reason
+        self.missing = missing
+        self.final = final
 
 
 def shown(url: str) -> str:
     """Return a URL for messages: without user, password and query, which may hold secrets."""
-    return "::".join(map(_shown, re.split(r"[?#]", url, maxsplit=1)[0].split("::")))
+    plain = re.split(r"[?#]", url, maxsplit=1)[0]
+    return "::".join(_shown(link) for link in plain.split("::"))
 
 
 def _shown(link: str) -> str:
@@ -65,7 +69,7 @@ def _shown(link: str) -> str:
 
 
 def local(text: str) -> Path | None:
-    """Return the path that a text names which is no URL, or one of `file://`; None for URLs of elsewhere."""
+    """Return the path that a text or a `file://` URL names; None for other URLs."""
     scheme, found, _ = text.partition("://")
     if not found:
         return Path(text)
@@ -137,7 +141,7 @@ def listing(url: str, name: str = "") -> Listing:
 
 
 def copy(url: str, folder: Path, *, name: str = "") -> Path:
-    """Copy a file, or a folder with all below it, into a folder of the cache; once, as long as it looks unchanged.
+    """Copy a file, or a folder with all below it, into the cache, unless a copy looks unchanged.
 
     Args:
         url: Its URL, or that of a folder above it.
@@ -145,16 +149,20 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         name: Its path below the URL.
 
     Raises:
-        RemoteError: Out of reach, nothing there, changing while it is copied, or with a name that leads outside.
+        RemoteError: Out of reach, nothing there, changing while it is copied, or with a name that
+            leads outside.
         MissingExtraError: See `fetch`.
         SourceError: The disk is full or cannot be written.
     """
     root, infos = listing(url, name)
-    stamp = repr(
-        (url, name, sorted((name, sorted(info.items(), key=str)) for name, info in infos.items()))
-    )
+
+    # All that the file system says of the files (sizes, times, tags) names the copy.
+    details = sorted((path, sorted(info.items(), key=str)) for path, info in infos.items())
+    stamp = repr((url, name, details))
+
     top = PurePosixPath(_path_of(root).rstrip("/")).name
-    top = top if top not in ("", "..") else "input"
+    if top in ("", ".."):
+        top = "input"
     inside = {remote: _inside(root, remote) for remote in sorted(infos)}
 
     def make(made: Path) -> None:
@@ -167,7 +175,7 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
 
 
 def _inside(root: str, remote: str) -> str:
-    """Return where a remote file lies below the remote folder; "" if it is what was asked for itself."""
+    """Return the path of a remote file below the remote folder; "" if they are the same."""
     name = _path_of(remote).removeprefix(_path_of(root).rstrip("/")).lstrip("/")
     if ".." in PurePosixPath(name).parts or "\0" in name:
         raise RemoteError("a name that leads out of the folder", final=True)
@@ -175,7 +183,7 @@ def _inside(root: str, remote: str) -> str:
 
 
 def _opened(url: str, name: str) -> tuple[Any, str]:
-    """Return a file system that remembers nothing of earlier looks, and the path on it of a file below a URL."""
+    """Return a file system with an empty cache, and the path on it of a file below a URL."""
     import fsspec
 
     fs, root = fsspec.url_to_fs(url)
@@ -186,9 +194,10 @@ def _opened(url: str, name: str) -> tuple[Any, str]:
 def _checked(
     url: str, name: str, *, size: int | None, most: int | None, sha256: str
 ) -> Iterator[bytes]:
-    """Give a file's bytes in pieces, and raise where they are not as many as expected or others."""
+    """Yield a file's bytes in pieces, and raise if their number or digest is not as expected."""
     limit = most if size is None else size
-    digest, count = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    count = 0
     with closing(_watched(lambda: _pieces(url, name), url)) as pieces:
         for piece in pieces:
             count += len(piece)
@@ -196,10 +205,10 @@ def _checked(
                 raise RemoteError(f"more than {limit} bytes")
             digest.update(piece)
             yield piece
+
     if (size is not None and count != size) or (sha256 and digest.hexdigest() != sha256):
-        raise RemoteError(
-            f"{count} bytes" + (f" with sha256 {digest.hexdigest()}" if sha256 else "")
-        )
+        got = f" with sha256 {digest.hexdigest()}" if sha256 else ""
+        raise RemoteError(f"{count} bytes{got}")
 
 
 def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
@@ -210,7 +219,7 @@ def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
 
 
 def _below(root: str, name: str) -> str:
-    """Return the path of a file in a folder; a query, as signed URLs of http have it, stays behind it."""
+    """Return the path of a file in a folder; the query of a signed URL stays at the end."""
     path = _path_of(root)
     return f"{path.rstrip('/')}/{name}{root.removeprefix(path)}" if path else name
 
@@ -220,6 +229,7 @@ def _path_of(root: str) -> str:
 
 
 def _tried(ask: Callable[[], T], tries: int = TRIES) -> T:
+    """Ask up to so many times, with longer pauses, until an answer or a final error comes."""
     for attempt in range(1, tries + 1):
         try:
             return ask()
@@ -232,10 +242,10 @@ def _tried(ask: Callable[[], T], tries: int = TRIES) -> T:
 
 
 def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generator[T, None, None]:
-    """Give what an iterator gives, which runs in a thread of its own: one that hangs in there is left behind.
+    """Yield the items of an iterator that runs in a thread of its own; one that hangs is abandoned.
 
     Raises:
-        RemoteError: Something went wrong in there, or nothing came for `STALL_S` seconds.
+        RemoteError: The iterator raised, or nothing came for `STALL_S` seconds.
     """
     items: Queue[Any] = Queue(_AHEAD)
     over = Event()
@@ -255,7 +265,7 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
                     put((item, None))
                     if over.is_set():
                         return
-        except Exception as error:  # noqa: BLE001 - anything at all; the other thread says what it is
+        except Exception as error:  # noqa: BLE001 - the other thread says what it is
             put((None, error))
         else:
             put((None, StopIteration()))
@@ -277,7 +287,7 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
 
 
 def _in_words(error: Exception, url: str) -> Exception:
-    """Return what is raised in the place of what a file system raised."""
+    """Return the exception to raise in the place of a file system's own."""
     if isinstance(error, ImportError):
         return MissingExtraError(f"{shown(url)}: fsspec needs one more package for it: {error}")
     if isinstance(error, FileNotFoundError):

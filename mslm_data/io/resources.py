@@ -1,6 +1,7 @@
-"""Finds the data that travels with the package: `pipelines/` and `vocab/`.
+"""Finds the data that travels with the package, `pipelines/` and `vocab/`.
 
-In a wheel they lie in `mslm_data/_shipped/`; in a checkout they are the folders beside `mslm_data/`.
+In a wheel they lie in `mslm_data/_shipped/`; in a checkout they are the folders beside
+`mslm_data/`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Shards: `Examples` on disk as Arrow files, with a manifest that says what made them. FORMAT.md is the data model."""
+"""Shards: `Examples` as Arrow files, with a manifest; FORMAT.md is the data model."""

@@ -1,7 +1,7 @@
-"""The folder's record of what made it: `manifest.json`.
+"""Reads and writes `manifest.json`, the record of what made a built folder.
 
-It holds no time, host or path, so two equal builds are equal bytes. Writing it is the last thing a build does: a
-folder without it is no built folder.
+It holds no time, host or path, so two equal builds are equal bytes. Writing it is the last thing a
+build does: a folder without it is not finished.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from mslm_data.shard.write import Count, ShardRecord
 
 NAME = "manifest.json"
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What a split may be called: its name is a folder's."""
+"""Names that a split may have, as its name is a folder's."""
 _SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What became of documents and mentions, of a work unit or of a split.
+    """Count what became of the documents and mentions of a work unit or a split.
 
     Attributes:
         read: Documents (the source's records) of the corpus that was asked for.
-        not_chosen: Reason -> records that are no part of it: of other categories, subjects, or outside a sample.
-        given_mentions: Mentions of the documents that could be read: the source's own, or those an annotator found.
+        not_chosen: Reason -> records outside that corpus: of other categories or subjects, or
+            outside a sample.
+        given_mentions: Mentions of the documents that could be read: the source's own, or those an
+            annotator found.
         left_out: Reason -> mentions that are in no row.
-        adjusted: Reason -> mentions that are not just as the source has them: hulls, tags put right.
+        adjusted: Reason -> mentions that differ from the source's: hulls, tags put right.
         cut_mentions: Mentions longer than a row.
         cut_pieces: Spans that these became, less one each.
         widened_mentions: Mentions that begin or end within a token, and take all of it.
@@ -60,7 +62,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord(Counts):
-    """What became of one split.
+    """Describe one split, and what became of it.
 
     Attributes:
         written: Documents with at least one row.
@@ -83,7 +85,7 @@ class SplitRecord(Counts):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What made a folder, and what is in it.
+    """Describe what made a folder, and what is in it.
 
     Attributes:
         format: Version of the layout.
@@ -91,7 +93,7 @@ class Manifest:
         pipeline: Everything in the pipeline that changes bytes.
         plan: SHA-256 of the build's plan: inputs, pipeline, tokenizer, versions and work units.
         versions: Package -> version that wrote the bytes.
-        annotator: Digest of the model or table that found the mentions; "" for gold ones.
+        annotator: Digest of the model or table that found the mentions; "" for gold mentions.
         segmenter: Digest of the model that found the sentences; "" for rules.
         tokenizer: Its SHA-256 and special ids.
         labels: The label of each index.
@@ -115,17 +117,17 @@ class Manifest:
 
     @property
     def token_ids(self) -> TokenIds:
-        """The tokenizer's special ids."""
+        """Return the tokenizer's special ids."""
         return msgspec.convert(self.tokenizer["ids"], TokenIds)
 
     @property
     def weak(self) -> bool:
-        """Whether mentions have concepts and confidences."""
+        """Return whether mentions have concepts and confidences."""
         return bool(self.pipeline["annotate"]["weak"])
 
     @property
     def protected(self) -> bool:
-        """Whether the text is patients' text."""
+        """Return whether the text is patients' text."""
         return bool(self.about.get("protected", False))
 
 
@@ -143,7 +145,7 @@ class _Encode(msgspec.Struct):
 
 
 class _Pipeline(msgspec.Struct):
-    """What readers look at of a pipeline."""
+    """Hold the options of a pipeline that readers look at."""
 
     source: _Source
     annotate: _Annotate
@@ -156,10 +158,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read `manifest.json` and check that it can be believed.
+    """Read `manifest.json` and check it.
 
     Raises:
-        ShardError: No built folder, a newer format, or a manifest that is not one or contradicts itself.
+        ShardError: The folder is missing or unfinished, of another format, or its manifest is
+            damaged or contradicts itself.
     """
     path = folder / NAME
     if not folder.is_dir():
@@ -168,9 +171,10 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if not path.is_file():
         raise ShardError(
-            f"{folder}: expected {NAME}, found none; the folder is no built one, or its build has not finished: "
-            "the same build command goes on"
+            f"{folder}: expected {NAME}, found none; the folder was not built by mslm-data, or its "
+            "build has not finished: run the same build command again to resume it"
         )
+
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -181,7 +185,15 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, path: Path | str) -> Manifest:
-    """Check a manifest's bytes; `path` says in errors where they are from. See `read_manifest`."""
+    """Parse and check a manifest's bytes.
+
+    Args:
+        data: The bytes.
+        path: Where they come from, for messages.
+
+    Raises:
+        ShardError: The manifest is of another format, damaged, or contradicts itself.
+    """
     try:
         value = msgspec.json.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
@@ -190,20 +202,24 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
-    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
-        said = (
-            str(error)
-            if isinstance(error, msgspec.DecodeError | KeyError)
-            else type(error).__name__
-        )
-        raise ShardError(
-            f"{path}: expected a manifest of mslm-data: {said}; build the folder again"
-        ) from None
-    _check(path, manifest, ids)
-    return replace(
-        manifest,
-        splits={name: manifest.splits[name] for name in sorted(manifest.splits, key=split_order)},
-    )
+    except (msgspec.DecodeError, KeyError) as error:
+        raise _damaged(path, str(error)) from None
+    except (TypeError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, type(error).__name__) from None
+
+    _check_labels(path, manifest)
+    _check_tokenizer(path, manifest, ids)
+    for name, split in manifest.splits.items():
+        _check_shards(path, name, split)
+        _check_accounts(path, name, split)
+
+    ordered = sorted(manifest.splits, key=split_order)
+    return replace(manifest, splits={name: manifest.splits[name] for name in ordered})
+
+
+def _damaged(path: Path | str, said: str) -> ShardError:
+    """Return the error for bytes that are no manifest."""
+    return ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again")
 
 
 def _refuse_other_format(path: Path | str, version: int) -> None:
@@ -214,12 +230,15 @@ def _refuse_other_format(path: Path | str, version: int) -> None:
     if version > FORMAT:
         advice = "a newer mslm-data wrote the folder: upgrade, or build it again"
     else:
-        advice = "an older mslm-data wrote the folder: remove it, or choose another --out, and build it again"
+        advice = (
+            "an older mslm-data wrote the folder: remove it, or choose another --out, "
+            "and build it again"
+        )
     raise ShardError(f"{path}: expected format {FORMAT}, got {version}; {advice}")
 
 
-def _check(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
-    """Refuse a manifest whose parts disagree, or whose names could lead out of the folder."""
+def _check_labels(path: Path | str, manifest: Manifest) -> None:
+    """Refuse labels that tags cannot tell apart, and tags that are not those of the labels."""
     if list(manifest.tags) != tag_names(manifest.labels):
         raise ShardError(
             f"{path}: expected tags that follow from the labels; build the folder again"
@@ -228,50 +247,55 @@ def _check(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
         raise ShardError(
             f"{path}: expected at most {MAX_LABELS} different labels; build the folder again"
         )
+
+
+def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
+    """Refuse special ids outside the vocabulary, and a tokenizer without its digest."""
     if not 1 <= ids.size < 1 << 31:
         raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
+
     named = [id_ for id_ in (ids.mask, ids.pad, ids.unk) if id_ != -1]
     if not all(0 <= id_ < ids.size for id_ in (*named, *ids.special)):
         raise ShardError(
-            f"{path}: expected special ids of the tokenizer's {ids.size}, got others; build it again"
+            f"{path}: expected special ids of the tokenizer's {ids.size}, got others; "
+            "build the folder again"
         )
     if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):
         raise ShardError(
             f"{path}: expected the tokenizer's sha256, got none; build the folder again"
         )
-    for name, split in manifest.splits.items():
-        if not SPLIT_NAME.fullmatch(name):
-            raise ShardError(
-                f"{path}: expected a split's name of letters, digits, '.', '_' and '-'"
-            )
-        names = {shard.file for shard in split.shards}
-        if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
-            raise ShardError(
-                f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once"
-            )
-        if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
-            raise ShardError(
-                f"{path}: {name}: expected a sha256 of each shard; build the folder again"
-            )
-        if split.read != split.written + split.set_aside:
-            raise ShardError(
-                f"{path}: {name}: expected read = written + set aside, "
-                f"got {split.read} = {split.written} + {split.set_aside}"
-            )
-        sums = {
-            what: sum(getattr(shard, what) for shard in split.shards)
-            for what in ("rows", "tokens", "mentions")
-        }
-        if (sums["rows"], sums["tokens"], sums["mentions"]) != (
-            split.sequences,
-            split.tokens,
-            split.mentions,
-        ):
-            raise ShardError(
-                f"{path}: {name}: expected the shards' counts to add up to the split's"
-            )
-        placed = split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
-        if split.mentions != placed:
-            raise ShardError(
-                f"{path}: {name}: expected {placed} mentions by the account, got {split.mentions}"
-            )
+
+
+def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
+    """Refuse names that could lead out of the folder, and shards that do not add up."""
+    if not SPLIT_NAME.fullmatch(name):
+        raise ShardError(f"{path}: expected a split's name of letters, digits, '.', '_' and '-'")
+
+    names = {shard.file for shard in split.shards}
+    if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
+        raise ShardError(
+            f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once"
+        )
+    if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
+        raise ShardError(f"{path}: {name}: expected a sha256 of each shard; build the folder again")
+
+    rows = sum(shard.rows for shard in split.shards)
+    tokens = sum(shard.tokens for shard in split.shards)
+    mentions = sum(shard.mentions for shard in split.shards)
+    if (rows, tokens, mentions) != (split.sequences, split.tokens, split.mentions):
+        raise ShardError(f"{path}: {name}: expected the shards' counts to add up to the split's")
+
+
+def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
+    """Refuse a split whose documents or mentions are not all accounted for."""
+    if split.read != split.written + split.set_aside:
+        raise ShardError(
+            f"{path}: {name}: expected read = written + set aside, "
+            f"got {split.read} = {split.written} + {split.set_aside}"
+        )
+
+    placed = split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
+    if split.mentions != placed:
+        raise ShardError(
+            f"{path}: {name}: expected {placed} mentions by the account, got {split.mentions}"
+        )

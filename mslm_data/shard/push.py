@@ -1,4 +1,4 @@
-"""Uploads a built folder to the Hugging Face hub as a dataset. Patients' text does not leave by accident."""
+"""Uploads built folders to the Hugging Face hub, and keeps patients' text here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OF_SPLIT = ("dataset_info.json", "state.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """What was uploaded.
+    """Report an upload.
 
     Attributes:
-        repo: Its full name on the hub.
-        url: Where it can be seen.
-        private: Whether it can be seen by its owner and those whom the owner lets in only.
-        files: How many.
+        repo: The full name of the repository on the hub.
+        url: Its address.
+        private: Whether only its owner, and those whom the owner lets in, can see it.
+        files: Number of files.
     """
 
     repo: str
@@ -32,17 +32,20 @@ class Pushed:
 
 
 def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
-    """Verify a folder, and upload what its build wrote: nothing else that lies in it, such as `vocab/`.
+    """Verify a folder, and upload the files that its build wrote, without `vocab/` and others.
 
     Args:
-        folder: A built one.
-        repo: `OWNER/NAME` of a dataset on the hub, or `NAME` for one's own; made if need be.
-        public: Whether everybody may see it; of a repository that exists, whether it may be a public one.
+        folder: A built folder.
+        repo: `OWNER/NAME` of a dataset on the hub, or `NAME` for the user's own; made if it is
+            missing.
+        public: Whether everybody may see it; of a repository that exists, whether it may be a
+            public one.
         share_protected: Upload patients' text too. Who says so answers for it.
 
     Raises:
         ShardError: No built folder.
-        PushError: It is protected, or not as its manifest says; or the hub refused, or could not be asked.
+        PushError: It is protected, or not as its manifest says; or the hub refused, or could not be
+            asked.
         MissingExtraError: The hub's client is not installed.
     """
     refuse_protected(folder, read_manifest(folder), share_protected=share_protected)
@@ -50,7 +53,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
         raise PushError(
-            f"{folder}: expected a folder that is whole, got {len(problems)} problems; the first: {first}"
+            f"{folder}: expected a folder that is whole, got {len(problems)} problems; "
+            f"the first: {first}"
         )
     files = _files(manifest)
     hub = _optional.load("huggingface_hub", wanted_by="`mslm-data push`")
@@ -62,7 +66,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         private = bool(api.repo_info(made, repo_type="dataset").private)
         if not (private or public):
             raise PushError(
-                f"{made}: expected a private repository, found a public one; pass --public to upload to it"
+                f"{made}: expected a private repository, found a public one; "
+                "pass --public to upload to it"
             )
         api.upload_folder(
             repo_id=made,
@@ -71,28 +76,26 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             allow_patterns=files,
             commit_message=f"{manifest.name}, built by mslm-data {__version__}",
         )
-    except (
-        OSError,
-        ValueError,
-        *refused.__bases__,
-    ) as error:  # the bases are those of the client's network library
+    # The bases of the hub's error are those of its network library.
+    except (OSError, ValueError, *refused.__bases__) as error:
         raise PushError(
-            f"{repo}: expected to upload to the hub, got {type(error).__name__}; see whether you are logged in "
-            "(`hf auth login`), may write there, and have a network"
+            f"{repo}: expected to upload to the hub, got {type(error).__name__}; check that you "
+            "are logged in (`hf auth login`), may write there, and have a network"
         ) from None
     return Pushed(repo=made, url=str(url), private=private, files=len(files))
 
 
 def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
-    """Raise if a folder holds patients' text, unless it is to be shared all the same.
+    """Raise if a folder holds patients' text, unless the caller shares it all the same.
 
     Raises:
-        PushError: It does.
+        PushError: The manifest marks the folder as protected.
     """
     if manifest.protected and not share_protected:
         raise PushError(
-            f"{folder}: expected a corpus that may be shared, got patients' text, as token ids can be turned back into "
-            "it; data use agreements forbid to share it, in a private repository too; see --share-protected"
+            f"{folder}: expected a corpus that may be shared, got patients' text, as token ids can "
+            "be turned back into it; data use agreements forbid to share it, in a private "
+            "repository too; see --share-protected"
         )
 
 

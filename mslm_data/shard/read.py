@@ -1,4 +1,4 @@
-"""Reads shards: memory-mapped, zero-copy, and refused where they are not what the manifest says."""
+"""Reads memory-mapped shards without copying, and refuses those that the manifest contradicts."""
 
 from __future__ import annotations
 
@@ -26,21 +26,24 @@ _KNOWN: set[tuple[Path, int, int, str]] = set()
 
 
 class Shard:
-    """One shard, opened when it is first asked for a row."""
+    """Read one shard, which is opened when a row of it is first wanted."""
 
     def __init__(
         self, path: Path, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS
     ) -> None:
-        """Remember where it is.
+        """Remember where the shard is; nothing is read yet.
 
         Args:
             path: The file, in the folder of its split.
             record: What the manifest says of it.
             ids: The tokenizer's special ids, for the examples.
-            labels: How many labels the manifest has; None believes the file's digest, ids and labels without a look,
-                for who looks himself.
+            labels: The number of labels in the manifest; None skips the checks of the file's
+                digest, ids and labels, for callers that do their own.
         """
-        self.path, self.record, self._ids, self._labels = path, record, ids, labels
+        self.path = path
+        self.record = record
+        self._ids = ids
+        self._labels = labels
         self._batch: pa.RecordBatch | None = None
         self._lists: dict[str, tuple[Array, Array]] = {}
 
@@ -55,11 +58,11 @@ class Shard:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """The whole shard as one record batch over the mapped file.
+        """Return the whole shard as one record batch over the mapped file.
 
         Raises:
-            ShardError: Missing, not the bytes that the manifest says, or no shard of ours: with numbers that would lead
-                out of its rows, the vocabulary or the labels.
+            ShardError: The file is missing, has other bytes than the manifest says, or holds
+                numbers that lead out of its rows, the vocabulary or the labels.
         """
         if self._batch is None:
             batch = self._open()
@@ -72,6 +75,11 @@ class Shard:
 
         Tokens' characters come along where the shard has them; texts do not.
         """
+        characters: dict[str, Any] = {
+            name: self.ragged(name, start, stop)
+            for name in ("token_starts", "token_ends")
+            if self.has(name)
+        }
         return Examples(
             keys=self.flat("key")[start:stop],
             input_ids=self.ragged("input_ids", start, stop),
@@ -81,14 +89,11 @@ class Shard:
             span_ends=self.ragged("span_ends", start, stop),
             span_labels=self.ragged("span_labels", start, stop),
             ids=self._ids,
-            token_starts=self.ragged("token_starts", start, stop)
-            if self.has("token_starts")
-            else None,
-            token_ends=self.ragged("token_ends", start, stop) if self.has("token_ends") else None,
+            **characters,
         )
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a column of lists of numbers; some depend on how the folder was built."""
+        """Return whether the shard has this column of lists of numbers."""
         self.batch  # noqa: B018 - opens and checks
         return name in self._lists
 
@@ -103,7 +108,7 @@ class Shard:
         return Ragged(values[window[0] : window[-1]], window - window[0])
 
     def lists(self, name: str) -> tuple[Array, Array]:
-        """Return a column of lists of numbers as its offsets, int32 `[N + 1]`, and its values, read-only."""
+        """Return the offsets, int32 `[N + 1]`, and the values of a column of lists, read-only."""
         self.batch  # noqa: B018 - opens and checks
         return self._lists[name]
 
@@ -112,22 +117,8 @@ class Shard:
         return self.batch.slice(number, 1).to_pylist()[0]  # type: ignore[no-any-return]
 
     def _open(self) -> pa.RecordBatch:
-        try:
-            size = self.path.stat().st_size
-            real, folder = self.path.resolve(), self.path.parent.parent.resolve()
-        except (OSError, RuntimeError):  # RuntimeError: links in a circle
-            raise ShardError(
-                f"{self.path}: expected a shard, found none; build the folder again"
-            ) from None
-        if folder not in real.parents:
-            raise ShardError(
-                f"{self.path}: expected a file within the built folder, got a link that leads out of it; copy the "
-                f"folder with what its links point to (`cp -rL`) and open the copy"
-            )
-        if size != self.record.bytes:
-            raise ShardError(
-                f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
-            )
+        """Map the file, and refuse one that cannot be the manifest's."""
+        self._refuse_elsewhere()
         if self._labels is not None:
             self._refuse_altered()
         try:
@@ -137,16 +128,20 @@ class Shard:
             got = {field.name: field.type for field in batches[0].schema} if batches else {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ShardError(
-                f"{self.path}: expected an Arrow stream ({type(error).__name__}); damaged"
+                f"{self.path}: expected an Arrow stream ({type(error).__name__}); "
+                "the file is damaged"
             ) from None
+
         rows = sum(batch.num_rows for batch in batches)
         if len(batches) != 1 or rows != self.record.rows:
             raise ShardError(
-                f"{self.path}: expected one batch of {self.record.rows} rows, got {len(batches)} of {rows}"
+                f"{self.path}: expected one batch of {self.record.rows} rows, "
+                f"got {len(batches)} of {rows}"
             )
         if len(got) < len(names):
             raise ShardError(
-                f"{self.path}: expected columns of different names, got {len(names)} of {len(got)} names"
+                f"{self.path}: expected columns of different names, "
+                f"got {len(names)} of {len(got)} names"
             )
         for name, wanted in _TYPES.items():
             if (name in got or name in _REQUIRED) and got.get(name) != wanted:
@@ -155,8 +150,28 @@ class Shard:
                 )
         return batches[0]
 
+    def _refuse_elsewhere(self) -> None:
+        """Refuse a file that is missing, outside the built folder, or of another size."""
+        try:
+            size = self.path.stat().st_size
+            real = self.path.resolve()
+            folder = self.path.parent.parent.resolve()
+        except (OSError, RuntimeError):  # RuntimeError: links in a circle
+            raise ShardError(
+                f"{self.path}: expected a shard, found none; build the folder again"
+            ) from None
+        if folder not in real.parents:
+            raise ShardError(
+                f"{self.path}: expected a file within the built folder, got a link that leads out "
+                "of it; copy the folder with what its links point to (`cp -rL`) and open the copy"
+            )
+        if size != self.record.bytes:
+            raise ShardError(
+                f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
+            )
+
     def _refuse_altered(self) -> None:
-        """See that the bytes are those of the manifest; a process reads them once for that, while the file stays."""
+        """Refuse other bytes than the manifest's; a process hashes an unchanged file only once."""
         status = self.path.stat()
         state = (self.path.resolve(), status.st_ino, status.st_mtime_ns, self.record.sha256)
         if state in _KNOWN:
@@ -168,7 +183,7 @@ class Shard:
         _KNOWN.add(state)
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
-        """Map the columns of lists of numbers, and refuse numbers that would lead out of them or of each other."""
+        """Map the columns of lists of numbers, and refuse offsets and spans that lead astray."""
         lists: dict[str, tuple[Array, Array]] = {}
         for column in COLUMNS:
             if column.name not in batch.schema.names:
@@ -180,22 +195,29 @@ class Shard:
                 )
             if column.rows == "row" or pa.types.is_string(column.type):
                 continue
-            offsets, values = array.offsets.to_numpy(), array.values.to_numpy(zero_copy_only=True)
+
+            offsets = array.offsets.to_numpy()
+            values = array.values.to_numpy(zero_copy_only=True)
             if len(offsets) and (
                 offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
             ):
                 raise ShardError(
-                    f"{self.path}: {column.name}: expected rising offsets within it; the file is damaged"
+                    f"{self.path}: {column.name}: expected rising offsets within it; "
+                    "the file is damaged"
                 )
             like = lists.get(_LIKE[column.rows])
             if like is not None and not np.array_equal(like[0], offsets):
                 raise ShardError(
-                    f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; damaged"
+                    f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; "
+                    "the file is damaged"
                 )
             lists[column.name] = offsets, values
-        spans = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
-        starts, ends = _used(*lists["span_starts"]), _used(*lists["span_ends"])
-        if np.any((starts < 0) | (starts >= ends) | (ends > spans)):
+
+        # For each mention, the length of its row.
+        sizes = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
+        starts = _used(*lists["span_starts"])
+        ends = _used(*lists["span_ends"])
+        if np.any((starts < 0) | (starts >= ends) | (ends > sizes)):
             raise ShardError(
                 f"{self.path}: expected mentions within their rows; the file is damaged"
             )
@@ -204,7 +226,7 @@ class Shard:
         return lists
 
     def _refuse_strange(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
-        """Refuse numbers that the vocabulary or the labels do not have; `verify` says in which row."""
+        """Refuse numbers that the vocabulary or the labels lack; `verify` says in which row."""
         for name, most in (
             ("input_ids", self._ids.size - 1),
             ("bio", count_tags(labels) - 1),
@@ -214,14 +236,16 @@ class Shard:
             unsigned = values.view(f"u{values.dtype.itemsize}")  # so that what is negative is large
             if len(values) and unsigned.max() > most:
                 raise ShardError(
-                    f"{self.path}: {name}: expected numbers from 0 to {most}, got others; the file is damaged"
+                    f"{self.path}: {name}: expected numbers from 0 to {most}, got others; "
+                    "the file is damaged"
                 )
         if _used(*lists["word_ids"]).min(initial=0) < -1:
             raise ShardError(
-                f"{self.path}: word_ids: expected numbers from -1, got others; the file is damaged"
+                f"{self.path}: word_ids: expected numbers of at least -1, got others; "
+                "the file is damaged"
             )
 
 
 def _used(offsets: Array, values: Array) -> Array:
-    """Return the values that are in a row; a file may have others before and behind."""
+    """Return the values that are in a row; a file may have others before and after them."""
     return values[offsets[0] : offsets[-1]] if len(offsets) else values[:0]

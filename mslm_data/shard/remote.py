@@ -1,7 +1,8 @@
-"""Built folders at URLs: files come into the cache one by one as they are asked for, and are checked before use.
+"""Opens built folders at URLs, whose files come into the cache as they are wanted.
 
-The manifest is fetched whenever a folder is opened. What it names is kept under its own SHA-256, so equal shards of
-several folders are kept once, and a kept file is hashed once by each process before it is believed.
+The manifest is fetched whenever a folder is opened. What it names is kept under its own SHA-256, so
+equal shards of several folders are kept once, and a kept file is hashed once by each process before
+it is believed.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord
 
 _MOST_BYTES = 1 << 30
-"""Of a file whose size the manifest does not say: itself, and the tokenizer."""
+"""The largest file that is fetched without a known size: the manifest or the tokenizer."""
 _BELIEVED: set[tuple[Path, int, int, int]] = set()
 """Path, inode, time and size of each cached file that this process has hashed."""
 
 
 class RemoteFolder:
-    """A built folder at a URL; small, so that it travels to workers.
+    """Open a built folder at a URL; small, so that it travels to workers.
 
     Attributes:
-        url: May hold secrets, so it is not for messages: `str` is.
+        url: May hold secrets, so messages show `str(folder)` instead.
         opened: SHA-256 of the manifest that `manifest` returned.
     """
 
     def __init__(self, url: str) -> None:
-        """Remember where it is; nothing is read yet."""
+        """Remember where the folder is; nothing is read yet."""
         self.url = url
         self.opened = ""
 
@@ -59,18 +60,19 @@ class RemoteFolder:
             data = remote.read(self.url, NAME, most=_MOST_BYTES)
         except RemoteError as error:
             raise FetchError(
-                f"{self}/{NAME}: expected the manifest of a built folder, got {error.reason}; check the URL and your "
-                "access to it"
+                f"{self}/{NAME}: expected the manifest of a built folder, got {error.reason}; "
+                "check the URL and your access to it"
             ) from None
         self.opened = hashlib.sha256(data).hexdigest()
         return parse_manifest(data, f"{self}/{NAME}")
 
     def file(self, name: str, *, sha256: str, size: int | None = None) -> Path:
-        """Return where a file is here, fetched if need be.
+        """Return the local path of a file, which is fetched if it is not in the cache.
 
         Args:
             name: Its path below the folder.
-            sha256: What the manifest says that it is: 64 hexadecimal digits, which it has been checked for.
+            sha256: What the manifest says that it is: 64 hexadecimal digits, which it has been
+                checked for.
             size: Its bytes; None where the manifest does not say.
 
         Raises:
@@ -88,15 +90,15 @@ class RemoteFolder:
             self._refuse_change()
             wanted = f"{size} bytes" if size is not None else "a file"
             raise FetchError(
-                f"{self}/{name}: expected {wanted} with sha256 {sha256}, got {error.reason}; try again later, or build "
-                "the folder there again"
+                f"{self}/{name}: expected {wanted} with sha256 {sha256}, got {error.reason}; "
+                "try again later, or build the folder there again"
             ) from None
         with suppress(OSError):  # gone again: opening it says so
             _BELIEVED.add(_state(place))  # what was fetched was hashed on its way
         return place
 
     def artifact(self, name: str) -> Path | None:
-        """Return where a copy of a lexicon or score column is; None if there is none of this name in `vocab/`.
+        """Return the local copy of a lexicon or score column, None if `vocab/` lacks it.
 
         Raises:
             FetchError: Out of reach, or a disk that is full.
@@ -109,24 +111,26 @@ class RemoteFolder:
             if error.missing:
                 return None
             raise FetchError(
-                f"{self}/vocab/{name}: expected to copy it, got {error.reason}; check your access to it"
+                f"{self}/vocab/{name}: expected to copy it, got {error.reason}; "
+                "check your access to it"
             ) from None
 
     def _refuse_change(self) -> None:
-        """See that the manifest there is the one that was opened, as far as it can be had."""
+        """Raise if the manifest there is known to be another than the one that was opened."""
         try:
             now = hashlib.sha256(remote.read(self.url, NAME, most=_MOST_BYTES, tries=1)).hexdigest()
         except RemoteError as error:
             now = "" if error.missing else self.opened
         if now != self.opened:
+            got = "another" if now else "none any more"
             raise ShardError(
-                f"{self}: expected the folder that was opened, got {'another' if now else 'none any more'}; it has "
-                "changed since: load it again"
+                f"{self}: expected the folder that was opened, got {got}; it has changed since: "
+                "load it again"
             )
 
 
 class RemoteShard(Shard):
-    """One shard of a remote folder, fetched when it is first asked for a row."""
+    """Read one shard of a remote folder, which is fetched when a row of it is first wanted."""
 
     def __init__(
         self,
@@ -136,14 +140,14 @@ class RemoteShard(Shard):
         ids: TokenIds,
         labels: int | None = MAX_LABELS,
     ) -> None:
-        """Remember where it is.
+        """Remember where the shard is; nothing is fetched yet.
 
         Args:
             folder: The built folder.
             name: Its path there.
-            record: See `Shard`.
-            ids: See `Shard`.
-            labels: See `Shard`.
+            record: What the manifest says of it.
+            ids: The tokenizer's special ids, for the examples.
+            labels: Passed to `Shard`.
         """
         super().__init__(Path(name), record, ids, labels)
         self._folder, self._name = folder, name
@@ -158,7 +162,7 @@ class RemoteShard(Shard):
         return super()._open()
 
     def _refuse_altered(self) -> None:
-        """`RemoteFolder.file` has seen to that."""
+        """Do nothing: `RemoteFolder.file` has compared the bytes already."""
 
 
 def _state(path: Path) -> tuple[Path, int, int, int]:
@@ -167,7 +171,7 @@ def _state(path: Path) -> tuple[Path, int, int, int]:
 
 
 def _believed(path: Path, sha256: str) -> bool:
-    """Return whether a cached file is what its name says; it is hashed unless this process has done so."""
+    """Return whether a cached file has this digest; each process hashes it once."""
     try:
         return _state(path) in _BELIEVED or sha256_of(path) == sha256
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The rows of one split, over all its shards."""
+"""Reads the rows of one split, over all its shards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mslm_data.shard.write import ShardRecord
 
 
 class Split:
-    """The rows of one split, over all its shards."""
+    """Read the rows of one split, over all its shards."""
 
     def __init__(self, folder: Path | RemoteFolder, name: str, manifest: Manifest) -> None:
-        """Remember where the shards are; each is opened when it is first asked for a row.
+        """Remember where the shards are; each is opened when a row of it is first wanted.
 
         Args:
             folder: The built folder.
@@ -65,7 +65,7 @@ class Split:
         return self._shards[shard].row(number - int(self._first[shard]))
 
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`; within one shard they are views of the mapped file, nothing is copied.
+        """Return rows `[start, stop)`, within one shard as views of the mapped file.
 
         Raises:
             IndexError: Not `0 <= start <= stop <= len(self)`.
@@ -86,7 +86,7 @@ class Split:
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Return any rows, in any order, copied together; tokens' characters come along where the shards have them.
+        """Copy any rows together, in any order, with tokens' characters if the shards have them.
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
@@ -99,11 +99,13 @@ class Split:
         keys = np.empty(len(rows), np.uint64)
         for shard, places, local in picks:
             keys[places] = shard.flat("key")[local]
+
         ids, words, bio = _gathered(picks, _TOKENS, len(rows))
         starts, ends, labels = _gathered(picks, _SPANS, len(rows))
         characters: dict[str, Any] = {}
         if picks and all(shard.has(name) for shard, _, _ in picks for name in _CHARACTERS):
             characters = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
+
         return Examples(
             keys=keys,
             input_ids=ids,
@@ -121,12 +123,12 @@ class Split:
         return np.diff(_offsets_of(self._picks(rows), "input_ids", len(rows)))
 
     def chunks(self, rows: int = 8192) -> Iterator[Examples]:
-        """Give all rows in their stored order, at most this many at a time."""
+        """Yield all rows in their stored order, at most this many at a time."""
         for start in range(0, len(self), rows):
             yield self.examples(start, min(start + rows, len(self)))
 
     def texts(self, rows: int = 8192) -> Iterator[str]:
-        """Give the text of each row in their stored order.
+        """Yield the text of each row in their stored order.
 
         Raises:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
@@ -134,13 +136,15 @@ class Split:
         for shard in self._shards:
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
-                    f"{shard.path}: expected texts, got none; build with --set encode.keep_text=true"
+                    f"{shard.path}: expected texts, got none; "
+                    "build with --set encode.keep_text=true"
                 )
             column = shard.batch.column("text")
             for start in range(0, len(column), rows):
                 yield from column.slice(start, rows).to_pylist()
 
     def _picks(self, rows: npt.NDArray[np.int64]) -> Picks:
+        """Sort rows by their shards."""
         if not len(rows):
             return []
         if rows.min() < 0 or rows.max() >= len(self):
@@ -149,12 +153,13 @@ class Split:
             )
         if len(self._shards) == 1:
             return [(self._shards[0], slice(None), rows)]
+
         shard_of = np.searchsorted(self._first, rows, side="right") - 1
-        groups = [
-            (s, np.flatnonzero(shard_of == s))
-            for s in np.flatnonzero(np.bincount(shard_of)).tolist()
-        ]
-        return [(self._shards[s], places, rows[places] - self._first[s]) for s, places in groups]
+        picks: Picks = []
+        for shard in np.flatnonzero(np.bincount(shard_of)).tolist():
+            places = np.flatnonzero(shard_of == shard)
+            picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
+        return picks
 
 
 def number_of(row: Any, rows: int) -> int:
@@ -209,7 +214,7 @@ _TOKENS = ("input_ids", "word_ids", "bio")
 _SPANS = ("span_starts", "span_ends", "span_labels")
 _CHARACTERS = ("token_starts", "token_ends")
 _TYPES = {"bio": np.int16, "span_labels": np.int16}
-"""Those of columns that are not int32."""
+"""Types of the columns that are not int32."""
 
 
 def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
@@ -225,10 +230,12 @@ def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
     """Return picked rows of three columns of the same offsets side by side."""
     to = _offsets_of(picks, columns[0], size)
     first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
+
     for shard, places, local in picks:
         offsets, values = shard.lists(columns[0])
         others = shard.lists(columns[1])[1], shard.lists(columns[2])[1]
         gather_alike(local, offsets, (values, *others), to[:-1][places], (first, second, third))
+
     return Ragged(first, to), Ragged(second, to), Ragged(third, to)
 
 

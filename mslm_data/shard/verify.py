@@ -145,7 +145,7 @@ def _canonical(folder: Path, name: str) -> Iterator[Problem]:
 
 
 def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check that the tokenizer is the manifest's, and that the manifest's ids are the tokenizer's."""
+    """Check that the tokenizer is the manifest's, and that the manifest has its ids."""
     if not path.is_file() or sha256_of(path) != manifest.tokenizer["sha256"]:
         yield Problem(path.name, "expected the tokenizer that the manifest names")
         return

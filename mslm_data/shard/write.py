@@ -20,14 +20,14 @@ from mslm_data.io.files import write_whole
 
 _MAGIC = b"ARROW1\0\0"
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
-"""Columns whose field of `Examples` has another name."""
+"""Column -> field of `Examples`, where their names differ."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-"""A number of things, as manifests are read: one that can be added up and be an index."""
+"""A number of things in a manifest: small enough to be added up, and to be an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """What the manifest says of a shard."""
+    """Describe a shard in the manifest."""
 
     file: str
     rows: Count
@@ -77,28 +77,30 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
         value: Any = getattr(examples, _FIELDS.get(column.name, column.name))
         if column.rows == "row":
             arrays.append(pa.array(value, column.type))
-        else:
-            ragged = (
-                value if isinstance(value, Ragged) else Ragged(value, examples.span_starts.offsets)
-            )
-            items = pa.array(ragged.values, column.type)
-            arrays.append(
-                pa.ListArray.from_arrays(pa.array(ragged.offsets.astype(np.int32)), items)
-            )
+            continue
+
+        # Concepts and scores are flat, one for each mention.
+        if not isinstance(value, Ragged):
+            value = Ragged(value, examples.span_starts.offsets)
+        offsets = pa.array(value.offsets.astype(np.int32))
+        arrays.append(pa.ListArray.from_arrays(offsets, pa.array(value.values, column.type)))
+
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def dual_file(batch: pa.RecordBatch) -> list[memoryview]:
     """Return a batch as an Arrow stream that ends with an Arrow file's footer.
 
-    Stream readers (`datasets`) stop at the end of the stream, file readers (polars, pyarrow.dataset) begin at the
-    footer: both open the one file. It is a file as pyarrow writes it, less its leading magic, and with the footer's
-    offsets less these eight bytes.
+    Stream readers (`datasets`) stop at the end of the stream, file readers (polars,
+    pyarrow.dataset) begin at the footer: both open the one file. It is a file as pyarrow writes it,
+    less its leading magic, and with the footer's offsets less these eight bytes.
     """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     whole = memoryview(sink.getvalue())
+
+    # A file ends with its footer, the footer's length in 4 bytes, and 6 bytes of magic.
     (length,) = struct.unpack("<i", whole[-10:-6])
     start = len(whole) - 10 - length
     footer = _moved(bytes(whole[start : start + length]), -len(_MAGIC))
@@ -106,22 +108,23 @@ def dual_file(batch: pa.RecordBatch) -> list[memoryview]:
 
 
 def _moved(footer: bytes, by: int) -> bytes:
-    """Return a footer (a flatbuffer table) with the offset of each of its blocks moved by some bytes."""
+    """Return a footer, a flatbuffer table, with the offsets of its blocks moved by some bytes."""
     moved = bytearray(footer)
     (table,) = struct.unpack_from("<I", footer)
     vtable = table - struct.unpack_from("<i", footer, table)[0]
-    for field in (
-        2,
-        3,
-    ):  # dictionaries, record batches: vectors of 24-byte blocks that begin with their offset
+
+    # Fields 2 (dictionaries) and 3 (record batches) are vectors of 24-byte blocks, each of which
+    # begins with its offset.
+    for field in (2, 3):
         (slot,) = struct.unpack_from("<H", footer, vtable + 4 + 2 * field)
-        if slot:
-            at = table + slot
-            vector = at + struct.unpack_from("<I", footer, at)[0]
-            (count,) = struct.unpack_from("<I", footer, vector)
-            for block in range(count):
-                place = vector + 4 + 24 * block
-                struct.pack_into(
-                    "<q", moved, place, struct.unpack_from("<q", footer, place)[0] + by
-                )
+        if not slot:
+            continue
+        at = table + slot
+        vector = at + struct.unpack_from("<I", footer, at)[0]
+        (count,) = struct.unpack_from("<I", footer, vector)
+        for block in range(count):
+            place = vector + 4 + 24 * block
+            (offset,) = struct.unpack_from("<q", footer, place)
+            struct.pack_into("<q", moved, place, offset + by)
+
     return bytes(moved)

@@ -189,7 +189,7 @@ def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: E
 
     assert done.code == 1
     assert (
-        f"me/genes: expected to upload to the hub, got {type(error).__name__}; see whether you are"
+        f"me/genes: expected to upload to the hub, got {type(error).__name__}; check that you are"
         in done.err
     )
     assert "hf auth login" in done.err
@@ -199,7 +199,7 @@ def test_push__no_connection_is_one_message(api: Hub, genes: Path) -> None:
     network = errors.HfHubHTTPError.__bases__[0]
     api.error = type("ConnectError", (network,), {})("no way")
 
-    assert "got ConnectError; see whether" in run("push", genes, "me/genes").err
+    assert "got ConnectError; check that" in run("push", genes, "me/genes").err
 
 
 def test_push__what_is_no_built_folder(api: Hub, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> No
     (folder / "manifest.json").unlink()
 
     with pytest.raises(
-        ShardError, match=r"expected manifest\.json, found none; .* the same build command goes on"
+        ShardError,
+        match=r"expected manifest\.json, found none; .* run the same build command again to resume it",
     ):
         load(folder)
 

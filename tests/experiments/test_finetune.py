@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import mslm_data as md
-from experiments import finetune, outcomes, training
-from experiments.training import MSLM, VANILLA, Settings
-from mslm_data.stats import mask_stats
-from tests.made import SAMPLE, word_piece
+import mslm_data as md  # noqa: E402
+from experiments import finetune, outcomes, training  # noqa: E402
+from experiments.training import MSLM, VANILLA, Settings  # noqa: E402
+from mslm_data.stats import mask_stats  # noqa: E402
+from tests.made import SAMPLE, word_piece  # noqa: E402
+
+# Threads wait for each other longer than models this small compute.
+torch.set_num_threads(1)
 
 SIZES = {
     "hidden_size": 16,
@@ -29,7 +32,6 @@ SETTINGS = Settings(
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A tiny BERT with random weights and without a head."""
-    import torch
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("encoder")
@@ -49,7 +51,8 @@ def test_main__goes_on_where_it_stopped(
     encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "absent"))
-    sizes = "--sentences 24 --scored 8 --epochs 1 --batch-size 8 --seeds 1 --only main --corpora BC2GM --device cpu"
+    sizes = "--sentences 24 --scored 8 --epochs 1 --batch-size 8 --seeds 1"
+    sizes += " --only main --corpora BC2GM --device cpu --threads 1"
     where = [
         "--encoder",
         encoder,

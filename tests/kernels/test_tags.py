@@ -38,7 +38,7 @@ def test_paint_bio__equals_its_twin(examples: Examples) -> None:
     assert bio.tolist() == expected
 
 
-def test_paint_bio__holds_the_last_of_63_labels() -> None:
+def test_paint_bio__holds_the_last_of_all_labels() -> None:
     bio = np.zeros(3, np.int16)
 
     paint_bio(

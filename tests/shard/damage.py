@@ -18,7 +18,16 @@ from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, write_shard
 
-COLUMNS = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
+COLUMNS = (
+    "input_ids",
+    "word_ids",
+    "bio",
+    "span_starts",
+    "span_ends",
+    "span_labels",
+    "token_starts",
+    "token_ends",
+)
 
 
 def first_shard(folder: Path) -> Path:
@@ -66,11 +75,19 @@ def rows_in(folder: Path) -> Examples:
     def own(column: Ragged) -> Ragged:
         return Ragged(column.values.copy(), column.offsets.copy())
 
+    columns = [name for name in COLUMNS if getattr(examples, name) is not None]
+    more: dict[str, Any] = {name: own(getattr(examples, name)) for name in columns}
+    if "text" in shard.batch.schema.names:
+        more["texts"] = shard.batch.column("text").to_pylist()
+    if "span_concepts" in shard.batch.schema.names:
+        more["span_concepts"] = shard.batch.column("span_concepts").flatten().to_pylist()
+        more["span_scores"] = shard.ragged("span_scores", 0, len(shard)).values.copy()
+
     return replace(
         examples,
         keys=examples.keys.copy(),
         doc_ids=shard.batch.column("doc_id").to_pylist(),
-        **{name: own(getattr(examples, name)) for name in COLUMNS},
+        **more,
     )
 
 

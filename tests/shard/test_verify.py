@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -386,6 +388,60 @@ def test_verify__sees_what_is_wrong_around_words(
     found = [problem for problem in problems(tmp_path / "out") if law in problem.what]
 
     assert [problem.place.rpartition(" row ")[2] for problem in found] == [str(row)]
+
+
+def longer_text(examples: Examples) -> Examples:
+    assert examples.texts is not None
+    return replace(examples, texts=[text + "x" for text in examples.texts])
+
+
+@pytest.mark.parametrize(
+    ("law", "change"),
+    [
+        ("characters for each word, -1 on special tokens", set_value("token_starts", 0, 0)),
+        ("characters for each word, -1 on special tokens", set_value("token_ends", 0, 1)),
+        ("characters within the row's text", set_value("token_ends", 1, 10**6)),
+        ("characters within the row's text", set_value("token_starts", 1, 5)),
+        ("texts that their tokens span", set_value("token_starts", 1, 1)),
+        ("texts that their tokens span", longer_text),
+    ],
+)
+def test_verify__sees_characters_that_are_not_the_texts(
+    tmp_path: Path, law: str, change: Callable[[Examples], Examples | None]
+) -> None:
+    (tmp_path / "train.tsv").write_text("the\tO\nthe\tO\n")
+    pipeline = made.pipeline_of(encode={"keep_text": True})
+    made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
+    forge(tmp_path / "out", change)
+
+    assert any(
+        problem.what == f"expected {law}; 1 are not" for problem in problems(tmp_path / "out")
+    )
+
+
+@pytest.mark.parametrize("score", [-0.5, 1.5, math.nan])
+def test_verify__sees_confidences_that_are_none(tmp_path: Path, score: float) -> None:
+    (tmp_path / "train.tsv").write_text("the\tO\nkinase\tO\n")
+    (tmp_path / "terms.csv").write_text("name,label\nkinase,X\n")
+    annotate = {"use": "terms", "table": str(tmp_path / "terms.csv")}
+    pipeline = made.pipeline_of(labels=["X"], annotate=annotate)
+    made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
+    assert problems(tmp_path / "out") == []
+
+    def change(examples: Examples) -> None:
+        assert examples.span_scores is not None
+        examples.span_scores[0] = score
+
+    forge(tmp_path / "out", change)
+
+    (problem,) = problems(tmp_path / "out")
+    assert problem.what == "expected confidences from 0 to 1; 1 are not"
+
+
+def test_verify__sees_rows_that_are_too_long(folder: Path) -> None:
+    edit_manifest(folder, lambda m: m["pipeline"]["encode"].update(max_tokens=8))
+
+    assert any("expected rows of at most 8 tokens" in problem.what for problem in problems(folder))
 
 
 @pytest.mark.parametrize("tag", [0, 2, -1, 100])

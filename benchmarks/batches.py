@@ -19,7 +19,7 @@ from benchmarks.inputs import Inputs
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.collate import collate
 from mslm_data.loading import Shards
-from mslm_data.mask import strategy
+from mslm_data.mask.table import strategy
 
 SIZE = 32
 _COPIES = 10

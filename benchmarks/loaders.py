@@ -23,7 +23,7 @@ from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.loading import Shards, load
-from mslm_data.mask import strategy
+from mslm_data.mask.table import strategy
 from mslm_data.torch import MaskedDataset, MaskingCollator
 
 _COPIES = 8

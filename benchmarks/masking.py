@@ -16,7 +16,7 @@ from benchmarks.reading import documents
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from mslm_data.segment.presplit import Presplit
 
 _STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {

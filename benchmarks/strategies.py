@@ -25,7 +25,8 @@ from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.lexicon.word_types import count_words
 from mslm_data.loading import Shards
-from mslm_data.mask import STRATEGIES, Strategy
+from mslm_data.mask import STRATEGIES
+from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.units import words
 
 _BATCH = 32
@@ -129,7 +130,7 @@ def _weighted_draws(examples: Examples) -> Row:
 
 def _masked(strategy: Strategy, examples: Examples) -> Any:
     plan = strategy.plan(examples)
-    return strategy.corrupt(examples, plan), strategy.targets(examples, plan)
+    return strategy.corrupt(examples, plan)
 
 
 def _options(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ import transformers
 
 import mslm_data as md
 from mslm_data.loading import Shards
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.tally import mask_stats
 from mslm_data.torch import MslmModel, evaluate
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from mslm_data.data.examples import examples
     from mslm_data.errors import MslmDataError
     from mslm_data.loading import Shards, load
-    from mslm_data.mask import Strategy, strategies, strategy
+    from mslm_data.mask.strategy import Strategy
+    from mslm_data.mask.table import strategies, strategy
     from mslm_data.shard.split import Split
     from mslm_data.stats import mask_specific_weights
 else:

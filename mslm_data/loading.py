@@ -14,8 +14,9 @@ from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
 from mslm_data.lexicon.artefacts import find_artefact
 from mslm_data.log import LOGGER
-from mslm_data.mask import Strategy, make
-from mslm_data.mask.file import with_files
+from mslm_data.mask import make
+from mslm_data.mask.artefacts import with_artefacts
+from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import did_you_mean
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
@@ -96,9 +97,7 @@ class Shards(Mapping[str, Split]):
             PipelineError: An unknown name or option, or a value that the strategy refuses.
             VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
         """
-        made: Strategy = with_files(make(name, options), self._file)
-
-        return made
+        return with_artefacts(make(name, options), self._file)
 
     def _file(self, name: str) -> str:
         """Return where a lexicon or score column is, which must be of this tokenizer."""

@@ -14,7 +14,8 @@ import pytest
 
 from mslm_data.cli import main
 from mslm_data.io.resources import pipeline_names
-from mslm_data.mask import STRATEGIES, strategy
+from mslm_data.mask import STRATEGIES
+from mslm_data.mask.table import strategy
 from mslm_data.pipeline import of_tables
 from mslm_data.source import SOURCES
 from tests.generate import fixed_examples

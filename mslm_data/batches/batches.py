@@ -12,7 +12,7 @@ from typing import Any
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import check_split, mask_batches, strategy_of
 from mslm_data.batches.order import Cursor, Order, check_size
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 
 

@@ -13,8 +13,8 @@ from mslm_data.batches.collate import Batch, collate
 from mslm_data.batches.order import RowNumbers
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
-from mslm_data.mask import Strategy
-from mslm_data.mask import strategy as make_strategy
+from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.table import strategy as make_strategy
 from mslm_data.shard.split import Split
 
 BATCHES_AT_ONCE = 64
@@ -154,14 +154,9 @@ def strategy_of(strategy: Strategy | str) -> Strategy:
     return strategy
 
 
-def follows_step(strategy: Strategy) -> bool:
-    """Return whether a strategy's rates follow the training step."""
-    return bool(getattr(strategy, "follows_step", getattr(strategy, "by_step", False)))
-
-
 def _batches_at_once(split: Split, strategy: Strategy, batch_size: int) -> int:
     """Return how many batches to gather and mask by one call: those of about `TOKENS_AT_ONCE` tokens."""
-    if follows_step(strategy):
+    if strategy.follows_step:
         return 1
 
     tokens = batch_size * split.record.tokens / max(len(split), 1)

@@ -15,7 +15,7 @@ from mslm_data.cli.output import print_json
 if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
-    from mslm_data.mask import Strategy
+    from mslm_data.mask.strategy import Strategy
     from mslm_data.stats import MaskStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
@@ -152,7 +152,7 @@ def _strategy(name: str, options: Mapping[str, Any], shards: Shards, *, several:
 
     rates = {"elm": options["elm"], "blm": options["blm"]}
     strategy = of_options(name, rates, options["sets"], shards=shards, several=several)
-    if strategy.by_step:
+    if strategy.follows_step:
         raise PipelineError(
             f"strategy '{name}': expected rates that stay or follow the epoch, got one that follows the step of "
             "training, which a count of epochs does not know; set it to a number"

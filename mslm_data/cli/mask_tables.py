@@ -10,7 +10,7 @@ import click
 from mslm_data.cli.output import table
 
 if TYPE_CHECKING:
-    from mslm_data.mask import Strategy
+    from mslm_data.mask.strategy import Strategy
     from mslm_data.stats import LengthCounts, MaskStats, Scheme, SweepPoint
 
 _STEPS = ("w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm")

@@ -1,9 +1,10 @@
-"""How many of n to choose at a rate: exact, by a table, so that a rounding rule needs no kernel of its own."""
+"""Budgets: how many units of each row are hidden, or how many tokens."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -12,20 +13,126 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
-from mslm_data.mask.draws import ROUND, Draws
+from mslm_data.mask.draws import GATE, ROUND, Draws
+from mslm_data.mask.rate import Rate, check_limit, check_rate, check_share, rate_at
 
 Rounding = Literal["up", "down", "nearest", "random"]
-"""`up` is exact, the rest are as the released codes count, in floats: `down` is `int(rate * n)`, `nearest` rounds half
-to even, `random` is `int(rate * n + u)` with u in `[0, 1)`, so that its mean is `rate * n`."""
+"""`up` is the exact ceiling. The others count in floats, as released codes do: `down` is
+`int(rate * n)`, `nearest` rounds half to even, `random` is `int(rate * n + u)` with u uniform in
+`[0, 1)`, so that its mean is `rate * n`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much of a row one pick may hide.
+
+    Attributes:
+        rate: The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's chance
+            and has no budget.
+        of: What the rate is a share of, and what the budget counts: the row's `units`; its `tokens`,
+            special ones aside; or `all tokens`, special ones counted (though never hidden).
+        rounding: How `rate * n` becomes a whole number.
+        least: Minimum of the budget, in rows with at least one token that is not special.
+        most: Maximum of the budget; None is no limit.
+        overrun: What happens to a unit of more tokens than are left of the budget: it is `cut` to
+            them, or the order will `skip` it and try the next, or `stop`.
+        gate: Chance of each row to take part at all.
+        total: Whether tokens that earlier picks hid count against this budget too.
+
+    Raises:
+        ValueError: A rate or chance outside `[0, 1]`, or a negative limit.
+    """
+
+    rate: Rate
+    of: Literal["units", "tokens", "all tokens"] = "units"
+    rounding: Rounding = "up"
+    least: int = 0
+    most: int | None = None
+    overrun: Literal["cut", "skip", "stop"] = "skip"
+    gate: float = 1.0
+    total: bool = False
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+        check_share("gate", self.gate)
+        check_limit("least", self.least)
+        check_limit("most", self.most)
+
+    def rows_out(self, draws: Draws) -> npt.NDArray[np.bool_] | None:
+        """Return which rows do not take part, bool `[N]`; None where all do."""
+        if self.gate == 1:
+            return None
+        return draws.uniforms(GATE) >= self.gate
+
+    def quota(
+        self, sizes: npt.NDArray[np.int64], real: npt.NDArray[np.int64], draws: Draws
+    ) -> npt.NDArray[np.int64]:
+        """Return the budget of each row, `[N]`, for the caller to change.
+
+        Args:
+            sizes: `[N]`: how many the rate is a share of.
+            real: `[N]`: tokens that are not special; read only where `least` is set.
+            draws: Of the pick.
+        """
+        quota = quotas(rate_at(self.rate, draws), sizes, self.rounding, draws)
+
+        if self.most is not None:
+            np.minimum(quota, self.most, out=quota)
+        if self.least:
+            quota[real > 0] = np.maximum(quota[real > 0], self.least)
+
+        out = self.rows_out(draws)
+        if out is not None:
+            quota[out] = 0
+        return quota
+
+    def table(self, rate: float, largest: int) -> npt.NDArray[np.int64]:
+        """Return the budget of rows of n, for n up to `largest` at least; callers must not change it.
+
+        Only for budgets without a gate, and for roundings other than `random`.
+        """
+        table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), self.rounding)
+        if self.most is not None:
+            table = np.minimum(table, self.most)
+        if self.least:
+            table = np.append(table[:1], np.maximum(table[1:], self.least))
+        return table
+
+
+def quotas(
+    rate: float | npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    rounding: Rounding,
+    draws: Draws,
+) -> npt.NDArray[np.int64]:
+    """Return the whole number of `rate * size` for each row, `[N]`, for the caller to change.
+
+    Args:
+        rate: In `[0, 1]`, or one for each row.
+        sizes: `[N]`: how many the rate is a share of.
+        rounding: How a product becomes a whole number.
+        draws: Of the pick, for `random`.
+    """
+    if rounding == "random":
+        return (rate * sizes + draws.uniforms(ROUND)).astype(np.int64)
+
+    if isinstance(rate, float | int):
+        largest = int(sizes.max(initial=0))
+        table: Array = _table(rate, 1 << largest.bit_length(), rounding)
+        return table[sizes]
+
+    # A rate that a row has drawn is a float already, so there is no decimal to be exact about.
+    whole = {"up": np.ceil, "down": np.floor, "nearest": np.rint}[rounding]
+    return whole(rate * sizes).astype(np.int64)
 
 
 def ceil_exact(rate: float, n: int) -> int:
-    """Return `ceil(rate * n)`, the rate being the decimal it is written as: 0.14 of 50 is 7 (8 in floats)."""
+    """Return `ceil(rate * n)` of the decimal as written: 0.14 of 50 is 7, where floats give 8."""
     return math.ceil(Fraction(str(rate)) * n)
 
 
 def floor_float(rate: float, n: int) -> int:
-    """Return `int(rate * n)` in floats, as the released code counts; 0.29 of 100 is 28 so."""
+    """Return `int(rate * n)` in floats, as released codes count: 0.29 of 100 is 28."""
     return int(rate * n)
 
 
@@ -41,49 +148,10 @@ _ROUNDINGS: dict[str, Callable[[float, int], int]] = {
 }
 
 
-def quotas(
-    rate: float | npt.NDArray[np.float64],
-    sizes: npt.NDArray[np.int64],
-    rounding: Rounding,
-    draws: Draws,
-) -> npt.NDArray[np.int64]:
-    """Return how many to choose from each row, `[N]`, the caller's own to change.
-
-    Args:
-        rate: In `[0, 1]`, or one for each row.
-        sizes: `[N]`: how many the rate is of, row by row.
-        rounding: What makes a whole number of `rate * size`.
-        draws: Of the stage, for `random`.
-    """
-    if rounding == "random":
-        return (rate * sizes + draws.uniforms(ROUND)).astype(np.int64)
-    if isinstance(rate, float | int):
-        largest = int(sizes.max(initial=0))
-        return budgets(rate, largest, rounding)[sizes]
-    products = rate * sizes
-    whole = {"up": np.ceil, "down": np.floor, "nearest": np.rint}[rounding](products)
-    return whole.astype(np.int64)
-
-
-def budgets(
-    rate: float, largest: int, rounding: Rounding, least: int = 0, most: int | None = None
-) -> npt.NDArray[np.int64]:
-    """Return how many to choose from a row of n, for n up to `largest` at least; not to be changed.
-
-    Args:
-        rate: In `[0, 1]`.
-        largest: The largest row.
-        rounding: Any but `random`.
-        least: At least so many, where n is not 0.
-        most: At most so many; None is no limit.
-    """
-    table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), rounding)
-    if most is not None:
-        table = np.minimum(table, most)
-    return np.append(table[:1], np.maximum(table[1:], least)) if least else table
-
-
 @lru_cache(maxsize=256)
 def _table(rate: float, length: int, rounding: Rounding) -> Array:
-    """Return the counts for n in `[0, length)`; lengths are powers of two, so that few tables serve all batches."""
+    """Return the counts for n in `[0, length)`.
+
+    Lengths are powers of two, so that few tables serve all batches.
+    """
     return np.array([_ROUNDINGS[rounding](rate, n) for n in range(length)], np.int64)

@@ -1,12 +1,13 @@
-"""What stands in the place of the tokens that are to be predicted.
+"""Corruption: what stands in the place of the tokens that are to be predicted.
 
-Abaho et al. 2024 replace all of them by `[MASK]`; Devlin et al. 2019 leave a tenth as it is and make a tenth random.
+Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 leave a tenth as it is and replace
+a tenth by random ids.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -27,68 +28,123 @@ from mslm_data.kernels.corrupt import (
 )
 from mslm_data.kernels.draws import name_streams
 from mslm_data.lexicon.store import Lexicon, open_lexicon
+from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.draws import ACTIONS, RANDOM_IDS
 from mslm_data.mask.plan import MaskPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
+@dataclass(frozen=True, slots=True)
+class Corruption:
     """How hidden tokens are replaced.
 
     Attributes:
-        mask: Share of `[MASK]`, in `[0, 1]`.
-        random: Share of random ids; what is left of 1 stays as it is.
-        by: What shares one fate: each `token`, the tokens of a `word`, of a hidden `unit`, or of a `run` of hidden
-            tokens (random ids are drawn for each token all the same).
-        ids: Where random ids are drawn from: `words` is all that are not special, `vocabulary` is all, anything else
-            is the file of a lexicon of single tokens with their frequencies.
+        shares: `mask` replaces all by `[MASK]`. Otherwise percent of `[MASK]`, of random ids and of
+            tokens that stay, such as `80-10-10`.
+        by: What shares one fate: each `token`, the tokens of a `word`, those of a hidden `unit`, or
+            those of a `run` of hidden tokens. Random ids are drawn for each token all the same.
+        random_ids: Random ids are all those that are not special (`ordinary`), or the whole
+            `vocabulary`.
+        unigrams: File of a lexicon of single tokens with the number of times that each occurs; random
+            ids are then drawn as often as they occur. "" for none.
+
+    Raises:
+        ValueError: Shares that are neither `mask` nor three percentages that sum to 100.
     """
 
-    mask: float = 1.0
-    random: float = 0.0
+    shares: str = "mask"
     by: Literal["token", "word", "unit", "run"] = "token"
-    ids: str = "words"
+    random_ids: Literal["ordinary", "vocabulary"] = "ordinary"
+    unigrams: str = artefact()
+
+    def __post_init__(self) -> None:
+        _percent(self.shares)
+
+    @property
+    def mask(self) -> float:
+        """Share of hidden tokens that become `[MASK]`, in `[0, 1]`."""
+        return _percent(self.shares)[0] / 100
+
+    @property
+    def random(self) -> float:
+        """Share of hidden tokens that become random ids, in `[0, 1]`."""
+        return _percent(self.shares)[1] / 100
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which columns of examples must say something; see `Strategy.needs`."""
+        return frozenset({"word_ids"}) if self.by == "word" and self.mask < 1 else frozenset()
 
 
 @lru_cache(maxsize=64)
-def replacement_of(corruption: str, **options: str) -> Replacement:
-    """Return the replacement that a name says: `mask`, or shares in percent of mask, random and kept: `80-10-10`.
+def _percent(shares: str) -> tuple[int, int, int]:
+    """Return percent of `[MASK]`, of random ids, and of tokens that stay."""
+    if shares == "mask":
+        return 100, 0, 0
 
-    Raises:
-        ValueError: Another name, or shares that do not sum to 100.
-    """
-    shares = (
-        [100, 0, 0]
-        if corruption == "mask"
-        else [int(share) for share in re.findall(r"\d+", corruption)]
+    match = re.fullmatch(r"(\d+)-(\d+)-(\d+)", shares)
+    if match is not None:
+        mask, random, kept = map(int, match.groups())
+        if mask + random + kept == 100:
+            return mask, random, kept
+
+    raise ValueError(
+        "corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got "
+        f"'{shares}'"
     )
-    if (corruption != "mask" and not re.fullmatch(r"\d+-\d+-\d+", corruption)) or sum(
-        shares
-    ) != 100:
-        raise ValueError(
-            f"corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got '{corruption}'"
-        )
-    return replace(Replacement(mask=shares[0] / 100, random=shares[1] / 100), **options)  # type: ignore[arg-type]
 
 
 def corrupt(
-    examples: Examples, plan: MaskPlan, replacement: Replacement, *, seed: int, epoch: int
+    examples: Examples, plan: MaskPlan, corruption: Corruption, *, seed: int, epoch: int
 ) -> Ragged:
-    """Return `input_ids` with the planned tokens replaced; what is not planned is unchanged.
+    """Return `input_ids` with the planned tokens replaced; all others are unchanged.
 
     Args:
         examples: N rows of T tokens.
-        plan: What to replace, made from the same rows.
-        replacement: By what.
-        seed: Of the plan, or another.
-        epoch: Likewise.
+        plan: Which tokens, made from the same rows.
+        corruption: How they are replaced.
+        seed: In `[0, 2**63)`; need not be the plan's.
+        epoch: In `[0, 2**63)`; need not be the plan's.
 
     Raises:
-        ValueError: A plan of other rows; no mask token; no id that is not special.
-        VocabularyError: The lexicon of random ids is missing, damaged, not of single tokens, or of other tokens.
+        ValueError: The plan is of other rows, the tokenizer has no mask token, or all ids are special.
+        VocabularyError: The lexicon of random ids is missing, damaged, not of single tokens, or of
+            another tokenizer.
     """
-    kinds, ids, offsets = plan.kinds.values, examples.input_ids.values, examples.input_ids.offsets
-    if len(kinds) != len(ids) or len(plan.kinds) != len(examples):
+    _check(examples, plan)
+    kinds = plan.kinds.values
+    ids = examples.input_ids.values
+    offsets = examples.input_ids.offsets
+
+    out = np.empty_like(ids)
+    if corruption.mask == 1:
+        put_mask(kinds, ids, examples.ids.mask, out)
+        return Ragged(out, offsets)
+
+    # Each hidden token is dealt an action; units and words then take over that of their first token.
+    streams = np.empty(len(examples), np.uint64)
+    actions = np.empty(len(ids), np.uint8)
+    name_streams(examples.keys, seed, epoch, ACTIONS, streams)
+    choose_actions(offsets, kinds, corruption.mask, corruption.random, streams, actions)
+    if corruption.by != "token":
+        spread_actions(offsets, kinds, _joins(examples, plan, corruption.by), actions)
+    put_mask((actions == MASK).view(np.uint8), ids, examples.ids.mask, out)
+
+    name_streams(examples.keys, seed, epoch, RANDOM_IDS, streams)
+    size = examples.ids.size
+    if corruption.unigrams:
+        path = Path(corruption.unigrams)
+        known, sums = _unigrams(open_lexicon(path), corruption.unigrams, size)
+        put_unigram(offsets, actions, known, sums, streams, out)
+    else:
+        never = _never_drawn(examples.ids, corruption)
+        put_random(offsets, actions, size, never, streams, out)
+    return Ragged(out, offsets)
+
+
+def _check(examples: Examples, plan: MaskPlan) -> None:
+    """Refuse a plan of other rows, and a tokenizer without a mask token."""
+    same_tokens = len(plan.kinds.values) == len(examples.input_ids.values)
+    if not same_tokens or len(plan.kinds) != len(examples):
         raise ValueError(
             f"plan: expected one of these {len(examples)} rows, got one of {len(plan.kinds)} rows"
         )
@@ -96,41 +152,19 @@ def corrupt(
         raise ValueError(
             "corrupt: expected a tokenizer with a mask token, got one without; a plan needs none"
         )
-    out = np.empty_like(ids)
-    if replacement.mask == 1:
-        put_mask(kinds, ids, examples.ids.mask, out)
-        return Ragged(out, offsets)
-    special = np.empty(0, np.int64) if replacement.ids == "vocabulary" else _special(examples.ids)
-    if len(special) >= examples.ids.size:
-        raise ValueError(
-            f"corrupt: expected ids that are not special, got {examples.ids.size} special ids only"
-        )
-    streams, actions = np.empty(len(examples), np.uint64), np.empty(len(ids), np.uint8)
-    name_streams(examples.keys, seed, epoch, ACTIONS, streams)
-    choose_actions(offsets, kinds, replacement.mask, replacement.random, streams, actions)
-    if replacement.by != "token":
-        spread_actions(offsets, kinds, _joins(examples, plan, replacement.by), actions)
-    put_mask((actions == MASK).view(np.uint8), ids, examples.ids.mask, out)
-    name_streams(examples.keys, seed, epoch, RANDOM_IDS, streams)
-    if replacement.ids in ("words", "vocabulary"):
-        put_random(offsets, actions, examples.ids.size, special, streams, out)
-    else:
-        lexicon = open_lexicon(Path(replacement.ids))
-        put_unigram(
-            offsets, actions, *_unigrams(lexicon, replacement.ids, examples.ids.size), streams, out
-        )
-    return Ragged(out, offsets)
 
 
 def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
     """Return where a token shares the fate of the one before it, if both are hidden: uint8 `[T]`."""
     if by == "run":
         return np.ones(len(plan.kinds.values), np.uint8)
+
     if by == "word":
         words = examples.word_ids.values
         joins = np.zeros(len(words), np.uint8)
         joins[1:] = words[1:] == words[:-1]
         return joins
+
     if plan.joined is None:
         raise ValueError(
             "plan: expected one that knows its units, got one without; plan with the same strategy"
@@ -138,28 +172,44 @@ def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
     return plan.joined.values
 
 
+def _never_drawn(ids: TokenIds, corruption: Corruption) -> npt.NDArray[np.int64]:
+    """Return the ids that are never drawn as random ids, rising.
+
+    Raises:
+        ValueError: No other id would be left.
+    """
+    if corruption.random_ids == "vocabulary":
+        return np.empty(0, np.int64)
+
+    special = _special(ids)
+    if len(special) >= ids.size:
+        raise ValueError(
+            f"corrupt: expected ids that are not special, got {ids.size} special ids only"
+        )
+    return special
+
+
 @lru_cache(maxsize=16)
 def _special(ids: TokenIds) -> npt.NDArray[np.int64]:
-    """Return the ids that are never drawn, rising, each once."""
-    known = {id_ for id_ in (*ids.special, ids.mask, ids.pad, ids.unk) if 0 <= id_ < ids.size}
-    return np.array(sorted(known), np.int64)
+    """Return all special ids, rising, each once."""
+    named = (*ids.special, ids.mask, ids.pad, ids.unk)
+    return np.array(sorted({id_ for id_ in named if 0 <= id_ < ids.size}), np.int64)
 
 
 @lru_cache(maxsize=4)
 def _unigrams(lexicon: Lexicon, path: str, size: int) -> tuple[Array, Array]:
-    """Return the ids of a lexicon of single tokens, int32 `[E]`, and the sums of their counts up to each, int64."""
+    """Return the ids of a lexicon of single tokens, int32 `[E]`, and their summed counts, int64 `[E]`."""
     if lexicon.about["size"] != size:
         raise VocabularyError(
             f"{path}: expected a lexicon of {size} ids, got one of {lexicon.about['size']}"
         )
+
     counts = lexicon.scores
-    whole = (
-        np.all(lexicon.tokens.lengths == 1)
-        and np.all(counts >= 0)
-        and np.all(counts == np.floor(counts))
-    )
-    if not whole or not 1 <= counts.sum() < 2**53:
+    whole_numbers = np.all(counts >= 0) and np.all(counts == np.floor(counts))
+    single_tokens = np.all(lexicon.tokens.lengths == 1)
+    # Sums of whole numbers below 2**53 are exact in float64.
+    if not whole_numbers or not single_tokens or not 1 <= counts.sum() < 2**53:
         raise VocabularyError(
             f"{path}: expected single tokens with the number of times that each occurs"
         )
-    return lexicon.tokens.values, np.cumsum(lexicon.scores.astype(np.int64))
+    return lexicon.tokens.values, np.cumsum(counts.astype(np.int64))

@@ -1,48 +1,102 @@
-"""The streams of one plan: each stage, and each purpose within it, draws from a stream of its own."""
+"""Streams of random draws: each pick of a strategy, and each purpose within it, has a stream of its own.
+
+A row's stream is a pure function of its key, the seed, the epoch, and a number that names what is
+drawn. That number comes from the path to the pick within its strategy, so two picks never share draws.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.draws import first_uniforms, name_streams
+from mslm_data.kernels.draws import first_uniforms, fold, name_streams
 
 SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
-"""What a stage may draw for: which units, a rounding, whether it runs, its rate, its branch, lengths of spans."""
+"""Purposes: which units, how to round, whether a row takes part, its rate, its way, lengths of spans."""
+
 ACTIONS, RANDOM_IDS = 1 << 32, (1 << 32) + 1
-"""Sub-streams of corruption, far from any stage."""
+"""Streams of the corruption: what replaces a token, and which random id."""
+
+MIXTURE = 0xFFFF
+"""First number of the path that a mixture draws its choices by; no recipe has so many picks."""
+
+MOST_PICKS = 254
+"""Number of picks that one recipe may have, so that their numbers stay apart from `MIXTURE`."""
+
+_HASHED = 1 << 62
+
+
+@lru_cache(maxsize=1024)
+def number_of(path: tuple[int, ...], purpose: int) -> int:
+    """Return the number of the stream that a path and a purpose name, in `[0, 2**63)`.
+
+    The pick at place p of a recipe has the path `(p,)`. A pick within a choice has three numbers:
+    the choice's place, the way, and the place within the way. Paths this short are packed into 16
+    bits, with the purpose above them. All others are hashed into numbers from 2**62 on, so that they
+    meet neither packed ones nor those of the corruption.
+    """
+    first, *rest = path
+    packed = None
+    if not rest and first <= MIXTURE:
+        packed = first
+    elif len(rest) == 2 and first < MOST_PICKS and max(rest) < 16:
+        packed = (first + 1) * 256 + 16 * rest[0] + rest[1]
+
+    if packed is not None:
+        return packed + (purpose << 16)
+
+    number = np.uint64(0)
+    for part in (*path, purpose):
+        number = np.uint64(fold(number, part))
+    return int(number) % _HASHED + _HASHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draws:
-    """Where the draws of a stage come from.
+    """Where a pick's draws come from.
 
     Attributes:
         keys: uint64 `[N]`, of the rows.
         seed: In `[0, 2**63)`.
-        epoch: Likewise.
-        step: Likewise; None where nobody counts steps. It names no stream: the same row draws the same at any step.
-        stage: Number of the stage, in `[0, 2**16)`.
+        epoch: In `[0, 2**63)`.
+        step: In `[0, 2**63)`, or None where steps are not counted. It names no stream: a row draws
+            the same at any step.
+        path: Numbers from the recipe down to the pick; see `number_of`.
+        ways: Ways taken through mixtures of strategies, outermost first.
     """
 
     keys: npt.NDArray[np.uint64]
     seed: int
     epoch: int
     step: int | None = None
-    stage: int = 0
+    path: tuple[int, ...] = ()
+    ways: tuple[int, ...] = ()
 
-    def of_stage(self, stage: int) -> Draws:
-        """Return those of another stage."""
-        return Draws(keys=self.keys, seed=self.seed, epoch=self.epoch, step=self.step, stage=stage)
+    def of_pick(self, *numbers: int) -> Draws:
+        """Return the draws of a pick further down the path."""
+        return replace(self, path=(*self.path, *numbers))
+
+    def of_way(self, way: int) -> Draws:
+        """Return the draws of a strategy within a mixture.
+
+        Its picks begin a path of their own, so a row's mask is the one that this strategy alone would
+        give it. Only a further mixture draws its choices elsewhere, by the ways taken so far.
+        """
+        return replace(self, path=(), ways=(*self.ways, way))
+
+    def of_mixture(self) -> Draws:
+        """Return the draws that say which way each row goes in a mixture."""
+        return replace(self, path=(MIXTURE, *self.ways))
 
     def streams(self, purpose: int = SAMPLE) -> Array:
         """Return the rows' streams for a purpose: uint64 `[N]`."""
         out = np.empty(len(self.keys), np.uint64)
-        name_streams(self.keys, self.seed, self.epoch, self.stage + (purpose << 16), out)
+        name_streams(self.keys, self.seed, self.epoch, number_of(self.path, purpose), out)
         return out
 
     def uniforms(self, purpose: int) -> npt.NDArray[np.float64]:
@@ -53,7 +107,7 @@ class Draws:
 
 
 def check_count(name: str, value: Any) -> None:
-    """Refuse what cannot name a stream.
+    """Refuse a seed, an epoch or a step that cannot name a stream.
 
     Raises:
         ValueError: Not an integer in `[0, 2**63)`.

@@ -1,4 +1,4 @@
-"""What masking decides: for each token, whether it is to be predicted and why."""
+"""Masking plans: for each token, whether it is to be predicted and why."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class MaskPlan:
     """The tokens that a strategy hides, before anything is replaced.
 
     Attributes:
-        kinds: uint8 `MaskKind`, one per token; the offsets are those of the examples' `input_ids`.
-        owed: int64 `[N]`: what of each row's budget could not be spent, in what the budget counts (tokens, words,
-            mentions); None for a plan of one's own making.
-        joined: uint8, offsets as kinds: 1 where a token belongs to the same hidden unit as the token before it; None
-            where nobody asks.
+        kinds: uint8 `MaskKind` of each token; the offsets are those of the examples' `input_ids`.
+        owed: int64 `[N]`: the part of each row's budget that could not be spent, in what the budget
+            counts (tokens, words, mentions). None for a plan that a caller made.
+        joined: uint8, offsets as `kinds`: 1 where a token belongs to the same hidden unit as the token
+            before it. None where the corruption does not ask.
     """
 
     kinds: Ragged
@@ -37,22 +37,22 @@ class MaskPlan:
     joined: Ragged | None = None
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of ENTITY tokens and of BASE tokens: N_ELM and N_BLM of Abaho et al. 2024, Eq. 2."""
+        """Return the number of ENTITY and of BASE tokens: N_ELM, N_BLM of Abaho et al. 2024, Eq. 2."""
         values = self.kinds.values
-        return int(np.count_nonzero(values == MaskKind.ENTITY)), int(
-            np.count_nonzero(values == MaskKind.BASE)
-        )
+        n_elm = int(np.count_nonzero(values == MaskKind.ENTITY))
+        n_blm = int(np.count_nonzero(values == MaskKind.BASE))
+        return n_elm, n_blm
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A plan in the making; each stage writes what it takes, and leaves what is taken.
+    """A plan in the making: each pick writes what it hides, and leaves what is hidden already.
 
     Attributes:
-        kinds: uint8 `[T]`, NONE where a token is still to be had.
-        owed: int64 `[N]`; a stage adds what it could not spend.
-        joined: uint8 `[T]`, or None where it is not wanted; see `MaskPlan`.
-        untouched: Whether no stage has run yet.
+        kinds: uint8 `[T]`, NONE where a token is still free.
+        owed: int64 `[N]`; a pick adds what it could not spend.
+        joined: uint8 `[T]`, or None where the corruption does not ask; see `MaskPlan`.
+        untouched: Whether no pick has run yet, so that every token is free.
     """
 
     kinds: Array
@@ -62,15 +62,46 @@ class Draft:
 
     @classmethod
     def of(cls, examples: Examples, *, joined: bool) -> Draft:
-        """Return an empty one."""
+        """Return a draft that hides nothing."""
         tokens = len(examples.input_ids.values)
         return cls(
-            np.zeros(tokens, np.uint8),
-            np.zeros(len(examples), np.int64),
-            np.zeros(tokens, np.uint8) if joined else None,
+            kinds=np.zeros(tokens, np.uint8),
+            owed=np.zeros(len(examples), np.int64),
+            joined=np.zeros(tokens, np.uint8) if joined else None,
         )
 
-    def copy(self) -> Draft:
-        """Return one that can go another way, owing nothing yet."""
-        joined = None if self.joined is None else self.joined.copy()
-        return Draft(self.kinds.copy(), np.zeros_like(self.owed), joined, self.untouched)
+    def branch(self) -> Draft:
+        """Return a copy that another way can continue; it owes nothing yet."""
+        return Draft(
+            kinds=self.kinds.copy(),
+            owed=np.zeros_like(self.owed),
+            joined=None if self.joined is None else self.joined.copy(),
+            untouched=self.untouched,
+        )
+
+    def trial(self) -> Draft:
+        """Return a copy to find out what a pick would hide; `joined` is left out."""
+        return Draft(kinds=self.kinds.copy(), owed=self.owed.copy(), joined=None)
+
+    def take_rows(self, other: Draft, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
+        """Take over what another draft hides in some rows, and add what it owes there.
+
+        Args:
+            other: A branch of this draft.
+            rows: bool `[N]`.
+            lengths: int64 `[N]`, tokens of each row.
+        """
+        tokens = np.repeat(rows, lengths)
+        np.copyto(self.kinds, other.kinds, where=tokens)
+        self.owed += np.where(rows, other.owed, 0)
+        if self.joined is not None and other.joined is not None:
+            np.copyto(self.joined, other.joined, where=tokens)
+
+    def plan(self, examples: Examples) -> MaskPlan:
+        """Return the finished plan of these examples."""
+        offsets = examples.input_ids.offsets
+        return MaskPlan(
+            kinds=Ragged(self.kinds, offsets),
+            owed=self.owed,
+            joined=None if self.joined is None else Ragged(self.joined, offsets),
+        )

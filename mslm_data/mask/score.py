@@ -1,7 +1,7 @@
-"""What makes a unit more likely to be hidden, or first: numbers from a lexicon or from a score column.
+"""Scores: what makes a unit more likely to be hidden, or hidden first.
 
-A lexicon scores words wherever they stand; a column scores each token of each row. Both are files that
-`mslm-data vocab` makes.
+A lexicon scores words wherever they stand. A score column scores each token of each row. Both are
+artefacts that `mslm-data vocab` makes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from mslm_data.kernels.tokens import reduce_units
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.trie import Trie, open_trie
+from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.rate import check_share
 from mslm_data.mask.units import Units, words
 
@@ -30,27 +31,27 @@ _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A number for each unit: `{lexicon = "difference.arrow", transform = "rank"}` in a pipeline file.
+    """A number for each unit: `{lexicon = "difference.arrow", transform = "rank"}` in a TOML file.
 
     Attributes:
-        lexicon: A lexicon's file: a unit has the number of the entry that it is. A single token has that of its word,
-            or with `by = "token"` its own.
-        column: A score column's folder, in place of a lexicon.
-        by: See `lexicon`.
-        over: How a unit of several tokens comes by one number of a column.
-        transform: `flag` is 1 for what is above 0, and 0 for the rest, `unflagged` the other way round; `swish` is
-            `s / (1 + exp(-s))`; `rank` counts the row's units from the lowest, which is 1, so that only their order
-            matters. Tokens that have the number of their word have that of its rank.
-        missing: What a unit has that is not in the lexicon.
-        alpha: What is left of each number, in `[0, 1]`; the rest is spread evenly over the row's units. Below 1,
-            negative numbers count as 0.
+        lexicon: File of a lexicon: a unit has the score of the entry that it is. A single token has
+            the score of its word or, with `by = "token"`, its own.
+        column: Folder of a score column, in place of a lexicon.
+        by: Whether single tokens are looked up by `word` or by `token`.
+        over: How a unit of several tokens gets one number of a column.
+        transform: `flag` is 1 for scores above 0 and 0 for the rest, `unflagged` the reverse; `swish`
+            is `s / (1 + exp(-s))`; `rank` numbers the row's units from the lowest, which is 1, so that
+            only their order matters. Tokens that have their word's score have its rank too.
+        missing: The score of a unit that the lexicon does not have.
+        alpha: Part of each number that is kept, in `[0, 1]`; the rest is spread evenly over the row's
+            units. Below 1, negative numbers count as 0.
 
     Raises:
-        ValueError: Neither lexicon nor column, or both, or an alpha that is no share.
+        ValueError: Neither a lexicon nor a column, or both, or an alpha outside `[0, 1]`.
     """
 
-    lexicon: str = ""
-    column: str = ""
+    lexicon: str = artefact()
+    column: str = artefact()
     by: Literal["word", "token"] = "word"
     over: Literal["max", "mean", "sum", "first"] = "max"
     transform: Transform = "none"
@@ -60,44 +61,58 @@ class Score:
     def __post_init__(self) -> None:
         check_share("alpha", self.alpha)
         if bool(self.lexicon) == bool(self.column):
-            raise ValueError(
-                f"score: expected a lexicon or a column, got {'both' if self.lexicon else 'neither'}"
-            )
+            got = "both" if self.lexicon else "neither"
+            raise ValueError(f"score: expected a lexicon or a column, got {got}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The columns of examples that it reads; see `Strategy.needs`."""
+        if self.column:
+            return frozenset({"scores"})
+        return frozenset({"word_ids"}) if self.by == "word" else frozenset()
 
     def of(self, examples: Examples, units: Units | None) -> npt.NDArray[np.float64]:
-        """Return a number for each unit, `[U]`, or for each token, `[T]`, where units are None.
+        """Return a number for each unit, `[U]`, or for each token, `[T]`, where `units` is None.
 
         Raises:
-            VocabularyError: A file that is missing, damaged, or of another tokenizer.
+            VocabularyError: The artefact is missing, damaged, or of another tokenizer.
         """
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
+
         if self.column:
             values = _transformed(self.transform, self._of_column(examples, units), offsets)
         elif self.by == "token":
             values = _transformed(self.transform, self._of_tokens(examples, units), offsets)
         else:
             values = self._of_words(examples, units)
+
         if self.alpha < 1:
-            counted = (
-                np.ones(len(values), np.bool_)
-                if units is not None
-                else examples.word_ids.values >= 0
-            )
+            if units is None:
+                counted = examples.word_ids.values >= 0
+            else:
+                counted = np.ones(len(values), np.bool_)
             smooth_rows(offsets, values, counted, self.alpha, values)
         return values
 
     def _of_column(self, examples: Examples, units: Units | None) -> Array:
-        values = open_scores(Path(self.column)).of(examples).values.astype(np.float64)
-        return values if units is None else _reduced(examples, units, values, self.over)
+        column = open_scores(Path(self.column))
+        values = column.of(examples).values.astype(np.float64)
+        if units is None:
+            return values
+        return _reduced(examples, units, values, self.over)
 
     def _of_words(self, examples: Examples, units: Units | None) -> Array:
-        trie, of_words = open_trie(Path(self.lexicon)), words(examples) if units is None else units
-        values = trie.exact(examples, of_words.starts, of_words.ends, _by_word(trie, self.missing))
+        trie = open_trie(Path(self.lexicon))
+        of_words = words(examples) if units is None else units
+        table = _by_word(trie, self.missing)
+        values = trie.exact(examples, of_words.starts, of_words.ends, table)
         values = _transformed(self.transform, values, of_words.starts.offsets)
         if units is not None:
             return values
-        ids, out = examples.word_ids, np.empty(len(examples.word_ids.values))
-        give_tokens(ids.offsets, ids.values, of_words.starts.offsets, values, out)
+
+        out = np.empty(len(examples.word_ids.values))
+        word_ids = examples.word_ids
+        give_tokens(word_ids.offsets, word_ids.values, of_words.starts.offsets, values, out)
         return out
 
     def _of_tokens(self, examples: Examples, units: Units | None) -> Array:
@@ -106,20 +121,23 @@ class Score:
             raise VocabularyError(
                 f"{self.lexicon}: expected entries of one token, as by = 'token' says"
             )
+
         trie.check(examples)
         values = _by_id(trie, self.missing)[examples.input_ids.values]
-        return values if units is None else _reduced(examples, units, values, self.over)
+        if units is None:
+            return values
+        return _reduced(examples, units, values, self.over)
 
 
 @lru_cache(maxsize=8)
 def _by_word(trie: Trie, missing: float) -> Array:
-    """Return the number of each entry, and of what is none, as `Trie.exact` looks it up."""
+    """Return the number of each entry, and of no entry, as `Trie.exact` looks it up."""
     return trie.table(trie.lexicon.scores, missing)
 
 
 @lru_cache(maxsize=8)
 def _by_id(trie: Trie, missing: float) -> Array:
-    """Return the number of each id of the tokenizer."""
+    """Return the number of each id of the tokenizer; of equal entries the first counts."""
     table = np.full(trie.lexicon.about["size"], missing)
     ids, first = np.unique(trie.lexicon.tokens.values, return_index=True)
     table[ids] = trie.lexicon.scores[first]
@@ -127,6 +145,7 @@ def _by_id(trie: Trie, missing: float) -> Array:
 
 
 def _reduced(examples: Examples, units: Units, values: Array, over: str) -> Array:
+    """Return one number for each unit from the numbers of its tokens."""
     out = np.empty(len(units), np.float64)
     reduce_units(
         examples.input_ids.offsets,
@@ -144,11 +163,15 @@ def _transformed(transform: Transform, values: Array, offsets: Array) -> Array:
     if transform in ("flag", "unflagged"):
         flags: Array = (values > 0) == (transform == "flag")
         return flags.astype(np.float64)
+
     if transform == "swish":
         swished: Array = values / (1 + np.exp(-values))
-        return swished.astype(np.float32).astype(np.float64)  # the same on every machine
+        # exp differs in the last bits between machines; float32 has fewer bits than these.
+        return swished.astype(np.float32).astype(np.float64)
+
     if transform == "rank":
         out = np.empty(len(values), np.float64)
         rank_rows(offsets, values, out)
         return out
+
     return values

@@ -1,9 +1,10 @@
-"""What can be hidden whole: half-open ranges of tokens, ragged by row."""
+"""Units: what a pick hides whole, as half-open ranges of tokens, ragged by row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
 from mslm_data.mask.plan import Draft
 
+UnitName = Literal["tokens", "words", "chunks", "mentions", "released pieces"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """U units in N rows, none empty.
+    """U units in N rows; no unit is empty.
 
     Attributes:
-        starts: int32, a unit's first token, counted within its row.
-        ends: int32, same offsets; half open.
+        starts: int32: a unit's first token, counted within its row.
+        ends: int32, same offsets: half open.
     """
 
     starts: Ragged
@@ -34,16 +37,15 @@ class Units:
         return (self.ends.values - self.starts.values).astype(np.int64)
 
     def within(self, offsets: Array, pool: Array) -> Array:
-        """Return which units have no token outside of a pool, uint8 `[U]`.
+        """Return which units have no token outside a pool, uint8 `[U]`.
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
             pool: uint8 `[T]`, 0 or 1.
         """
         out = np.empty(len(self), np.uint8)
-        find_open_units(
-            offsets, self.starts.offsets, self.starts.values, self.ends.values, pool, out
-        )
+        starts = self.starts
+        find_open_units(offsets, starts.offsets, starts.values, self.ends.values, pool, out)
         return out
 
     def paint(self, offsets: Array, taken: Array, mark: int, out: Array) -> None:
@@ -51,27 +53,28 @@ class Units:
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`: how many tokens of each; 0 for none.
-            mark: What to write.
-            out: uint8 `[T]`.
+            taken: int64 `[U]`: how many tokens of each unit, 0 for none.
+            mark: The value to write.
+            out: uint8 `[T]`, written.
         """
         paint_units(offsets, self.starts.offsets, self.starts.values, taken, mark, out)
 
     def take(self, offsets: Array, taken: Array, kind: int, draft: Draft) -> None:
-        """Hide the first tokens of units: write their kind, and what is joined to what if that is wanted.
+        """Hide the first tokens of units, and note which tokens are joined if the draft asks.
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`: how many tokens of each; 0 for none.
+            taken: int64 `[U]`: how many tokens of each unit, 0 for none.
             kind: A `MaskKind`.
             draft: Written.
         """
         self.paint(offsets, taken, kind, draft.kinds)
+
         if draft.joined is not None:
-            starts = self.starts.values + 1
-            paint_units(
-                offsets, self.starts.offsets, starts, np.maximum(taken - 1, 0), 1, draft.joined
-            )
+            # All tokens of a unit but its first are joined to the one before.
+            seconds = self.starts.values + 1
+            others = np.maximum(taken - 1, 0)
+            paint_units(offsets, self.starts.offsets, seconds, others, 1, draft.joined)
 
 
 def mentions(examples: Examples) -> Units:
@@ -80,65 +83,96 @@ def mentions(examples: Examples) -> Units:
 
 
 def words(examples: Examples) -> Units:
-    """Return each word as one unit: the tokens of equal `word_ids`."""
+    """Return each word as one unit: neighbouring tokens of equal `word_ids`."""
     return runs(examples, examples.word_ids.values)
 
 
 def chunks(examples: Examples) -> Units:
-    """Return what stands between white space as one unit, as Hugging Face's whole-word collator does since version 5.
+    """Return each stretch between white space as one unit.
 
-    There a token goes with the one before it if it begins at the character where that one ends; here also if it begins
-    before, as do the pieces of one character, and a piece that is only the mark of a space.
+    Hugging Face's whole-word collator has done so since version 5: a token belongs to the one before
+    it if it begins at the character where that one ends. Here a token that begins earlier belongs to
+    it too, as do the pieces of one character, and a piece that is only the mark of a space.
 
-    Where the shards have no character offsets (`encode.keep_text`), words: for corpora of given words the two are the
-    same.
+    Without character offsets (`encode.keep_text`) the units are words, which is the same for corpora
+    of given words.
     """
     if examples.token_starts is None or examples.token_ends is None:
         return words(examples)
-    starts, ends, real = (
-        examples.token_starts.values,
-        examples.token_ends.values,
-        examples.word_ids.values >= 0,
-    )
+
+    starts = examples.token_starts.values
+    ends = examples.token_ends.values
+    real = examples.word_ids.values >= 0
+
     apart = np.ones(len(starts), np.bool_)
     apart[1:] = (starts[1:] > ends[:-1]) | ~real[:-1]
     return runs(examples, np.where(real, np.cumsum(apart), -1))
 
 
 def released_pieces(examples: Examples) -> Units:
-    """Return the units of the released code, whose labels `O B I` have no type.
+    """Return the units of the paper's released code, whose labels `O B I` have no type.
 
-    Every sub-word of a mention's first word carries `B` there and opens a unit: all of them but the last stand
-    alone, the last goes on to the mention's end. `hem ##och ##rom ##ato ##sis` is five units.
+    There every sub-word of a mention's first word carries `B` and opens a unit. All of these stand
+    alone but the last, which reaches to the mention's end: `hem ##och ##rom ##ato ##sis` is five units.
     """
-    rows = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
-    starts, ends = rows + examples.span_starts.values, rows + examples.span_ends.values
+    row_of_mention = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
+    starts = row_of_mention + examples.span_starts.values
+    ends = row_of_mention + examples.span_ends.values
     lengths = ends - starts
-    of = np.repeat(np.arange(len(lengths)), lengths)  # mention of each token of a mention
-    tokens = np.arange(len(of)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + starts[of]
+
+    # Every token of every mention, and the mention that it belongs to.
+    mention = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    tokens = np.arange(len(mention)) - before + starts[mention]
+
+    # A unit begins at each token of the mention's first word.
     numbers = examples.word_ids.values
-    opens = numbers[tokens] == numbers[starts[of]]
-    begin, of = tokens[opens], of[opens]
-    last = np.append(of[1:] != of[:-1], True)[: len(of)]
-    end = np.where(last, ends[of], begin + 1)
-    per_mention = np.bincount(of, minlength=len(lengths))
+    opens = numbers[tokens] == numbers[starts[mention]]
+    begin = tokens[opens]
+    mention = mention[opens]
+    last = np.append(mention[1:] != mention[:-1], True)[: len(mention)]
+    end = np.where(last, ends[mention], begin + 1)
+
+    per_mention = np.bincount(mention, minlength=len(lengths))
     offsets = np.concatenate([[0], np.cumsum(per_mention)])[examples.span_starts.offsets]
-    return Units(Ragged(begin - rows[of], offsets), Ragged(end - rows[of], offsets))
+    row = row_of_mention[mention]
+    return Units(Ragged(begin - row, offsets), Ragged(end - row, offsets))
 
 
-UNITS: dict[str, Callable[[Examples], Units]] = {
-    "words": words,
-    "chunks": chunks,
-    "mentions": mentions,
-    "released pieces": released_pieces,
+class UnitKind(NamedTuple):
+    """How units of a name are found.
+
+    Attributes:
+        find: Returns the units of some examples; None for single tokens, which need no ranges.
+        needs: Which columns must say something, or nothing can be found; see `Strategy.needs`.
+    """
+
+    find: Callable[[Examples], Units] | None
+    needs: frozenset[str]
+
+
+UNITS: dict[UnitName, UnitKind] = {
+    "tokens": UnitKind(None, frozenset()),
+    "words": UnitKind(words, frozenset({"word_ids"})),
+    "chunks": UnitKind(chunks, frozenset({"word_ids"})),
+    "mentions": UnitKind(mentions, frozenset({"mentions"})),
+    "released pieces": UnitKind(released_pieces, frozenset({"word_ids", "mentions"})),
 }
-"""What a stage can hide whole, besides single tokens."""
+"""What a pick can hide whole."""
 
 
 def runs(examples: Examples, numbers: Array) -> Units:
-    """Return runs of equal numbers that are not negative."""
+    """Return runs of equal numbers that are not negative, each as one unit.
+
+    Args:
+        examples: N rows of T tokens.
+        numbers: int32 `[T]`, one for each token.
+    """
     offsets = examples.input_ids.offsets
-    starts, ends = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int32)
+    starts = np.empty(len(numbers), np.int32)
+    ends = np.empty(len(numbers), np.int32)
     of_rows = np.empty(len(offsets), np.int64)
     find_units(offsets, numbers, starts, ends, of_rows)
-    return Units(Ragged(starts[: of_rows[-1]], of_rows), Ragged(ends[: of_rows[-1]], of_rows))
+
+    found = of_rows[-1]
+    return Units(Ragged(starts[:found], of_rows), Ragged(ends[:found], of_rows))

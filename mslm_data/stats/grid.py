@@ -11,7 +11,7 @@ import numpy as np
 
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
 from mslm_data.stats.tally import LengthTable, check_epochs, maskable_of_rows, words_of_rows
 from mslm_data.stats.weights import MaskSpecificWeights

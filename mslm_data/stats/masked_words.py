@@ -14,7 +14,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tally import find_hidden_words
 from mslm_data.lexicon.word_types import WordNumbers, word_strings
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.kernels.tokens import count_at_least, count_words
-from mslm_data.mask import Strategy
 from mslm_data.mask.plan import MaskPlan
+from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import (
     LONGEST_RUN,
     MOST_MASKED,

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mslm_data.batches.masked import Masked, follows_step
-from mslm_data.mask import Strategy
-from mslm_data.mask.choose import Choose
+from mslm_data.batches.masked import Masked
 from mslm_data.mask.draws import check_count
+from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import did_you_mean
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow, chunk_of
@@ -110,7 +109,7 @@ class MaskingCollator(FollowsEpoch):
             raise ValueError(
                 "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
             )
-        if strategy is not None and follows_step(strategy):
+        if strategy is not None and strategy.follows_step:
             raise ValueError(
                 "strategy: expected rates that do not follow the step, which a collator is not told; take the batches "
                 "from MaskedDataset(...).loader(...), or let the rate follow the epoch (per='epoch')"
@@ -194,10 +193,5 @@ class MaskingCollator(FollowsEpoch):
 
 
 def _wanted(strategy: Strategy) -> list[str]:
-    """Return what rows must have so that a strategy hides what it says: `word_ids`, `mentions`, both, or nothing."""
-    stages = [stage for stage in getattr(strategy, "stages", list)() if stage is not None]
-    hidden = [stage.hide if isinstance(stage, Choose) else "words" for stage in stages] or ["words"]
-    among = any(isinstance(stage, Choose) and stage.among != "any" for stage in stages)
-    words = any(hide in ("words", "chunks") for hide in hidden)
-    mentions = among or any(hide in ("mentions", "released pieces") for hide in hidden)
-    return ["word_ids"] * words + ["mentions"] * mentions
+    """Return the columns that rows must have so that a strategy hides what it says."""
+    return sorted(strategy.needs & {"word_ids", "mentions"}, reverse=True)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from mslm_data.batches.masked import Masked, check_split, follows_step, strategy_of
-from mslm_data.mask import Strategy
+from mslm_data.batches.masked import Masked, check_split, strategy_of
 from mslm_data.mask.draws import check_count
+from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split, number_of
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow
@@ -139,7 +139,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ValueError: A rate follows the step, and there is none.
             ShardError: A shard is missing or damaged.
         """
-        if step is None and follows_step(self.strategy):
+        if step is None and self.strategy.follows_step:
             raise ValueError(
                 "step: expected one, as a rate follows it, got rows of a sampler that does not tell; take the batches "
                 "from dataset.loader(...), or let the rate follow the epoch (per='epoch')"

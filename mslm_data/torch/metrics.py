@@ -18,7 +18,7 @@ from torch import Tensor
 from mslm_data.data.bio import OUTSIDE, begin, count_tags, inside
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.pad import IGNORED
-from mslm_data.mask import strategy
+from mslm_data.mask.table import strategy
 from mslm_data.metrics import MentionScores
 from mslm_data.shard.split import Split
 from mslm_data.torch.forward import (

@@ -14,7 +14,7 @@ from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import gather_rows
 from mslm_data.batches.order import WINDOW
 from mslm_data.loading import load
-from mslm_data.mask import strategy
+from mslm_data.mask.table import strategy
 from mslm_data.shard.split import Split
 from tests import made
 from tests.reference import batch as reference

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mslm_data.batches.collate import Batch, collate
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.mask import strategy
+from mslm_data.mask.table import strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, rows_of
 from tests.reference import batch as reference
 

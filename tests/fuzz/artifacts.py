@@ -24,7 +24,7 @@ from mslm_data.lexicon.concepts import concept_tables, obo, rrf
 from mslm_data.lexicon.concepts.names import NameChoice, distinct
 from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
-from mslm_data.mask.file import with_files
+from mslm_data.mask.artefacts import with_artefacts
 from tests import made
 from tests.fuzz import checks, seeds
 from tests.fuzz.checks import Check
@@ -47,7 +47,7 @@ def read_lexicon(folder: Path) -> None:
     assert len(read.words) == len(read)
     lexicon.write_lexicon(folder / "again.arrow", read)
     lexicon._remembered.cache_clear()
-    strategy = make("pmi", {"vocabulary": str(path)})
+    strategy = make("pmi", {"lexicon": str(path)})
     strategy.plan(fixed_examples(), seed=1)
 
 
@@ -71,7 +71,7 @@ def read_pipeline(folder: Path) -> None:
 
 def read_strategy(folder: Path) -> None:
     """Read a strategy; what is accepted masks."""
-    strategy = with_files(make(str(folder / "x.toml"), {}), str)
+    strategy = with_artefacts(make(str(folder / "x.toml"), {}), str)
     examples = fixed_examples()
     strategy.corrupt(examples, strategy.plan(examples, seed=1, epoch=2, step=3), seed=1)
 

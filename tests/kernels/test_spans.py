@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections import Counter
 from fractions import Fraction
 from itertools import accumulate, combinations, product
@@ -22,7 +21,7 @@ from mslm_data.kernels.spans import (
     place_spans,
     run_from,
 )
-from mslm_data.mask.lengths import geometric_lengths, poisson_lengths, uniform_lengths
+from mslm_data.mask.span_picks import geometric_lengths, uniform_lengths
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import spans as twin
 
@@ -30,7 +29,6 @@ LAWS = {
     "uniform": (uniform_lengths(2, 4), twin.UNIFORM_2_4),
     "released": (uniform_lengths(1, 5), twin.UNIFORM_1_5),
     "geometric": (geometric_lengths(0.2, 10), twin.GEOMETRIC),
-    "poisson": (poisson_lengths(3.0), twin.POISSON_3),
 }
 STREAMS = st.integers(0, 2**64 - 1)
 some_states = st.lists(
@@ -59,15 +57,6 @@ def test_geometric_lengths__are_those_of_spanbert():
     expected = [0.2241, 0.1792, 0.1434, 0.1147, 0.0918, 0.0734, 0.0587, 0.0470, 0.0376, 0.0301]
     assert [round(chance, 4) for chance in found] == expected
     assert round(sum(length * chance for length, chance in enumerate(found, 1)), 3) == 3.797
-
-
-def test_poisson_lengths__are_a_poisson_law_without_nought():
-    whole = [math.exp(-3) * 3**length / math.factorial(length) for length in range(1, 18)]
-
-    assert chances("poisson") == pytest.approx(
-        [chance / (1 - math.exp(-3)) for chance in whole], abs=1e-6
-    )
-    assert whole[-1] < 1e-7 <= whole[-2]
 
 
 def test_uniform_lengths__are_equally_likely():

@@ -116,7 +116,7 @@ def counted(
             (~is_mask & (after != before)).sum(),
         ]
         firsts = (
-            UNITS["chunks"](examples).starts[i]
+            UNITS["chunks"].find(examples).starts[i]
             if words
             else np.flatnonzero(examples.word_ids[i] >= 0)
         )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.mask.budget import budgets, ceil_exact, floor_float, quotas
+from mslm_data.mask.budget import Budget, ceil_exact, floor_float, quotas
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.rate import check_share
 
@@ -56,8 +56,8 @@ def test_quotas__exact(rate, sizes):
     st.integers(0, 3),
     st.sampled_from([None, 0, 2]),
 )
-def test_budgets__are_the_quotas_within_limits(rate, largest, least, most):
-    table = budgets(rate, largest, "up", least, most).tolist()
+def test_table__holds_the_quotas_within_limits(rate, largest, least, most):
+    table = Budget(rate, least=least, most=most).table(rate, largest).tolist()
 
     assert len(table) > largest
     counts = [

@@ -37,8 +37,8 @@ def listed(tmp_path):
     st.integers(0, 8),
 )
 def test_ccm__equals_twin(examples, options, epoch):
-    made = md.strategy("ccm", vocabularies=LISTS, last_rate=0.3, rest_rate=0.1, **options)
-    twin = {**options, "vocabularies": LISTS, "last_rate": 0.3, "rest_rate": 0.1}
+    made = md.strategy("ccm", lexicons=LISTS, last_rate=0.3, rest_rate=0.1, **options)
+    twin = {**options, "lexicons": LISTS, "last_rate": 0.3, "rest_rate": 0.1}
 
     kinds = made.plan(examples, epoch=epoch).kinds.tolist()
     assert kinds == [twins.ccm(row, epoch=epoch, **twin) for row in rows_of(examples)]
@@ -57,7 +57,7 @@ def shares(examples, epoch, **options):
 
 def test_ccm__expects_the_rate_of_all_tokens_from_those_of_concepts(listed):
     """20 tokens, 5 of them of concepts: `int(0.15 * 20) / 5` each."""
-    found = shares(many([5, 6, 9, 7, *[10] * 14, 5, 6]), 1, vocabularies=(listed((5, 6), (7,)),))
+    found = shares(many([5, 6, 9, 7, *[10] * 14, 5, 6]), 1, lexicons=(listed((5, 6), (7,)),))
 
     concepts = [0, 1, 3, 18, 19]
     assert np.abs(found[concepts] - 0.6).max() < 4 * math.sqrt(0.24 / 2000)
@@ -67,14 +67,14 @@ def test_ccm__expects_the_rate_of_all_tokens_from_those_of_concepts(listed):
 def test_ccm__counts_are_rounded_down_and_coins_are_certain_where_concepts_are_few(listed):
     path = listed((5,))
 
-    assert shares(many([5, *[9] * 5], 20), 1, vocabularies=(path,)).sum() == 0  # int(0.15 * 6)
-    assert shares(many([5, *[9] * 19], 20), 1, vocabularies=(path,))[0] == 1  # 3 / 1
+    assert shares(many([5, *[9] * 5], 20), 1, lexicons=(path,)).sum() == 0  # int(0.15 * 6)
+    assert shares(many([5, *[9] * 19], 20), 1, lexicons=(path,))[0] == 1  # 3 / 1
 
 
 def test_ccm__one_concept_within_another_is_counted_and_comes_first_half_the_time(listed):
     """3 tokens in 20, 3 tokens in both: each is certain, and the first to come keeps the other off."""
     examples = many([5, 6, *[9] * 18])
-    plan = md.strategy("ccm", vocabularies=(listed((5, 6), (6,)),)).plan(examples, epoch=1)
+    plan = md.strategy("ccm", lexicons=(listed((5, 6), (6,)),)).plan(examples, epoch=1)
 
     assert is_fair([tuple(row[:2]) for row in plan.kinds.tolist()], [(1, 1), (0, 1)])
 
@@ -82,7 +82,7 @@ def test_ccm__one_concept_within_another_is_counted_and_comes_first_half_the_tim
 def test_ccm__no_further_concept_once_enough_is_hidden(listed):
     """A concept that was begun goes on: three times the first, or three times the second."""
     ids = [5, 6, 5, 6, 5, 6]
-    options = {"vocabularies": (listed((5,), (6,)),), "rate": 1.0}
+    options = {"lexicons": (listed((5,), (6,)),), "rate": 1.0}
     plans = {
         most: md.strategy("ccm", most=most, **options).plan(many(ids), epoch=1)
         for most in (0, 1, 3, 4)
@@ -98,7 +98,7 @@ def test_ccm__stages_follow_the_epoch(tmp_path):
     first = artifacts.write_list(tmp_path / "first.arrow", (5,))
     second = artifacts.write_list(tmp_path / "second.arrow", (5,), (6,))
     examples = many([5, 6, *[9] * 38])
-    options = {"vocabularies": (first, second), "warm_up": 2, "epochs": 2}
+    options = {"lexicons": (first, second), "warm_up": 2, "epochs": 2}
     found = {epoch: shares(examples, epoch, **options) for epoch in (0, 1, 2, 3, 4, 5, 6, 7, 1000)}
 
     for epoch in (0, 1):
@@ -113,8 +113,8 @@ def test_ccm__stages_follow_the_epoch(tmp_path):
 
 
 def test_ccm__no_warm_up():
-    made = md.strategy("ccm", vocabularies=LISTS, warm_up=0)
-    other = md.strategy("ccm", vocabularies=LISTS, warm_up=5)
+    made = md.strategy("ccm", lexicons=LISTS, warm_up=0)
+    other = md.strategy("ccm", lexicons=LISTS, warm_up=5)
     examples = examples_of([row_of([1, 2, 1, 1], key=key) for key in range(50)])
 
     assert made.plan(examples).kinds.tolist() != other.plan(examples).kinds.tolist()
@@ -123,7 +123,7 @@ def test_ccm__no_warm_up():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocabularies": ()}, "vocabularies: expected one list at least, got none"),
+        ({"lexicons": ()}, "lexicons: expected one list or more, got none"),
         ({"warm_up": -1}, "warm_up: expected 0 epochs or more, got -1"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
         ({"most": -1}, "most: expected 0 or more, or none for no limit, got -1"),
@@ -140,8 +140,11 @@ def test_ccm__wrong_options(options, message):
 
 
 def test_ccm__missing_list_says_what_makes_one(tmp_path):
-    made = md.strategy("ccm", vocabularies=(str(tmp_path / "none.arrow"),))
+    made = md.strategy("ccm", lexicons=(str(tmp_path / "none.arrow"),))
 
-    message = r"none\.arrow: expected a lexicon, found none; `mslm-data vocab scores table DIR --from TERMS.tsv` makes"
+    message = (
+        r"none\.arrow: expected a lexicon, found none; "
+        "`mslm-data vocab scores table DIR --from TERMS.tsv --out PATH` makes"
+    )
     with pytest.raises(VocabularyError, match=message):
         made.plan(many([5], 2), epoch=1)

@@ -13,7 +13,7 @@ import mslm_data as md
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.mask.corruption import Replacement, corrupt, replacement_of
+from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.plan import MaskPlan
 from tests.generate import (
     IDS,
@@ -123,14 +123,17 @@ def test_corrupt__plan_of_ones_own_making():
         ("0-0-100", 0, 0),
     ],
 )
-def test_replacement_of__shares(name, mask, random):
-    assert replacement_of(name) == Replacement(mask=mask, random=random, by="token", ids="words")
+def test_corruption__shares(name, mask, random):
+    made = Corruption(name)
+
+    assert (made.mask, made.random) == (mask, random)
+    assert (made.by, made.random_ids) == ("token", "ordinary")
 
 
-def test_replacement_of__its_options():
-    made = replacement_of("80-10-10", by="run", ids="vocabulary")
+def test_corruption__its_options():
+    made = Corruption("80-10-10", by="run", random_ids="vocabulary")
 
-    assert made == Replacement(mask=0.8, random=0.1, by="run", ids="vocabulary")
+    assert (made.mask, made.random, made.by, made.random_ids) == (0.8, 0.1, "run", "vocabulary")
 
 
 @pytest.mark.parametrize(
@@ -148,9 +151,9 @@ def test_replacement_of__its_options():
         "0.8-0.1-0.1",
     ],
 )
-def test_replacement_of__refuses(name):
+def test_corruption__refuses(name):
     with pytest.raises(ValueError) as error:
-        replacement_of(name)
+        Corruption(name)
 
     expected = "expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got"
     assert str(error.value) == f"corruption: {expected} '{name}'"
@@ -158,7 +161,7 @@ def test_replacement_of__refuses(name):
 
 # What shares one fate
 
-HALF = Replacement(mask=0.5)
+HALF = Corruption("50-0-50")
 
 
 def fates(replacement, words, hidden, *, joined=None, rows=2000):
@@ -235,7 +238,7 @@ def test_corrupt__random_ids_of_each_token_its_own(by):
     out = corrupt(
         examples,
         MaskPlan(kinds, joined=kinds),
-        Replacement(mask=0, random=1, by=by),
+        Corruption("0-100-0", by=by),
         seed=0,
         epoch=0,
     )
@@ -259,7 +262,7 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
 # Where random ids come from
 
 
-def random_ids(ids, *, size=IDS.size, rows=600):
+def random_ids(size=IDS.size, rows=600, **options):
     """Return what stands in the place of the tokens of many rows."""
     examples = examples_of(
         (row_of([1] * 10, key=key) for key in range(rows)), replace(IDS, size=size)
@@ -267,7 +270,7 @@ def random_ids(ids, *, size=IDS.size, rows=600):
     kinds = (examples.word_ids.values >= 0).astype(np.uint8)
     plan = MaskPlan(Ragged(kinds, examples.input_ids.offsets))
     return (
-        corrupt(examples, plan, Replacement(mask=0, random=1, ids=ids), seed=0, epoch=0)
+        corrupt(examples, plan, Corruption("0-100-0", **options), seed=0, epoch=0)
         .values[kinds > 0]
         .tolist()
     )
@@ -287,17 +290,17 @@ def counts_lexicon(path, entries, scores, *, size=IDS.size):
 
 
 def test_corrupt__ids_that_are_not_special_or_all():
-    assert is_fair(random_ids("words"), range(5, 40))
-    assert is_fair(random_ids("vocabulary"), range(40))
+    assert is_fair(random_ids(), range(5, 40))
+    assert is_fair(random_ids(random_ids="vocabulary"), range(40))
 
 
 def test_corrupt__ids_of_a_vocabulary_of_special_ones():
-    assert is_fair(random_ids("vocabulary", size=5), range(5))
+    assert is_fair(random_ids(random_ids="vocabulary", size=5), range(5))
 
 
 def test_corrupt__ids_as_frequent_as_in_a_lexicon(tmp_path):
     path = counts_lexicon(tmp_path / "counts.arrow", [[7], [9], [30], [31]], [1, 3, 0, 2])
-    seen = Counter(random_ids(path))
+    seen = Counter(random_ids(unigrams=path))
 
     assert set(seen) == {7, 9, 31}
     assert sum(
@@ -306,8 +309,8 @@ def test_corrupt__ids_as_frequent_as_in_a_lexicon(tmp_path):
 
 
 def test_corrupt__ids_of_a_lexicon_that_was_written_anew(tmp_path):
-    first = random_ids(counts_lexicon(tmp_path / "counts.arrow", [[7]], [1]))
-    second = random_ids(counts_lexicon(tmp_path / "counts.arrow", [[8], [9]], [1, 1]))
+    first = random_ids(unigrams=counts_lexicon(tmp_path / "counts.arrow", [[7]], [1]))
+    second = random_ids(unigrams=counts_lexicon(tmp_path / "counts.arrow", [[8], [9]], [1, 1]))
 
     assert (set(first), set(second)) == ({7}, {8, 9})
 
@@ -321,7 +324,7 @@ def test_corrupt__lexicon_that_does_not_count_tokens(tmp_path, entries, scores):
     path = counts_lexicon(tmp_path / "counts.arrow", entries, scores)
 
     with pytest.raises(VocabularyError) as error:
-        random_ids(path)
+        random_ids(unigrams=path)
 
     assert (
         str(error.value)
@@ -333,11 +336,11 @@ def test_corrupt__lexicon_of_another_tokenizer(tmp_path):
     path = counts_lexicon(tmp_path / "counts.arrow", [[7]], [1], size=41)
 
     with pytest.raises(VocabularyError) as error:
-        random_ids(path)
+        random_ids(unigrams=path)
 
     assert str(error.value) == f"{path}: expected a lexicon of 40 ids, got one of 41"
 
 
 def test_corrupt__lexicon_that_is_not_there(tmp_path: Path):
     with pytest.raises(VocabularyError, match=r"none\.arrow: expected a lexicon, found none"):
-        random_ids(str(tmp_path / "none.arrow"))
+        random_ids(unigrams=str(tmp_path / "none.arrow"))

@@ -187,13 +187,13 @@ def test_strategies__refuse(name, options, message):
 @pytest.mark.parametrize(
     ("name", "mask", "ids"),
     [
-        ("entitybert", 0.8, "words"),
+        ("entitybert", 0.8, "ordinary"),
         ("entitybert-difference", 0.8, "vocabulary"),
-        ("salient", 1, "words"),
+        ("salient", 1, "ordinary"),
         ("lim", 0.8, "vocabulary"),
     ],
 )
-def test_replacement__as_the_paper_or_the_code_says(name, mask, ids):
-    replacement = md.strategy(name).replacement()
+def test_corruption__as_the_paper_or_the_code_says(name, mask, ids):
+    corruption = md.strategy(name).corruption
 
-    assert (replacement.mask, replacement.by, replacement.ids) == (mask, "token", ids)
+    assert (corruption.mask, corruption.by, corruption.random_ids) == (mask, "token", ids)

@@ -23,7 +23,7 @@ def test_ernie__equals_twin(examples, tokens, listed, seed, epoch):
     options = {
         "rate": 0.4,
         "tokens": tokens,
-        "vocabulary": str(artifacts.grams_lexicon()) if listed else "",
+        "lexicon": str(artifacts.grams_lexicon()) if listed else "",
     }
     kinds = md.strategy("ernie", **options).plan(examples, seed=seed, epoch=epoch).kinds.tolist()
 
@@ -96,7 +96,7 @@ def test_ernie__phrases_do_not_reach_into_mentions():
         row.ids[1:6] = [*gram, 5, *gram]
         rows.append(row)
     kinds = np.array(
-        patterns(examples_of(rows), rate=0.5, tokens=0.0, vocabulary=str(artifacts.grams_lexicon()))
+        patterns(examples_of(rows), rate=0.5, tokens=0.0, lexicon=str(artifacts.grams_lexicon()))
     )
     other = [pair for pair in ((gram[1], 5), (5, gram[0])) if pair in artifacts.grams()]
 
@@ -107,7 +107,7 @@ def test_ernie__phrases_do_not_reach_into_mentions():
 
 
 def test_ernie__missing_list_says_what_makes_one(tmp_path):
-    made = md.strategy("ernie", vocabulary=str(tmp_path / "none.arrow"))
+    made = md.strategy("ernie", lexicon=str(tmp_path / "none.arrow"))
 
     with pytest.raises(
         VocabularyError,

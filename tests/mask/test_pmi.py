@@ -17,7 +17,7 @@ from mslm_data.encode.tokenizer import load
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.mask.draws import Draws
-from mslm_data.mask.listed import ChooseListed
+from mslm_data.mask.pick import Listed
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.kernels.fairness import is_fair
 from tests.mask import artifacts
@@ -46,7 +46,7 @@ def hidden(name, examples, **options):
 
 @given(random_examples(), RATES)
 def test_pmi__equals_twin(examples, rate):
-    made = md.strategy("pmi", vocabulary=str(artifacts.grams_lexicon()), rate=rate)
+    made = md.strategy("pmi", lexicon=str(artifacts.grams_lexicon()), rate=rate)
 
     assert made.plan(examples).kinds.tolist() == [
         twins.pmi(row, rate=rate) for row in rows_of(examples)
@@ -58,7 +58,7 @@ def test_pmi__equals_twin_where_matches_are_many(ids, rate):
     """Rows with more matches than are sorted by insertion, all of them overlapping."""
     entries = [entry for entry in artifacts.grams() if set(entry) <= {5, 6, 7}] or [(5, 6)]
     examples = examples_of([Row(key=1, ids=ids, word_ids=range(len(ids)))])
-    made = md.strategy("pmi", vocabulary=str(artifacts.grams_lexicon()), rate=rate)
+    made = md.strategy("pmi", lexicon=str(artifacts.grams_lexicon()), rate=rate)
 
     assert made.plan(examples).kinds.tolist() == [
         twins.pmi(rows_of(examples)[0], rate=rate, entries=entries)
@@ -79,7 +79,7 @@ def test_pmi__equals_twin_where_matches_are_many(ids, rate):
 def test_pmi__passes_over_the_list(listed, rate, expected):
     path = listed((7, 8), (5, 6), (9, 10))
     examples = one_row([5, 6, 11, 11, 7, 8, 9, 10, 7, 8])
-    plan = md.strategy("pmi", vocabulary=path, rate=rate).plan(examples)
+    plan = md.strategy("pmi", lexicon=path, rate=rate).plan(examples)
 
     assert "".join(map(str, plan.kinds[0])) == expected
     assert plan.owed.tolist() == [round(rate * 10) - expected.count("1")]
@@ -97,8 +97,7 @@ def test_pmi__passes_over_the_list(listed, rate, expected):
 )
 def test_pmi__an_occurrence_is_of_whole_words(listed, word_ids, expected):
     assert (
-        hidden("pmi", one_row([9, 5, 6, 9], word_ids), vocabulary=listed((5, 6)), rate=1.0)
-        == expected
+        hidden("pmi", one_row([9, 5, 6, 9], word_ids), lexicon=listed((5, 6)), rate=1.0) == expected
     )
 
 
@@ -106,11 +105,11 @@ def test_pmi__is_exact_where_floats_are_not(listed):
     """`ceil(0.14 * 50)` is 8 in floats."""
     examples = one_row([5, 6] * 25)
 
-    assert md.strategy("pmi", vocabulary=listed((5, 6)), rate=0.14).plan(examples).counts() == (
+    assert md.strategy("pmi", lexicon=listed((5, 6)), rate=0.14).plan(examples).counts() == (
         0,
         7,
     )
-    assert md.strategy("pmi-released", vocabulary=listed((5,)), rate=0.14).plan(
+    assert md.strategy("pmi-released", lexicon=listed((5,)), rate=0.14).plan(
         examples
     ).owed.tolist() == [7]
 
@@ -141,24 +140,24 @@ def test_pmi__is_exact_where_floats_are_not(listed):
     ],
 )
 def test_pmi_released__words_stand_scattered(listed, ids, entries, rate, expected):
-    assert hidden("pmi-released", one_row(ids), vocabulary=listed(*entries), rate=rate) == expected
+    assert hidden("pmi-released", one_row(ids), lexicon=listed(*entries), rate=rate) == expected
 
 
 def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
     path = listed((5, 6))
 
     assert (
-        hidden("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), vocabulary=path, rate=1.0)
+        hidden("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), lexicon=path, rate=1.0)
         == "0110"
     )
-    plan = md.strategy("pmi-released", vocabulary=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
+    plan = md.strategy("pmi-released", lexicon=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
     assert (plan.kinds.tolist(), plan.owed.tolist()) == ([[0, 0, 1, 0]], [0])
 
 
 def levine_units(path, examples):
     """Return the units of each row as `first-past` in a string."""
-    stage = ChooseListed(vocabulary=path, made_by="", rate=0.15)
-    units = stage.units(examples, Draws(keys=examples.keys, seed=0, epoch=0))
+    draws = Draws(keys=examples.keys, seed=0, epoch=0, path=(0,))
+    units = Listed(path).find(examples, draws, generic=False)
     pairs = zip(units.starts.tolist(), units.ends.tolist(), strict=True)
     return [" ".join(f"{start}-{end}" for start, end in zip(*pair, strict=True)) for pair in pairs]
 
@@ -189,7 +188,7 @@ def test_pmi_levine__of_three_in_a_chain_in_random_order(listed):
 def test_pmi_levine__units_are_equally_likely(listed):
     """One of six units with room for one: the n-gram is hidden as often as a word, so with more tokens."""
     examples = one_row([5, 6, 7, 8, 9, 10, 11], copies=3000)
-    made = md.strategy("pmi-levine", vocabulary=listed((5, 6)), rate=2 / 7, overrun="stop")
+    made = md.strategy("pmi-levine", lexicon=listed((5, 6)), rate=2 / 7, overrun="stop")
     firsts = [tuple(np.flatnonzero(row)) for row in made.plan(examples).kinds.tolist()]
 
     assert abs(sum(found == (0, 1) for found in firsts) - 500) < 4 * math.sqrt(3000 * 5 / 36)
@@ -199,8 +198,7 @@ def test_pmi_levine__a_unit_that_is_too_long_is_skipped_or_the_last(listed):
     examples = one_row([5, 6, 7], copies=300)
     path = listed((5, 6))
     skip, stop = (
-        md.strategy("pmi-levine", vocabulary=path, rate=0.3, overrun=how)
-        for how in ("skip", "stop")
+        md.strategy("pmi-levine", lexicon=path, rate=0.3, overrun=how) for how in ("skip", "stop")
     )
 
     assert {tuple(row) for row in skip.plan(examples).kinds.tolist()} == {(0, 0, 1)}
@@ -211,7 +209,7 @@ def test_pmi_levine__a_unit_that_is_too_long_is_skipped_or_the_last(listed):
 
 def test_pmi_levine__a_unit_has_one_fate(listed):
     examples = one_row([5, 6], copies=2000)
-    made = md.strategy("pmi-levine", vocabulary=listed((5, 6)), rate=1.0)
+    made = md.strategy("pmi-levine", lexicon=listed((5, 6)), rate=1.0)
     ids = made.corrupt(examples, made.plan(examples)).values.reshape(-1, 2)
     masked, kept = (ids == IDS.mask).all(axis=1), (ids == [5, 6]).all(axis=1)
 
@@ -222,7 +220,7 @@ def test_pmi_levine__a_unit_has_one_fate(listed):
 
 @pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
 def test_plan__missing_list_says_what_makes_one(name, tmp_path):
-    made = md.strategy(name, vocabulary=str(tmp_path / "none.arrow"))
+    made = md.strategy(name, lexicon=str(tmp_path / "none.arrow"))
 
     message = r"none\.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR` makes one$"
     with pytest.raises(VocabularyError, match=message):
@@ -231,7 +229,7 @@ def test_plan__missing_list_says_what_makes_one(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine"])
 def test_plan__list_of_another_tokenizer(name, listed):
-    made = md.strategy(name, vocabulary=listed((5, 6), size=99))
+    made = md.strategy(name, lexicon=listed((5, 6), size=99))
 
     with pytest.raises(
         VocabularyError, match=r"^lexicon: expected one of a tokenizer of 40 ids, got one of 99"
@@ -286,7 +284,7 @@ def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]
 
 def spent(examples, path, rate):
     """Return hidden tokens as a share of all, and of the budget, and the shares of rows under budget and with none."""
-    plan = md.strategy("pmi", vocabulary=path, rate=rate).plan(examples)
+    plan = md.strategy("pmi", lexicon=path, rate=rate).plan(examples)
     rows = np.add.reduceat(plan.kinds.values, plan.kinds.offsets[:-1])
     total = int(rows.sum())
     real = np.count_nonzero(examples.word_ids.values >= 0)

@@ -2,27 +2,45 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import typing
 
-import numpy as np
 import pytest
 
 import mslm_data as md
 from mslm_data.errors import PipelineError
-from mslm_data.mask import STRATEGIES
-from mslm_data.mask.joint import Joint
+from mslm_data.mask import SHIPPED, STRATEGIES, make, options_of
+from mslm_data.mask.table import Status
 
 
-def test_strategy__newest_version_with_its_options():
-    assert md.strategy("joint", elm=1, blm=np.float64(0.15)) == Joint(elm=1.0, blm=0.15)
-    assert md.strategy("joint.v1") == Joint()
+def test_strategy__newest_version():
+    assert md.strategy("joint.v1") == md.strategy("joint")
 
 
-def test_strategies__name_and_one_line():
+def test_strategies__one_line_status_and_source():
     lines = md.strategies()
 
     assert list(lines) == STRATEGIES.names()
-    assert all(line.endswith(".") and len(line) < 100 for line in lines.values())
-    assert lines["joint.v1"] == "Hide whole mentions (ELM), then single tokens of the rest (BLM)."
+    assert all(
+        summary.hides.startswith("Hide ")
+        and summary.hides.endswith(".")
+        and len(summary.hides) < 100
+        for summary in lines.values()
+    )
+    assert lines["joint.v1"] == (
+        "Hide whole mentions (ELM), then single tokens of the rest (BLM).",
+        "paper",
+        "Abaho et al. 2024, section 3",
+    )
+
+
+def test_shipped__says_what_it_follows():
+    for shipped in SHIPPED.values():
+        assert shipped.status in typing.get_args(Status)
+        assert shipped.source
+
+
+def test_options_of__in_order_with_their_defaults():
+    assert options_of("elm") == {"elm": 1.0, "corruption": "mask"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +78,7 @@ def test_strategy__wrong_call(name, options, message):
 
 def test_make__in_a_pipeline_file_it_is_the_pipeline_that_is_wrong():
     with pytest.raises(PipelineError, match=r"^pipeline 'x', \[mask\]: elm: expected a rate"):
-        STRATEGIES.make("joint", {"elm": 2}, where="pipeline 'x', [mask]")
+        make("joint", {"elm": 2}, where="pipeline 'x', [mask]")
 
 
 def test_import__names_cost_no_compiler():

@@ -24,7 +24,6 @@ from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
 from tests.kernels.fairness import is_fair
 from tests.mask.artifacts import ABOUT
 from tests.reference import spans as twins
-from tests.reference.layout import runs_of
 
 RATES = st.sampled_from([0.0, 0.07, 0.15, 0.225, 0.5, 1.0])
 SEEDS = st.integers(0, 2**63 - 1)
@@ -43,9 +42,7 @@ def subsets(kinds):
     return [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
 
-@pytest.mark.parametrize(
-    "name", ["span", "span-released", "spanbert", "spanbert-ner", "t5", "bart"]
-)
+@pytest.mark.parametrize("name", ["span", "span-released", "spanbert", "spanbert-ner"])
 @given(examples=random_examples(), rate=RATES, seed=SEEDS)
 def test_spans__equal_their_twins_at_any_rate(name, examples, rate, seed):
     kinds = md.strategy(name, rate=rate).plan(examples, seed=seed).kinds.tolist()
@@ -226,6 +223,17 @@ def test_spanbert__inclusion_is_that_of_a_plain_simulation():
 
     found, expected = (kinds > 0).mean(0), np.array([counts[t] / rows for t in range(sum(words))])
     assert (abs(found - expected) < 4.5 * np.sqrt(2 * expected * (1 - expected) / rows)).all()
+
+
+def runs_of(kinds):
+    """Return the runs of hidden tokens, half open."""
+    runs = []
+    for t, kind in enumerate(kinds):
+        if kind and runs and runs[-1][1] == t:
+            runs[-1] = (runs[-1][0], t + 1)
+        elif kind:
+            runs.append((t, t + 1))
+    return runs
 
 
 def test_spanbert__a_run_shares_one_fate():

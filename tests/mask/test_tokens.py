@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.rate import Varying
+from mslm_data.mask.rate import Schedule
 from tests.generate import IDS, Row, examples_of, row_of
 from tests.kernels.fairness import critical_value, is_fair, is_near
 from tests.mask.collator import compared, same_shares
@@ -146,7 +146,7 @@ def test_electra__rows_of_a_hundred_tokens_and_more_never_reach_the_cap():
 
 @pytest.mark.parametrize("name", ["bert", "electra"])
 def test_counts__of_a_rate_that_varies(name):
-    rate = Varying(shape="linear", start=0.5, stop=0.1, over=2)
+    rate = Schedule(shape="linear", start=0.5, stop=0.1, over=2)
     made = md.strategy(
         name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"most": None})
     )

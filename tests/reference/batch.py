@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mslm_data.data.examples import TokenIds
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from tests.generate import Row, examples_of
 from tests.reference import order
 

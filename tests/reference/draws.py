@@ -22,6 +22,18 @@ def stream(key: int, seed: int, epoch: int, stage: int) -> int:
     return fold(fold(fold(key, seed), epoch), stage)
 
 
+def number_of(path: tuple[int, ...], purpose: int) -> int:
+    """Name the stream of a path: packed where it is short, else hashed; see `mask/draws.py`."""
+    if len(path) == 1:
+        return path[0] + (purpose << 16)
+    if len(path) == 3 and path[0] < 254 and path[1] < 16 and path[2] < 16:
+        return (path[0] + 1) * 256 + path[1] * 16 + path[2] + (purpose << 16)
+    number = 0
+    for part in (*path, purpose):
+        number = fold(number, part)
+    return number % 2**62 + 2**62
+
+
 def bits(stream: int, k: int) -> int:
     return mix((stream + GOLDEN * (k + 1)) % WRAP)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from tests.generate import IDS, Row
 from tests.mask import artifacts
 from tests.reference import draws
-from tests.reference.choose import BRANCH, choose, stream, units_of
+from tests.reference.picks import BRANCH, pick, stream, units_of
 
 Match = tuple[int, int, int]
 """First token, past the last, and number of the entry."""
@@ -35,7 +35,7 @@ def pmi(
     *,
     seed: int = 0,
     epoch: int = 0,
-    vocabulary: str = "",
+    lexicon: str = "",
     rate: float,
     entries: Sequence[tuple[int, ...]] | None = None,
 ) -> list[int]:
@@ -62,7 +62,7 @@ def is_free(row: Row, kinds: list[int], start: int, end: int) -> bool:
 
 
 def released(
-    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float
+    row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     left = math.ceil(
@@ -118,7 +118,7 @@ def levine(
     *,
     seed: int = 0,
     epoch: int = 0,
-    vocabulary: str = "",
+    lexicon: str = "",
     rate: float,
     overrun: str = "skip",
 ) -> list[int]:
@@ -148,17 +148,18 @@ def ernie(
     epoch: int = 0,
     rate: float = 0.15,
     tokens: float = 0.5,
-    vocabulary: str = "",
+    lexicon: str = "",
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     drawn = draws.uniform(stream(row, seed, epoch, BRANCH), 0)
-    each = {"seed": seed, "epoch": epoch, "rate": rate, "how": "each"}
+    mentions = {"units": "mentions", "among": {"unknown": True}, "kind": "entity"}
+    coins = {"budget": {"rate": rate}, "order": {"by": "coins"}}
     if drawn >= Fraction(1 - tokens):
-        choose(row, kinds, stage=256 + 16, **each)
+        pick(row, kinds, {"units": "tokens"} | coins, seed=seed, epoch=epoch, number=256 + 16)
         return kinds
-    choose(row, kinds, stage=256, hide="mentions", unknown=True, kind="entity", **each)
+    pick(row, kinds, mentions | coins, seed=seed, epoch=epoch, number=256)
     inside = {t for start, end, _ in row.mentions for t in range(start, end)}
-    entries = artifacts.grams() if vocabulary else []
+    entries = artifacts.grams() if lexicon else []
     for u, unit in enumerate(
         listed_units(row, entries, stream(row, seed, epoch, 257 + BRANCH), inside)
     ):
@@ -178,7 +179,7 @@ def ccm(
     *,
     seed: int = 0,
     epoch: int = 0,
-    vocabularies: Sequence[str] = ("",),
+    lexicons: Sequence[str] = ("",),
     rate: float = 0.15,
     last_rate: float = 0.1,
     rest_rate: float = 0.05,
@@ -187,18 +188,18 @@ def ccm(
     epochs: int = 1,
 ) -> list[int]:
     kinds = [0] * len(row.ids)
-    each = {"seed": seed, "epoch": epoch, "how": "each"}
-    begins = [warm_up + epochs * stage for stage in range(len(vocabularies) + 1)]
+    tokens = {"units": "tokens", "order": {"by": "coins"}}
+    begins = [warm_up + epochs * stage for stage in range(len(lexicons) + 1)]
     if epoch < begins[0]:
-        choose(row, kinds, stage=256, rate=rate, **each)
+        table = tokens | {"budget": {"rate": rate}}
+        pick(row, kinds, table, seed=seed, epoch=epoch, number=256)
     for stage, (begin, stop) in enumerate(pairwise(begins), 1):
         if begin <= epoch < stop:
             occurrences(row, kinds, artifacts.concepts(stage), rate, most or math.inf, seed, epoch)
     if epoch >= begins[-1]:
-        occurrences(
-            row, kinds, artifacts.concepts(len(vocabularies)), last_rate, math.inf, seed, epoch
-        )
-        choose(row, kinds, stage=257, rate=rest_rate, **each)
+        occurrences(row, kinds, artifacts.concepts(len(lexicons)), last_rate, math.inf, seed, epoch)
+        table = tokens | {"budget": {"rate": rest_rate}}
+        pick(row, kinds, table, seed=seed, epoch=epoch, number=257)
     return kinds
 
 

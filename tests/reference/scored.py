@@ -23,7 +23,7 @@ def difference(
     *,
     seed: int = 0,
     epoch: int = 0,
-    vocabulary: str = "",
+    lexicon: str = "",
     rate: float = 0.15,
     transform: str = "none",
     alpha: float = 1.0,
@@ -50,7 +50,7 @@ def difference_released(
     *,
     seed: int = 0,
     epoch: int = 0,
-    vocabulary: str = "",
+    lexicon: str = "",
     rate: float = 0.15,
     alpha: float = 1.0,
 ) -> list[int]:
@@ -174,7 +174,7 @@ def by_score(row: Row, tokens: list[int], *, highest: bool) -> list[int]:
 
 
 def informask(
-    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0
+    row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float = 1.0
 ) -> list[int]:
     stream = draws.stream(row.key, seed, epoch, 0)
     rates = {t: (token_rate(row.ids[t]) or 0.0) * rate for t in real_tokens(row)}
@@ -182,7 +182,7 @@ def informask(
 
 
 def keywords(
-    row: Row, *, seed: int = 0, epoch: int = 0, vocabulary: str = "", rate: float = 1.0
+    row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float = 1.0
 ) -> list[int]:
     stream = draws.stream(row.key, seed, epoch, 0)
     units = words_of(row)

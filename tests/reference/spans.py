@@ -16,7 +16,6 @@ Weights = Sequence[Fraction]
 UNIFORM_2_4 = [Fraction(0), Fraction(1), Fraction(1), Fraction(1)]
 UNIFORM_1_5 = [Fraction(1)] * 5
 GEOMETRIC = [Fraction(4, 5) ** length for length in range(10)]
-POISSON_3 = [Fraction(3**length, math.factorial(length)) for length in range(1, 18)]
 """Weights of lengths 1, 2 and so on. Of the last, exp(-3) 3^k / k! is less than 1e-7 at 17 for the first time."""
 
 
@@ -135,90 +134,9 @@ def spanbert_ner(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15)
     return grown(row, seed, epoch, rate, row.mentions)
 
 
-def segmented(row: Row, seed: int, epoch: int, rate: float, mean: float) -> list[int]:
-    kinds, tokens = [NONE] * len(row.ids), real(row)
-    if len(tokens) < 2:
-        return kinds
-    noise = min(max(round(rate * len(tokens)), 1), len(tokens) - 1)
-    spans = min(max(round(noise / mean), 1), noise, len(tokens) - noise)
-    stream = draws.stream(row.key, seed, epoch, SAMPLE)
-    left, ends, side = [len(tokens) - noise, noise], [spans - 1, spans - 1], 0
-    for t in tokens:
-        kinds[t] = BASE if side else NONE
-        left[side] -= 1
-        if left[side] == 0 or draws.below(stream, t, left[side]) < ends[side]:
-            ends[side] -= 1
-            side = 1 - side
-    return kinds
-
-
-def t5(
-    row: Row,
-    *,
-    seed: int = 0,
-    epoch: int = 0,
-    rate: float = 0.15,
-    mean_span: float = 3.0,
-    sentinels: object = (),
-) -> list[int]:
-    return segmented(row, seed, epoch, rate, mean_span)
-
-
-def denoiser(row: Row, seed: int, epoch: int) -> int:
-    return int(draws.uniform(draws.stream(row.key, seed, epoch, BRANCH), 0) * 7)
-
-
-def ul2(
-    row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = (), modes: object = ()
-) -> list[int]:
-    settings = [(0.15, 3), (0.15, 8), (0.25, 10**9), (0.5, 3), (0.5, 8), (0.15, 64), (0.5, 64)]
-    return segmented(row, seed, epoch, *settings[denoiser(row, seed, epoch)])
-
-
-def salient_t5(row: Row, *, seed: int = 0, epoch: int = 0, sentinels: object = ()) -> list[int]:
-    kinds = [NONE] * len(row.ids)
-    count = min(len(row.mentions), 1)
-    for m in draws.choose(
-        draws.stream(row.key, seed, epoch, SAMPLE), list(range(len(row.mentions))), count
-    ):
-        start, end, _ = row.mentions[m]
-        kinds[start:end] = [ENTITY] * (end - start)
-    return kinds
-
-
-def bart_spans(row: Row, seed: int, epoch: int, rate: float) -> list[list[int]]:
-    """The tokens of each span, overlapping ones too."""
-    begins = word_starts(row)
-    left, spans = ceil(rate, len(begins)), []
-    order = shuffled(draws.stream(row.key, seed, epoch, SAMPLE), begins)
-    lengths = draws.stream(row.key, seed, epoch, LENGTH)
-    for k, start in enumerate(order):
-        if left == 0:
-            break
-        length = min(drawn_length(lengths, k, POISSON_3), left)
-        left -= length
-        wanted = set(begins[begins.index(start) :][:length])
-        words = {row.word_ids[t] for t in wanted}
-        spans.append([t for t in real(row) if row.word_ids[t] in words])
-    return spans
-
-
-def bart(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.3) -> list[int]:
-    return painted(row, bart_spans(row, seed, epoch, rate))
-
-
-def bart_joined(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.3) -> list[int]:
-    later = {t for tokens in bart_spans(row, seed, epoch, rate) for t in tokens[1:]}
-    return [int(t in later) for t in range(len(row.ids))]
-
-
 TWINS = {
     "span.v1": span,
     "span-released.v1": span_released,
     "spanbert.v1": spanbert,
     "spanbert-ner.v1": spanbert_ner,
-    "t5.v1": t5,
-    "ul2.v1": ul2,
-    "salient-t5.v1": salient_t5,
-    "bart.v1": bart,
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.reference import choose, entities, grams, joint, scored, spans, tokens, whole_words
+from tests.reference import entities, grams, joint, picks, scored, spans, tokens, whole_words
 
 TWINS = {
     **joint.TWINS,
-    **choose.TWINS,
+    **picks.TWINS,
     **tokens.TWINS,
     **whole_words.TWINS,
     **grams.TWINS,

@@ -492,7 +492,7 @@ def test_split__travels_to_workers_and_stays_small(folder: Path, url: str) -> No
 
 def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
     torch = pytest.importorskip("torch")
-    from mslm_data.mask import strategy
+    from mslm_data.mask.table import strategy
     from mslm_data.torch import MaskedDataset, MaskingCollator
 
     def keys(where: str, workers: int) -> list[int]:

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from mslm_data import __version__
-from mslm_data.mask import Strategy
+from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.report import sections

@@ -13,8 +13,8 @@ import tokenizers
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
-from mslm_data.mask import Strategy
 from mslm_data.mask.plan import MaskKind
+from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.stats.report.charts import text
 

@@ -10,7 +10,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.mask.draws import Draws
-from mslm_data.mask.rate import Varying
+from mslm_data.mask.rate import Schedule
 from tests.generate import IDS, Row, examples_of, row_of
 from tests.kernels.fairness import is_fair, is_near
 from tests.mask.artifacts import ABOUT, rates_lexicon, token_rate, word_score, words_lexicon
@@ -70,7 +70,7 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
     seen = hidden(
         "difference",
         examples,
-        vocabulary=str(words_lexicon()),
+        lexicon=str(words_lexicon()),
         rate=0.5,
         transform=transform,
         alpha=alpha,
@@ -86,7 +86,7 @@ def test_difference__rate_is_of_words_and_exact_in_the_mean():
         [LISTED[n], LISTED[n]] if word_score([LISTED[n]] * 2) else [LISTED[n]] for n in range(10)
     ]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden("difference", examples, vocabulary=str(words_lexicon()))
+    seen = hidden("difference", examples, lexicon=str(words_lexicon()))
     begins = np.cumsum([0] + [len(word) for word in words[:-1]])
     count = seen[:, begins].sum(axis=1)
 
@@ -104,17 +104,17 @@ def test_difference__words_that_are_not_listed():
     examples = examples_of(sentence(words, key=key) for key in range(2000))
     lexicon = str(words_lexicon())
 
-    assert hidden("difference", examples, vocabulary=lexicon, rate=1)[0].tolist() == [
+    assert hidden("difference", examples, lexicon=lexicon, rate=1)[0].tolist() == [
         True,
         False,
         True,
         False,
     ]
-    assert hidden("difference", examples, vocabulary=lexicon, rate=1, alpha=0.5)[0].tolist() == [
+    assert hidden("difference", examples, lexicon=lexicon, rate=1, alpha=0.5)[0].tolist() == [
         True
     ] * 3 + [False]
-    assert hidden("difference-released", examples, vocabulary=lexicon, rate=1).all()
-    seen = hidden("difference-released", examples, vocabulary=lexicon, rate=0.25)
+    assert hidden("difference-released", examples, lexicon=lexicon, rate=1).all()
+    seen = hidden("difference-released", examples, lexicon=lexicon, rate=0.25)
     weights = ranks([word_score(words[0]), -1.0, word_score(words[2]), -1.0])
     assert weights[1::2] == [2, 1]
     assert near(seen, [weight / 10 for weight in weights])
@@ -127,7 +127,7 @@ def test_difference_released__tokens_by_the_rank_of_their_word():
     rank = ranks([word_score(pair), word_score(words[1]), word_score(words[2]), -1.0])
     weights = [rank[0], rank[0], rank[1], rank[2], rank[3], rank[3]]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden("difference-released", examples, vocabulary=str(words_lexicon()), rate=0.5)
+    seen = hidden("difference-released", examples, lexicon=str(words_lexicon()), rate=0.5)
 
     assert sorted(rank) == [1, 2, 3, 4]
     assert (seen.sum(axis=1) == 3).all()
@@ -137,7 +137,7 @@ def test_difference_released__tokens_by_the_rank_of_their_word():
 
 def test_difference_released__number_is_rounded_down():
     examples = examples_of([row_of([1] * n, key=n, fill=LISTED[0]) for n in (6, 7, 13, 14, 20)])
-    plan = md.strategy("difference-released", vocabulary=str(words_lexicon())).plan(examples)
+    plan = md.strategy("difference-released", lexicon=str(words_lexicon())).plan(examples)
 
     assert (
         [sum(row) for row in plan.kinds.tolist()]
@@ -148,9 +148,7 @@ def test_difference_released__number_is_rounded_down():
 
 def test_difference_released__no_alpha_is_uniform():
     examples = examples_of(sentence([[id_] for id_ in LISTED[:5]], key=key) for key in range(ROWS))
-    seen = hidden(
-        "difference-released", examples, vocabulary=str(words_lexicon()), rate=0.4, alpha=0
-    )
+    seen = hidden("difference-released", examples, lexicon=str(words_lexicon()), rate=0.4, alpha=0)
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in seen]
 
     assert is_fair(pairs, [(a, b) for a in range(5) for b in range(a + 1, 5)])
@@ -236,8 +234,8 @@ def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
     shown, place = high & ~hints, places_of(attention, top=True)
 
     assert not (hints & ~high).any()
-    rates = Varying(shape="uniform", start=0.1, stop=0.5).at(
-        Draws(keys=examples.keys, seed=0, epoch=0)
+    rates = Schedule(shape="uniform", start=0.1, stop=0.5).at(
+        Draws(keys=examples.keys, seed=0, epoch=0, path=(0,))
     )
     assert (shown.sum(axis=1) == np.floor(0.1 * rates * 40)).all()
     assert set(shown.sum(axis=1).tolist()) == {0, 1}
@@ -279,7 +277,7 @@ def test_mst__coins_among_the_lowest(tmp_path):
 def test_informask__each_id_has_its_rate(rate):
     ids = [5, 10, 20, 30, 39, IDS.unk]
     examples = examples_of(sentence([[id_] for id_ in ids], key=key) for key in range(ROWS))
-    seen = hidden("informask", examples, vocabulary=str(rates_lexicon()), rate=rate)
+    seen = hidden("informask", examples, lexicon=str(rates_lexicon()), rate=rate)
 
     assert near(seen, [rate * (token_rate(id_) or 0) for id_ in ids])
 
@@ -289,8 +287,8 @@ def test_keywords__listed_words_each_by_a_coin():
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
     lexicon = str(words_lexicon())
 
-    assert hidden("keywords", examples, vocabulary=lexicon)[0].tolist() == [True, False, True]
-    assert near(hidden("keywords", examples, vocabulary=lexicon, rate=0.3), [0.3, 0, 0.3])
+    assert hidden("keywords", examples, lexicon=lexicon)[0].tolist() == [True, False, True]
+    assert near(hidden("keywords", examples, lexicon=lexicon, rate=0.3), [0.3, 0, 0.3])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Which artefacts a strategy reads besides the rows, and how their names are replaced by paths."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def artefact(default: str = "") -> Any:
+    """Declare a dataclass field that names an artefact's file or folder; "" is none."""
+    return dataclasses.field(default=default, metadata={"artefact": True})
+
+
+def artefacts_of(value: Any) -> Iterator[str]:
+    """Give the names of all artefacts in a strategy, or in any part of one."""
+    if isinstance(value, tuple | list):
+        for inner in value:
+            yield from artefacts_of(inner)
+    elif _is_part(value):
+        for field in dataclasses.fields(value):
+            inner = getattr(value, field.name)
+            if field.metadata.get("artefact"):
+                yield from [inner] if inner else []
+            else:
+                yield from artefacts_of(inner)
+
+
+def with_artefacts(value: T, found: Callable[[str], str]) -> T:
+    """Return a strategy, or any part of one, with the name of each artefact replaced.
+
+    Args:
+        value: The strategy; it is not changed.
+        found: Returns where the artefact of a name lies.
+    """
+    made: Any = value
+    if isinstance(value, tuple | list):
+        made = tuple(with_artefacts(inner, found) for inner in value)
+    elif _is_part(value):
+        changed: dict[str, Any] = {}
+        for field in dataclasses.fields(made):
+            inner = getattr(value, field.name)
+            if field.metadata.get("artefact"):
+                changed[field.name] = found(inner) if inner else inner
+            else:
+                changed[field.name] = with_artefacts(inner, found)
+        made = dataclasses.replace(made, **changed)
+    result: T = made
+    return result
+
+
+def _is_part(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

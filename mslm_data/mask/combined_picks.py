@@ -1,0 +1,253 @@
+"""Picks made of other picks: a choice of ways by row or by epoch, and picks that only narrow or show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples
+from mslm_data.kernels.choose import choose_each, choose_uniform
+from mslm_data.mask.budget import quotas
+from mslm_data.mask.draws import BRANCH, Draws
+from mslm_data.mask.pick import AnyPick, Pick, real_tokens, run
+from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.rate import Rate, check_rate, check_share, follows_step, rate_at
+
+
+def needs_of(picks: Sequence[AnyPick]) -> frozenset[str]:
+    """Return what any of some picks needs."""
+    nothing: frozenset[str] = frozenset()
+    return reduce(frozenset.union, (pick.needs for pick in picks), nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOf:
+    """Go one of several ways, drawn for each row.
+
+    Attributes:
+        chances: The chance of each way. With what is left of 1, nothing is hidden.
+        ways: The picks of each way, in order; at most 16 ways of 16 picks keep short stream numbers.
+
+    Raises:
+        ValueError: Not one chance for each way, a negative chance, or chances that exceed 1 together.
+    """
+
+    tag: ClassVar[str] = "one-of"
+
+    chances: tuple[float, ...]
+    ways: tuple[tuple[Any, ...], ...]
+
+    def __post_init__(self) -> None:
+        check_chances("chances", self.chances)
+        if len(self.chances) != len(self.ways):
+            raise ValueError(
+                f"chances: expected one for each of {len(self.ways)} ways, got {len(self.chances)}"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return needs_of([pick for way in self.ways for pick in way])
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return any(pick.follows_step for way in self.ways for pick in way)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        branch = which_way(self.chances, draws)
+        before = draft.branch()
+
+        # Every way is run on all rows; the rows that go it take over the result.
+        for way, picks in enumerate(self.ways):
+            own = before.branch()
+            run(picks, examples, draws.of_pick(way), own)
+            draft.take_rows(own, branch == way, examples.input_ids.lengths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByEpoch:
+    """Go one way after the other, each for some epochs, the last for ever.
+
+    Attributes:
+        epochs: How many epochs each way but the last takes.
+        ways: The picks of each way, in order.
+
+    Raises:
+        ValueError: Not one number for each way but the last, or a negative one.
+    """
+
+    tag: ClassVar[str] = "by-epoch"
+
+    epochs: tuple[int, ...]
+    ways: tuple[tuple[Any, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.epochs) != len(self.ways) - 1:
+            raise ValueError(
+                f"epochs: expected one number for each of {len(self.ways)} ways but the last, got "
+                f"{len(self.epochs)}"
+            )
+        if min(self.epochs, default=0) < 0:
+            raise ValueError(f"epochs: expected 0 or more, got {min(self.epochs)}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return needs_of([pick for way in self.ways for pick in way])
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return any(pick.follows_step for way in self.ways for pick in way)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        way = int(np.searchsorted(np.cumsum(self.epochs), draws.epoch, side="right"))
+        # All ways share the numbers of way 0: no two of them meet in one epoch.
+        run(self.ways[way], examples, draws.of_pick(0), draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutMentions:
+    """Hide what a pick hides, but only in rows that have no mention.
+
+    Attributes:
+        of: The pick. It also settles what earlier picks owe in these rows.
+    """
+
+    tag: ClassVar[str] = "without-mentions"
+
+    of: Pick
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return self.of.needs | {"mentions"}
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return self.of.follows_step
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        own = draft.branch()
+        self.of.hide(examples, draws, own)
+
+        rows = examples.span_starts.lengths == 0
+        np.copyto(draft.kinds, own.kinds, where=np.repeat(rows, examples.input_ids.lengths))
+        np.copyto(draft.owed, own.owed, where=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """Hide what a pick of the highest scores hides, then show some of the top again.
+
+    Attributes:
+        of: The pick, at a rate r.
+        show: Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the top are
+            shown again, drawn uniformly.
+
+    Raises:
+        ValueError: A share outside `[0, 1]`.
+    """
+
+    tag: ClassVar[str] = "hints"
+
+    of: Pick
+    show: float
+
+    def __post_init__(self) -> None:
+        check_share("show", self.show)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return self.of.needs
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return self.of.follows_step
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        top = draft.trial()
+        budget = replace(self.of.budget, rate=self.show, gate=1.0)
+        replace(self.of, budget=budget).hide(examples, draws, top)
+        top.kinds[draft.kinds > 0] = 0
+
+        self.of.hide(examples, draws, draft)
+
+        rate = self.show * rate_at(self.of.budget.rate, draws)
+        shown = quotas(rate, real_tokens(examples), "down", draws)
+        pool = (top.kinds > 0).astype(np.uint8)
+        offsets = examples.input_ids.offsets
+        # Kind 0 is written to the tokens that are shown again.
+        choose_uniform(offsets, pool, shown, draws.streams(), MaskKind.NONE.value, draft.kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coins:
+    """Hide each token that another pick would hide, by a coin.
+
+    Attributes:
+        of: The pick.
+        rate: Chance of each of its tokens.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`.
+    """
+
+    tag: ClassVar[str] = "coins"
+
+    of: Pick
+    rate: Rate
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return self.of.needs
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return self.of.follows_step or follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        some = draft.trial()
+        self.of.hide(examples, draws, some)
+
+        rates = np.broadcast_to(rate_at(self.rate, draws), len(examples))
+        lengths = examples.input_ids.lengths
+        chances = ((some.kinds > 0) & (draft.kinds == 0)) * np.repeat(rates, lengths)
+        offsets = examples.input_ids.offsets
+        choose_each(offsets, chances, draws.streams(), MaskKind.BASE.value, draft.kinds)
+
+
+def which_way(chances: Sequence[float], draws: Draws) -> npt.NDArray[np.int64]:
+    """Return the way that each row goes, `[N]`; past the last where nothing is hidden."""
+    return np.searchsorted(np.cumsum(chances), draws.uniforms(BRANCH), side="right")
+
+
+def check_chances(name: str, chances: Sequence[float]) -> None:
+    """Refuse chances that no row could draw from.
+
+    Raises:
+        ValueError: A negative chance, or chances that exceed 1 together.
+    """
+    if min(chances, default=0.0) < 0 or sum(chances) > 1 + 1e-9:
+        raise ValueError(
+            f"{name}: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
+        )

@@ -1,0 +1,214 @@
+"""Picks from lexicons that are not a plain choice of units: PMI masking in two forms, and concepts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
+from mslm_data.kernels.tokens import count_at_least
+from mslm_data.lexicon.store import Lexicon
+from mslm_data.mask.artefacts import artefact
+from mslm_data.mask.budget import quotas
+from mslm_data.mask.draws import BRANCH, Draws
+from mslm_data.mask.pick import free_tokens, trie_of
+from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_step, rate_at
+from mslm_data.mask.units import Units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InOrder:
+    """Hide n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
+
+    In a pass each n-gram hides its left-most occurrence that is still free. A pass that hides nothing
+    is the last. The n-gram at which the budget ends is cut to it.
+
+    Attributes:
+        lexicon: File of the lexicon.
+        rate: Budget as a share of the tokens that are not special, rounded up exactly.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`.
+    """
+
+    tag: ClassVar[str] = "in-order"
+
+    lexicon: str = artefact("pmi.arrow")
+    rate: Rate
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return frozenset({"word_ids"})
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        if self.rate == 0:
+            return
+
+        starts, ends, entries = trie_of(self.lexicon).matches(examples)
+        pool, real = free_tokens(examples, draft)
+        quota = quotas(rate_at(self.rate, draws), real, "up", draws)
+
+        offsets = examples.input_ids.offsets
+        taken = np.zeros(len(entries), np.int64)
+        found = (starts.offsets, starts.values, ends.values, entries)
+        take_in_order(offsets, *found, pool, quota, taken)
+
+        draft.owed += quota
+        Units(starts, ends).take(offsets, taken, MaskKind.BASE, draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scattered:
+    """Hide the words of n-grams that stand scattered in a row, as the paper's released code does.
+
+    Attributes:
+        lexicon: File of the lexicon.
+        rate: Budget as a share of the tokens that are neither special nor `[UNK]`, rounded up in
+            floats.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`.
+    """
+
+    tag: ClassVar[str] = "scattered"
+
+    lexicon: str = artefact("pmi.arrow")
+    rate: Rate
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return frozenset()
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        if self.rate == 0:
+            return
+
+        trie = trie_of(self.lexicon)
+        trie.check(examples)
+
+        ids = examples.input_ids
+        known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
+        sizes = np.empty(len(examples), np.int64)
+        count_at_least(ids.offsets, known, 0, sizes)
+        # One rate for each row keeps the product in floats: the released code knows no exact decimals.
+        rates = rate_at(self.rate, draws) * np.ones(len(examples))
+        quota = quotas(rates, sizes, "up", draws)
+
+        pool, _ = free_tokens(examples, draft)
+        before = pool.copy()
+        layout = _by_rarest_token(trie.lexicon, examples.ids.size)
+        take_scattered(ids.offsets, ids.values, *layout, pool, quota)
+
+        draft.owed += quota
+        np.copyto(draft.kinds, np.uint8(MaskKind.BASE), where=pool != before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrences:
+    """Hide occurrences of a lexicon's concepts by coins, so that a share of the tokens is expected.
+
+    There is no budget, and nothing is owed.
+
+    Attributes:
+        lexicon: File of the lexicon.
+        rate: Expected share of the tokens that are not special.
+        most: Once so many tokens of a row are hidden, no further concept is tried; None is no limit.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`, or a negative limit.
+    """
+
+    tag: ClassVar[str] = "occurrences"
+
+    lexicon: str = artefact("concepts.arrow")
+    rate: Rate
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+        check_limit("most", self.most)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return frozenset({"word_ids"})
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        starts, ends, entries = trie_of(self.lexicon, usual="concepts.arrow").matches(examples)
+        occurrences = Units(starts, ends)
+        pool, real = free_tokens(examples, draft)
+
+        # Tokens of all occurrences in a row; one within another is counted again.
+        tokens = np.diff(offsets_of(occurrences.lengths)[starts.offsets])
+        expected = quotas(rate_at(self.rate, draws), real, "down", draws)
+        chances = expected / np.maximum(tokens, 1)
+        most = np.iinfo(np.int64).max if self.most is None else self.most
+
+        offsets = examples.input_ids.offsets
+        taken = np.zeros(len(entries), np.int64)
+        found = (starts.offsets, starts.values, ends.values, entries)
+        streams = (draws.streams(BRANCH), draws.streams())
+        take_by_chance(offsets, *found, chances, most, *streams, pool, taken)
+
+        occurrences.take(offsets, taken, MaskKind.BASE, draft)
+
+
+@lru_cache(maxsize=4)
+def _by_rarest_token(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Return a lexicon as `take_scattered` reads it.
+
+    Its entries are listed under the rarest of their tokens, so that few are tried for each row.
+
+    Args:
+        lexicon: The n-grams, in their order of use.
+        size: Number of the tokenizer's ids.
+
+    Returns:
+        The tokens of all entries; the bounds of their words; the offsets of these bounds by entry; the
+        entries sorted by rarest token; and the offsets of these by token id.
+    """
+    tokens = lexicon.tokens
+    words = lexicon.word_starts
+    first_tokens = np.repeat(tokens.offsets[:-1], words.lengths)
+    bounds = np.append(words.values + first_tokens, len(tokens.values))
+
+    entries = np.repeat(np.arange(len(lexicon), dtype=np.int32), tokens.lengths)
+    counts = np.bincount(tokens.values, minlength=size)
+    order = np.lexsort((counts[tokens.values], entries))
+    rarest = tokens.values[order[tokens.offsets[:-1]]]
+
+    listed = np.argsort(rarest, kind="stable").astype(np.int32)
+    by_token = offsets_of(np.bincount(rarest, minlength=size))
+    return tokens.values, bounds, words.offsets, listed, by_token

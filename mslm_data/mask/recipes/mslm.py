@@ -1,0 +1,100 @@
+"""Entity-level and base-level masking, alone and together (Abaho et al. 2024, section 3).
+
+Where the paper is silent, this was decided: counts are exact ceilings, also of single tokens, and of all
+the row's tokens that are not special. `[UNK]`, which would be a useless target, is hidden in mentions
+only.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mslm_data.mask.budget import Budget
+from mslm_data.mask.corruption import Corruption
+from mslm_data.mask.pick import Among, Order, Pick
+from mslm_data.mask.rate import Rate
+from mslm_data.mask.strategy import Recipe
+
+Count = Literal["fixed", "bernoulli"]
+Pool = Literal["all", "generic_only"]
+
+
+def joint(
+    elm: Rate = 1.0,
+    blm: Rate = 0.075,
+    count: Count = "fixed",
+    pool: Pool = "all",
+    corruption: str = "mask",
+) -> Recipe:
+    """Hide whole mentions (ELM), then single tokens of the rest (BLM).
+
+    Args:
+        elm: Share of a row's mentions that are hidden whole; the number is rounded up.
+        blm: Share of a row's tokens, special ones aside, that are hidden besides; the number is
+            rounded up, and ends where no token is left.
+        count: `bernoulli` hides each token that is left with chance `blm` instead.
+        pool: `generic_only` keeps BLM off the mentions that ELM did not choose.
+        corruption: `mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.
+    """
+    mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
+    tokens = Pick(
+        "tokens",
+        Budget(blm, of="tokens"),
+        Among("any" if pool == "all" else "generic"),
+        Order("uniform" if count == "fixed" else "coins"),
+    )
+    return Recipe((mentions, tokens), Corruption(corruption))
+
+
+def elm(elm: Rate = 1.0, corruption: str = "mask") -> Recipe:
+    """Hide whole mentions only: `joint` with a `blm` of 0.
+
+    Args:
+        elm: Share of a row's mentions that are hidden whole; the number is rounded up.
+        corruption: As in `joint`.
+    """
+    mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
+    return Recipe((mentions,), Corruption(corruption))
+
+
+def blm(
+    blm: Rate = 0.15, count: Count = "fixed", pool: Pool = "all", corruption: str = "mask"
+) -> Recipe:
+    """Hide single tokens only, within mentions or not: `joint` with an `elm` of 0.
+
+    The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in `joint`.
+
+    Args:
+        blm: Share of a row's tokens, special ones aside; the number is rounded up.
+        count: As in `joint`.
+        pool: `generic_only` keeps off all mentions.
+        corruption: As in `joint`.
+    """
+    return joint(0.0, blm, count, pool, corruption)
+
+
+def joint_released(elm: Rate = 1.0, blm: Rate = 0.075, corruption: str = "mask") -> Recipe:
+    """Hide what the paper's released script hides, which differs from the paper.
+
+    From mykelismyname/MSLM at c9cde41, described in words, with no line of it copied:
+
+    * The number of units is rounded down, in floats: of one mention, a rate of 0.25 hides none
+      (`custom_mask.py:180-184`).
+    * Units are pieces of mentions, as its labels `O B I` have no type (`:176`); see
+      `units.released_pieces`. Below a rate of 1, pieces of one mention are hidden apart (`:193-209`).
+    * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with no
+      minimum (`:129`).
+
+    The script draws once, before training. Plan with `epoch=0` always for its static mask. Its weights
+    count the training and validation splits together.
+
+    Args:
+        elm: Share of a row's units.
+        blm: Chance of each token that is left.
+        corruption: As in `joint`.
+    """
+    pieces = Pick(
+        "released pieces", Budget(elm, rounding="down"), Among(unknown=True), kind="entity"
+    )
+    tokens = Pick("tokens", Budget(blm, of="tokens"), order=Order("coins"))
+    return Recipe((pieces, tokens), Corruption(corruption))

@@ -1,0 +1,157 @@
+"""N-grams whose words belong together, from a lexicon ranked by pointwise mutual information, and concepts.
+
+`mslm-data vocab pmi` makes such a lexicon from a built folder. The three PMI strategies agree on what a
+list is, and on little else.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mslm_data.mask.budget import Budget
+from mslm_data.mask.combined_picks import ByEpoch
+from mslm_data.mask.corruption import Corruption
+from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
+from mslm_data.mask.pick import Listed, Order, Pick
+from mslm_data.mask.rate import Limit, Rate
+from mslm_data.mask.strategy import Recipe
+
+
+def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
+    """Hide listed n-grams, those of highest rank first, until a share of the tokens is hidden.
+
+    Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
+
+    * The budget is `ceil(rate * tokens that are not special)`, exactly.
+    * The list is gone through in passes. In a pass each n-gram hides its left-most occurrence none of
+      whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay unspent.
+    * The last n-gram is cut to the rest of the budget (lines 8 to 10).
+    * An occurrence is contiguous, begins at the first token of a word and ends at the last of one.
+    * Nothing is random: a row's mask is the same in all epochs.
+
+    "The total masking budget is maintained" (section 5) does not hold for short lists: about a fifth of
+    BC2GM's sentences hold no n-gram of its released list.
+
+    Args:
+        lexicon: File of the list, in its order of use.
+        rate: Share of the tokens, special ones aside.
+        corruption: `mask` as in the paper; see `Corruption`.
+    """
+    return Recipe((InOrder(lexicon=lexicon, rate=rate),), Corruption(corruption))
+
+
+def pmi_released(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
+    """Hide the words of listed n-grams, wherever in the row each stands first, as the released code does.
+
+    From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line copied:
+
+    * The list is gone through once, from the top, until the budget is spent.
+    * An n-gram is found where its sub-words are in the row in their order, with any others between them.
+    * Then each of its words is hidden by itself, where its sub-words first stand side by side. That may
+      be before the n-gram, apart from it, or within a longer word, as word boundaries are not looked for.
+    * The word in which the budget ends is cut; what is hidden is not found again.
+    * The budget is `ceil(rate * tokens)` in floats, of tokens that are neither special nor `[UNK]`.
+
+    What cannot be reproduced: the released code tokenises the strings of its list when it masks, each
+    word by itself and without what stands before it, where this takes the sub-words in the list (the
+    same for WordPiece, not for byte-level vocabularies). A list holds no special token, so `[UNK]` is
+    never hidden here, while a released list may name words that become one. With the script's
+    `random_mask` it hides BLM tokens on top, and forgets which tokens the list hid.
+
+    Args:
+        lexicon: File of the list, in its order of use.
+        rate: Share of the tokens.
+        corruption: `mask` as in the code; see `Corruption`.
+    """
+    return Recipe((Scattered(lexicon=lexicon, rate=rate),), Corruption(corruption))
+
+
+def pmi_levine(
+    lexicon: str = "pmi.arrow",
+    rate: Rate = 0.15,
+    overrun: Literal["skip", "stop"] = "skip",
+    corruption: str = "80-10-10",
+) -> Recipe:
+    """Hide listed n-grams and single words, all equally likely, until a share of the tokens is hidden.
+
+    Levine et al. 2021, PMI-Masking; recalled from the paper, not re-read. N-grams of a list are units
+    like words. Where one holds another, the larger is the unit; of overlapping ones one is, at random,
+    and the words of the others are units again. Units are drawn uniformly until 15 % of the tokens are
+    hidden, and a unit shares one fate of 80-10-10.
+
+    Decided where it is silent: the share is of the tokens that are not special, rounded up. A unit of
+    more tokens than are left is skipped. Of several that overlap, taken in random order, each stays that
+    overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that lost does not
+    come back.
+
+    Args:
+        lexicon: File of the list; its order does not matter.
+        rate: Share of the tokens, special ones aside.
+        overrun: What happens to a unit of more tokens than are left: `skip` it and try others, or `stop`.
+        corruption: `80-10-10` of whole units; see `Corruption`.
+    """
+    units = Pick(Listed(lexicon), Budget(rate, of="tokens", overrun=overrun))
+    return Recipe((units,), Corruption(corruption, by="unit"))
+
+
+def ccm(
+    lexicons: tuple[str, ...] = ("concepts.arrow",),
+    rate: Rate = 0.15,
+    last_rate: Rate = 0.1,
+    rest_rate: Rate = 0.05,
+    most: Limit = 20,
+    warm_up: int = 1,
+    epochs: int = 1,
+    corruption: str = "mask",
+) -> Recipe:
+    """Hide occurrences of listed concepts, from lists that grow by epoch; in the end single tokens too.
+
+    Lee et al. 2022, concept-based curriculum masking. Read in the released code only
+    (`src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking), described in words:
+
+    * Warm-up: a coin of 0.15 for each token.
+    * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
+      occurrences (one within another counted again), each occurrence has a coin of `int(0.15 * n) / c`.
+      So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an occurrence is
+      passed over where a token of it is hidden. Once 20 tokens are hidden no further concept is tried.
+    * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each token
+      that is left.
+    * All hidden tokens become `[MASK]`.
+
+    Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by occurrence,
+    no last stage. The committed trainer uses that one, moves on every 100,000 steps and begins anew after
+    the last stage. This strategy does not follow it, but for `corruption`.
+
+    Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those before
+    it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces within words
+    too. There is no budget to owe.
+
+    Args:
+        lexicons: Files of the lists, one for each stage, in order.
+        rate: Expected share of the tokens, in warm-up and in each stage but the last.
+        last_rate: Expected share of concepts' tokens in the last stage.
+        rest_rate: Chance of each other token in the last stage.
+        most: Hidden tokens from which on no concept is tried, but in the last stage; 0 is no limit.
+        warm_up: Epochs of warm-up; 0 for none.
+        epochs: Epochs of each stage but the last.
+        corruption: `mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.
+    """
+    if not lexicons:
+        raise ValueError("lexicons: expected one list or more, got none")
+    if warm_up < 0:
+        raise ValueError(f"warm_up: expected 0 epochs or more, got {warm_up}")
+    if epochs < 1:
+        raise ValueError(f"epochs: expected 1 or more, got {epochs}")
+
+    coins = Order("coins")
+    warming = (Pick("tokens", Budget(rate), order=coins),)
+    growing = [(Occurrences(lexicon=name, rate=rate, most=most or None),) for name in lexicons]
+    last = (
+        Occurrences(lexicon=lexicons[-1], rate=last_rate),
+        Pick("tokens", Budget(rest_rate), order=coins),
+    )
+    curriculum = ByEpoch(
+        epochs=(warm_up, *[epochs] * len(growing)),
+        ways=(warming, *growing, last),
+    )
+    return Recipe((curriculum,), Corruption(corruption, by="unit"))

@@ -1,0 +1,182 @@
+"""Picks of spans: runs of tokens or words at random places, for SPAN of the MSLM paper and SpanBERT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
+from mslm_data.kernels.spans import grow_spans, open_spans, place_spans
+from mslm_data.kernels.tokens import count_at_least
+from mslm_data.mask.budget import quotas
+from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
+from mslm_data.mask.pick import real_tokens
+from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.rate import Rate, check_rate, follows_step, rate_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceSpans:
+    """Hide spans of tokens that do not overlap, up to a budget in tokens.
+
+    The row's tokens are visited in random order, each as the first of a span with a drawn length. A
+    span is cut to the rest of the budget and at the row's end, and left out where it would overlap.
+
+    Attributes:
+        rate: Budget as a share of the row's tokens, rounded up.
+        shortest: Minimum of the drawn length, in tokens, 1 or more.
+        longest: Maximum of the drawn length; all lengths between are equally likely.
+        released: Whether spans begin at words only and `[UNK]` is left out of the rate's base, as in
+            the paper's released code.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`, or lengths that do not rise from 1.
+    """
+
+    tag: ClassVar[str] = "place-spans"
+
+    rate: Rate
+    shortest: int
+    longest: int
+    released: bool = False
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+        if not 1 <= self.shortest <= self.longest:
+            raise ValueError(
+                "shortest, longest: expected lengths of 1 or more, the first no greater, got "
+                f"{self.shortest}, {self.longest}"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return frozenset({"word_ids"}) if self.released else frozenset()
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        ids = examples.input_ids
+        words = examples.word_ids.values
+        quota = quotas(rate_at(self.rate, draws), self._sizes(examples), "up", draws)
+
+        state = np.empty(len(ids.values), np.uint8)
+        unk = examples.ids.unk
+        open_spans(ids.offsets, words, ids.values, unk, draft.kinds, self.released, state)
+
+        lengths = uniform_lengths(self.shortest, self.longest)
+        streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH)])
+        base = MaskKind.BASE.value
+        place_spans(ids.offsets, state, quota, lengths, streams, base, draft.kinds)
+        draft.owed += quota
+
+    def _sizes(self, examples: Examples) -> npt.NDArray[np.int64]:
+        """Return how many tokens of each row the rate is a share of, `[N]`."""
+        if not self.released:
+            return real_tokens(examples)
+
+        ids = examples.input_ids
+        known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
+        sizes = np.empty(len(examples), np.int64)
+        count_at_least(ids.offsets, known, 0, sizes)
+        return sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowSpans:
+    """Hide spans of whole words that may grow into one another, up to a budget in tokens.
+
+    The last span is cut to the budget, so that it is always spent to the token.
+
+    Attributes:
+        rate: Budget as a share of the row's tokens, rounded up.
+        chance: Parameter of the geometric law of lengths, in words, in `(0, 1)`.
+        longest: Length at which that law ends, 1 or more.
+        mentions: Whether a fair coin at each turn decides to hide a mention instead.
+
+    Raises:
+        ValueError: A rate outside `[0, 1]`, a chance outside `(0, 1)`, or a length below 1.
+    """
+
+    tag: ClassVar[str] = "grow-spans"
+
+    rate: Rate
+    chance: float
+    longest: int
+    mentions: bool = False
+
+    def __post_init__(self) -> None:
+        check_rate("rate", self.rate)
+        if not 0 < self.chance < 1 or self.longest < 1:
+            raise ValueError(
+                "chance, longest: expected a chance in (0, 1) and 1 word or more, got "
+                f"{self.chance}, {self.longest}"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `AnyPick`."""
+        return frozenset({"word_ids", "mentions"} if self.mentions else {"word_ids"})
+
+    @property
+    def follows_step(self) -> bool:
+        """See `AnyPick`."""
+        return follows_step(self.rate)
+
+    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+        """See `AnyPick`."""
+        offsets = examples.input_ids.offsets
+        words = examples.word_ids.values
+        quota = quotas(rate_at(self.rate, draws), real_tokens(examples), "up", draws)
+
+        starts = examples.span_starts.values
+        ends = examples.span_ends.values
+        # A row whose mention offsets are all 0 has no mention for the kernel.
+        if self.mentions:
+            mention_offsets = examples.span_starts.offsets
+        else:
+            mention_offsets = np.zeros_like(offsets)
+
+        lengths = geometric_lengths(self.chance, self.longest)
+        streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH), draws.streams(BRANCH)])
+        grow_spans(
+            offsets, words, mention_offsets, starts, ends, quota, lengths, streams, draft.kinds
+        )
+        draft.owed += quota
+
+
+@lru_cache(maxsize=32)
+def uniform_lengths(shortest: int, longest: int) -> npt.NDArray[np.uint64]:
+    """Return the table of equally likely lengths from `shortest` to `longest`, both included."""
+    return _table([Fraction(length >= shortest) for length in range(1, longest + 1)])
+
+
+@lru_cache(maxsize=32)
+def geometric_lengths(chance: float, longest: int) -> npt.NDArray[np.uint64]:
+    """Return the table of a geometric law that ends at `longest`.
+
+    Length l has a chance in proportion to `(1 - chance)**(l - 1)`. At 0.2 and 10 the mean is 3.797
+    (Joshi et al. 2020 say 3.8).
+    """
+    stay = 1 - Fraction(str(chance))
+    return _table([stay**length for length in range(longest)])
+
+
+def _table(weights: list[Fraction]) -> Array:
+    """Return the sums of chances of lengths 1, 2 and so on, uint64, in parts of 2**53.
+
+    `kernels.spans.draw_length` draws from it. The weights are exact, so every machine has this table.
+    """
+    total = sum(weights)
+    return np.array([int(2**53 * part / total) for part in accumulate(weights)], np.uint64)

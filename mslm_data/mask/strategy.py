@@ -1,0 +1,294 @@
+"""Strategies: what decides which tokens are predicted and why.
+
+A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a `Curriculum`
+of strategies by epoch. All keep the same laws: a row's mask is a pure function of its key, the seed,
+the epoch and the strategy, and special tokens are never hidden.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask.combined_picks import check_chances, needs_of, which_way
+from mslm_data.mask.corruption import Corruption, corrupt
+from mslm_data.mask.draws import MOST_PICKS, Draws, check_count
+from mslm_data.mask.pick import run
+from mslm_data.mask.plan import Draft, MaskPlan
+from mslm_data.mask.toml import dump, table_of
+
+
+class Strategy(ABC):
+    """Decides which tokens of each row are predicted and why, then what the model sees in their place."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def needs(self) -> frozenset[str]:
+        """What rows must bring so that the strategy hides what it says.
+
+        A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has the
+        rows' keys). Rows without these are planned without an error, but too little is hidden.
+        """
+
+    @property
+    @abstractmethod
+    def follows_step(self) -> bool:
+        """Whether a rate depends on the training step, so that `plan` must be told it."""
+
+    @abstractmethod
+    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+        """Plan with given draws; `plan` is for callers."""
+
+    @abstractmethod
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+        """Corrupt with given draws; `corrupt` is for callers."""
+
+    def plan(
+        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+    ) -> MaskPlan:
+        """Decide which tokens are predicted: a pure function of each row, the seed, the epoch and self.
+
+        Args:
+            examples: N rows, any batch of them in any order.
+            seed: In `[0, 2**63)`.
+            epoch: Which pass over the data, in `[0, 2**63)`; always 0 gives a static mask.
+            step: Which training step; read only by rates that follow the step.
+
+        Raises:
+            ValueError: Seed, epoch or step is out of range, or a rate follows the step and none came.
+            VocabularyError: A lexicon or score column is missing, damaged, or of other shards.
+        """
+        check_count("seed", seed)
+        check_count("epoch", epoch)
+        if step is not None:
+            check_count("step", step)
+        return self.plan_with(
+            examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step)
+        )
+
+    def corrupt(
+        self, examples: Examples, plan: MaskPlan, *, seed: int = 0, epoch: int = 0
+    ) -> Ragged:
+        """Return the ids with the planned tokens replaced.
+
+        Args:
+            examples: The rows of the plan.
+            plan: What `plan` returned, or a plan of the caller's own.
+            seed: Of the plan, for mixtures; other strategies take any.
+            epoch: Of the plan, for mixtures and curricula; other strategies take any.
+
+        Raises:
+            ValueError: Seed or epoch is out of range, the plan is of other rows, or the tokenizer has
+                no mask token.
+        """
+        check_count("seed", seed)
+        check_count("epoch", epoch)
+        return self.corrupt_with(examples, plan, Draws(keys=examples.keys, seed=seed, epoch=epoch))
+
+    @abstractmethod
+    def table(self) -> dict[str, Any]:
+        """Return the table of a TOML file that gives this strategy."""
+
+    def __repr__(self) -> str:
+        """Return the TOML file that gives this strategy."""
+        return dump(self.table(), "mask")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recipe(Strategy):
+    """Hide what a list of picks says, each from what those before it left, and then corrupt it.
+
+    Attributes:
+        picks: One or more picks, in order.
+        corruption: What stands in the place of hidden tokens.
+
+    Raises:
+        ValueError: No pick, or more than `MOST_PICKS`.
+    """
+
+    picks: tuple[Any, ...]
+    corruption: Corruption = field(default_factory=Corruption)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "picks", tuple(self.picks))
+        if not 1 <= len(self.picks) <= MOST_PICKS:
+            raise ValueError(f"picks: expected 1 to {MOST_PICKS}, got {len(self.picks)}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Strategy`."""
+        return needs_of(self.picks) | self.corruption.needs
+
+    @property
+    def follows_step(self) -> bool:
+        """See `Strategy`."""
+        return any(pick.follows_step for pick in self.picks)
+
+    def table(self) -> dict[str, Any]:
+        """See `Strategy`."""
+        return table_of(self)
+
+    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+        """See `Strategy`."""
+        draft = Draft.of(examples, joined=self.corruption.by == "unit")
+        run(self.picks, examples, draws, draft)
+        return draft.plan(examples)
+
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+        """See `Strategy`; the plan does not depend on the corruption."""
+        return corrupt(examples, plan, self.corruption, seed=draws.seed, epoch=draws.epoch)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Mixture(Strategy):
+    """Hide as one of several strategies does, drawn anew for each row in each epoch.
+
+    A row's mask is the one that the strategy it falls to would give it alone. A mixture within a
+    mixture draws its choices from a stream that the ways taken so far name.
+
+    Attributes:
+        parts: The strategies.
+        chances: The chance of each. With what is left of 1, nothing is hidden.
+
+    Raises:
+        ValueError: No strategy, not one chance for each, a negative chance, or chances that exceed 1
+            together.
+    """
+
+    parts: tuple[Strategy, ...]
+    chances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_chances("chances", self.chances)
+        if not self.parts or len(self.parts) != len(self.chances):
+            raise ValueError(
+                f"parts: expected one or more, with a chance each, got {len(self.parts)} and "
+                f"{len(self.chances)} chances"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Strategy`."""
+        return _needs_of_parts(self.parts)
+
+    @property
+    def follows_step(self) -> bool:
+        """See `Strategy`."""
+        return any(part.follows_step for part in self.parts)
+
+    def table(self) -> dict[str, Any]:
+        """See `Strategy`."""
+        return {
+            "use": "mixture",
+            "chances": list(self.chances),
+            "parts": [part.table() for part in self.parts],
+        }
+
+    def ways(self, draws: Draws) -> npt.NDArray[np.int64]:
+        """Return which strategy each row falls to, `[N]`; past the last for none."""
+        return which_way(self.chances, draws.of_mixture())
+
+    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+        """See `Strategy`."""
+        plans = [part.plan_with(examples, draws.of_way(way)) for way, part in enumerate(self.parts)]
+
+        joined = any(plan.joined is not None for plan in plans)
+        draft = Draft.of(examples, joined=joined)
+        ways = self.ways(draws)
+        for way, plan in enumerate(plans):
+            draft.take_rows(_draft_of(plan, joined=joined), ways == way, examples.input_ids.lengths)
+        return draft.plan(examples)
+
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+        """See `Strategy`; seed and epoch must be those of the plan."""
+        ids = examples.input_ids
+        way_of_token = np.repeat(self.ways(draws), ids.lengths)
+
+        out = ids.values.copy()
+        for way, part in enumerate(self.parts):
+            hidden = part.corrupt_with(examples, plan, draws.of_way(way))
+            np.copyto(out, hidden.values, where=way_of_token == way)
+        return Ragged(out, ids.offsets)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Curriculum(Strategy):
+    """Hide as one strategy after the other does, each for some epochs, the last for ever.
+
+    Attributes:
+        parts: The strategies.
+        epochs: How many epochs each strategy but the last takes, 1 or more.
+
+    Raises:
+        ValueError: No strategy, not one number for each but the last, or a number below 1.
+    """
+
+    parts: tuple[Strategy, ...]
+    epochs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("parts: expected one strategy or more, got none")
+        if len(self.epochs) != len(self.parts) - 1 or min(self.epochs, default=1) < 1:
+            raise ValueError(
+                "epochs: expected 1 or more for each strategy but the last, got "
+                f"{list(self.epochs)} for {len(self.parts)}"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Strategy`."""
+        return _needs_of_parts(self.parts)
+
+    @property
+    def follows_step(self) -> bool:
+        """See `Strategy`."""
+        return any(part.follows_step for part in self.parts)
+
+    def table(self) -> dict[str, Any]:
+        """See `Strategy`."""
+        return {
+            "use": "curriculum",
+            "epochs": list(self.epochs),
+            "parts": [part.table() for part in self.parts],
+        }
+
+    def at(self, epoch: int) -> Strategy:
+        """Return the strategy of an epoch."""
+        for end, part in zip(accumulate(self.epochs), self.parts, strict=False):
+            if epoch < end:
+                return part
+        return self.parts[-1]
+
+    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+        """See `Strategy`."""
+        return self.at(draws.epoch).plan_with(examples, draws)
+
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+        """See `Strategy`; the epoch must be that of the plan."""
+        return self.at(draws.epoch).corrupt_with(examples, plan, draws)
+
+
+def _needs_of_parts(parts: tuple[Strategy, ...]) -> frozenset[str]:
+    nothing: frozenset[str] = frozenset()
+    return reduce(frozenset.union, (part.needs for part in parts), nothing)
+
+
+def _draft_of(plan: MaskPlan, *, joined: bool) -> Draft:
+    """Return a plan as a draft that another can take rows from."""
+    kinds = plan.kinds.values
+    owed = np.zeros(len(plan.kinds), np.int64) if plan.owed is None else plan.owed
+    marks = None
+    if joined:
+        marks = np.zeros_like(kinds) if plan.joined is None else plan.joined.values
+    return Draft(kinds=kinds, owed=owed, joined=marks)

@@ -1,0 +1,303 @@
+"""The table of shipped strategies, and how a strategy is made from a name, a file or a table.
+
+The table is the whole registry. A name's version stands for its numbers: other masks for the same seed
+would be a `.v2`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mslm_data.errors import PipelineError
+from mslm_data.registry import Registry, from_options
+
+if TYPE_CHECKING:
+    from mslm_data.mask.strategy import Strategy
+
+Status = Literal["paper", "released", "adapted", "recalled", "own"]
+"""What a strategy follows: the `paper`; the code its authors `released`; either of them, `adapted` to
+rows of text; a paper as `recalled`, not re-read; or what the caller says (`own`)."""
+
+
+class Shipped(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+        make: `module:function`; the function's options are the strategy's.
+        status: What it follows.
+        source: The paper, or the code.
+    """
+
+    make: str
+    status: Status
+    source: str
+
+
+class Summary(NamedTuple):
+    """What a listing shows of a strategy.
+
+    Attributes:
+        hides: The first line of its documentation.
+        status: What it follows.
+        source: The paper, or the code.
+    """
+
+    hides: str
+    status: Status
+    source: str
+
+
+_RECIPES = "mslm_data.mask.recipes"
+_ATTMASK = "Kakogeorgiou et al. 2022"
+
+SHIPPED: dict[str, Shipped] = {
+    "joint.v1": Shipped(f"{_RECIPES}.mslm:joint", "paper", "Abaho et al. 2024, section 3"),
+    "elm.v1": Shipped(f"{_RECIPES}.mslm:elm", "paper", "Abaho et al. 2024, section 3"),
+    "blm.v1": Shipped(f"{_RECIPES}.mslm:blm", "paper", "Abaho et al. 2024, section 3"),
+    "joint-released.v1": Shipped(
+        f"{_RECIPES}.mslm:joint_released", "released", "mykelismyname/MSLM at c9cde41"
+    ),
+    "bert.v1": Shipped(f"{_RECIPES}.tokens:bert", "released", "google-research/bert"),
+    "token.v1": Shipped(f"{_RECIPES}.tokens:token", "released", "transformers 5.23"),
+    "roberta.v1": Shipped(f"{_RECIPES}.tokens:roberta", "released", "fairseq"),
+    "wettig.v1": Shipped(f"{_RECIPES}.tokens:wettig", "released", "princeton-nlp/DinkyTrain"),
+    "modernbert.v1": Shipped(f"{_RECIPES}.tokens:modernbert", "released", "AnswerDotAI/ModernBERT"),
+    "electra.v1": Shipped(f"{_RECIPES}.tokens:electra", "released", "google-research/electra"),
+    "whole-word.v1": Shipped(f"{_RECIPES}.words:whole_word", "released", "google-research/bert"),
+    "whole-word-hf.v1": Shipped(f"{_RECIPES}.words:whole_word_hf", "released", "transformers 5.23"),
+    "whole-word-roberta.v1": Shipped(f"{_RECIPES}.words:whole_word_roberta", "released", "fairseq"),
+    "random-word.v1": Shipped(
+        f"{_RECIPES}.words:random_word", "adapted", "slides of Difference-Masking"
+    ),
+    "pmi.v1": Shipped(f"{_RECIPES}.ngrams:pmi", "paper", "Abaho et al. 2024, Algorithm 2"),
+    "pmi-released.v1": Shipped(
+        f"{_RECIPES}.ngrams:pmi_released", "released", "mykelismyname/MSLM at c9cde41"
+    ),
+    "pmi-levine.v1": Shipped(f"{_RECIPES}.ngrams:pmi_levine", "recalled", "Levine et al. 2021"),
+    "ernie.v1": Shipped(f"{_RECIPES}.entities:ernie", "adapted", "PaddlePaddle/ERNIE"),
+    "entitybert.v1": Shipped(f"{_RECIPES}.entities:entitybert", "recalled", "Lin et al. 2021"),
+    "entitybert-difference.v1": Shipped(
+        f"{_RECIPES}.entities:entitybert_difference", "released", "abwilf/Difference-Masking"
+    ),
+    "salient.v1": Shipped(
+        f"{_RECIPES}.entities:salient", "adapted", "Guu et al. 2020; google-research/language"
+    ),
+    "lim.v1": Shipped(
+        f"{_RECIPES}.entities:lim", "released", "Althammer et al. 2021; sophiaalthammer/patent-lim"
+    ),
+    "difference.v1": Shipped(f"{_RECIPES}.likeness:difference", "paper", "Wilf et al. 2023"),
+    "difference-released.v1": Shipped(
+        f"{_RECIPES}.likeness:difference_released", "released", "abwilf/Difference-Masking"
+    ),
+    "difference-patches.v1": Shipped(
+        f"{_RECIPES}.likeness:difference_patches", "released", "abwilf/Difference-Masking"
+    ),
+    "selective-task.v1": Shipped(
+        f"{_RECIPES}.scores:selective_task", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
+    ),
+    "selective.v1": Shipped(
+        f"{_RECIPES}.scores:selective", "adapted", "Gu et al. 2020; thunlp/SelectiveMasking"
+    ),
+    "attention-high.v1": Shipped(f"{_RECIPES}.scores:attention_high", "adapted", _ATTMASK),
+    "attention-hints.v1": Shipped(f"{_RECIPES}.scores:attention_hints", "adapted", _ATTMASK),
+    "attention-low.v1": Shipped(f"{_RECIPES}.scores:attention_low", "adapted", _ATTMASK),
+    "mst.v1": Shipped(f"{_RECIPES}.scores:mst", "recalled", "Li et al. 2021"),
+    "informask.v1": Shipped(
+        f"{_RECIPES}.scores:informask", "released", "Sadeq et al. 2022; NafisSadeq/InforMask"
+    ),
+    "keywords.v1": Shipped(f"{_RECIPES}.scores:keywords", "paper", "Golchin et al. 2023"),
+    "span.v1": Shipped(f"{_RECIPES}.spans:span", "paper", "Abaho et al. 2024, Algorithm 1"),
+    "span-released.v1": Shipped(
+        f"{_RECIPES}.spans:span_released", "released", "mykelismyname/MSLM at c9cde41"
+    ),
+    "spanbert.v1": Shipped(
+        f"{_RECIPES}.spans:spanbert", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
+    ),
+    "spanbert-ner.v1": Shipped(
+        f"{_RECIPES}.spans:spanbert_ner", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
+    ),
+    "ccm.v1": Shipped(f"{_RECIPES}.ngrams:ccm", "released", "Lee et al. 2022; KoreaMGLEE"),
+    "picks.v1": Shipped("mslm_data.mask.strategy:Recipe", "own", "picks of your own"),
+    "mixture.v1": Shipped("mslm_data.mask.strategy:Mixture", "own", "strategies of your choice"),
+    "curriculum.v1": Shipped(
+        "mslm_data.mask.strategy:Curriculum", "own", "strategies of your choice"
+    ),
+}
+
+STRATEGIES = Registry("strategy", {name: shipped.make for name, shipped in SHIPPED.items()})
+
+_FOR_ENCODER_DECODERS = (
+    "shortens the rows and writes targets of their own for an encoder-decoder, which nothing here trains; "
+    "preprocess for it with its own code, or take 'span' or 'spanbert' for an encoder"
+)
+
+NO_MASKS = {
+    "dga": "scales the gradients of heads and layers by their importance (Ke et al. 2022); its input is "
+    "masked as by 'token', so that is the honest control",
+    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which only the "
+    "trainer knows; 'difference' with a table of one's own is nearest",
+    "entropy": "chooses tokens by the entropy of the model that is trained; 'selective' with a score "
+    "column of a frozen model is nearest",
+    "t5": _FOR_ENCODER_DECODERS,
+    "ul2": _FOR_ENCODER_DECODERS,
+    "bart": _FOR_ENCODER_DECODERS,
+    "salient-t5": _FOR_ENCODER_DECODERS,
+}
+"""Systems that are compared with masking but are not a mask of an encoder's input, and the nearest one
+that is."""
+
+
+def strategy(name: str, **options: Any) -> Strategy:
+    """Make a strategy: `strategy("joint", elm=1.0, blm=0.075)`.
+
+    Args:
+        name: A registered name, the newest version if it has none; or a TOML file with a table `[mask]`.
+        **options: The strategy's options, as `mslm-data recipes --strategies NAME` lists them. They
+            override those of a file.
+
+    Raises:
+        ValueError: The name or an option is unknown, or the strategy refuses a value.
+    """
+    try:
+        return make(name, options)
+    except PipelineError as error:
+        raise ValueError(str(error)) from None
+
+
+def make(name: str, options: Mapping[str, Any], *, where: str | None = None) -> Strategy:
+    """Make a strategy from a name or a file, and options; as `strategy`, for pipelines and commands.
+
+    Args:
+        name: A registered name, or a TOML file with a table `[mask]`.
+        options: The strategy's options; they override those of a file.
+        where: Start of each message; by default the strategy's or the file's name.
+
+    Raises:
+        PipelineError: The name, the file or an option is unknown, or the strategy refuses a value.
+    """
+    from mslm_data.mask.file import read_table
+
+    plain = {name: _plain(value) for name, value in options.items()}
+    if name.endswith(".toml"):
+        table = read_table(Path(name)) | plain
+        return strategy_of(table, where=where or f"{name}, [mask]")
+    return _make_named(name, plain, where=where or f"strategy '{name}'")
+
+
+def strategy_of(table: Mapping[str, Any], *, where: str) -> Strategy:
+    """Make a strategy from a table, of a name and options or of picks.
+
+    Args:
+        table: `use` and the options of the strategy that it names; or `picks` and `corruption`.
+        where: Start of each message.
+
+    Raises:
+        PipelineError: A name or an option at any depth is unknown, or a value is refused.
+    """
+    from mslm_data.mask.file import recipe_of
+
+    if "use" not in table:
+        if "picks" not in table:
+            raise PipelineError(f'{where}: expected use = "NAME", or a list of picks, got neither')
+        recipe: Strategy = recipe_of(table, where=where)
+        return recipe
+
+    name = table["use"]
+    if not isinstance(name, str):
+        raise PipelineError(f"{where}: expected the name of a strategy as 'use', got {name!r}")
+    options = {option: value for option, value in table.items() if option != "use"}
+    return _make_named(name, options, where=where)
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """Return the options of a strategy with their defaults, in order; `inspect.Parameter.empty` if none.
+
+    Raises:
+        PipelineError: The name is unknown.
+    """
+    parameters = inspect.signature(STRATEGIES.load(name)).parameters
+    return {option: parameter.default for option, parameter in parameters.items()}
+
+
+def strategies() -> dict[str, Summary]:
+    """Return every registered name, sorted, with what it hides, what it follows, and its source.
+
+    Systems that are compared with masking but are not among them (DGA, T5's span corruption and others)
+    are answered by `strategy` with the nearest one that is.
+    """
+    return {name: summary(name) for name in STRATEGIES.names()}
+
+
+def summary(name: str) -> Summary:
+    """Return what a listing shows of a strategy.
+
+    Raises:
+        PipelineError: The name is unknown.
+    """
+    shipped = SHIPPED[STRATEGIES.resolve(name)]
+    documentation = inspect.getdoc(STRATEGIES.load(name)) or ""
+    return Summary(documentation.splitlines()[0], shipped.status, shipped.source)
+
+
+def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
+    """Make a registered strategy; strategies and picks within its options are made first."""
+    from mslm_data.mask.file import recipe_of
+    from mslm_data.mask.strategy import Strategy
+
+    if name in NO_MASKS:
+        raise PipelineError(f"'{name}' is not a text-masking strategy: it {NO_MASKS[name]}")
+
+    full = STRATEGIES.resolve(name)
+    if full == "picks.v1":
+        recipe: Strategy = recipe_of(options, where=where)
+        return recipe
+
+    options = dict(options)
+    if isinstance(options.get("parts"), list | tuple):
+        options["parts"] = tuple(
+            part if isinstance(part, Strategy) else _part(part, where=f"{where}: parts[{number}]")
+            for number, part in enumerate(options["parts"])
+        )
+    made: Strategy = from_options(_checked(STRATEGIES.load(full)), options, where=where)
+    return made
+
+
+def _part(table: Any, *, where: str) -> Strategy:
+    if not isinstance(table, Mapping):
+        raise PipelineError(
+            f"{where}: expected a strategy or its table, got {type(table).__name__}"
+        )
+    return strategy_of(table, where=where)
+
+
+def _checked(function: Callable[..., Strategy]) -> Callable[..., Strategy]:
+    """Return a function that first checks its options of type `Rate`, `Share` and `Limit`.
+
+    A pick would refuse the same values, but by the name of its own field.
+    """
+    from mslm_data.mask.rate import check_option
+
+    if not inspect.isfunction(function):
+        return function
+    hints = typing.get_type_hints(function, include_extras=True)
+
+    @functools.wraps(function)
+    def make(**options: Any) -> Strategy:
+        for name, value in options.items():
+            check_option(name, hints[name], value)
+        made: Strategy = function(**options)
+        return made
+
+    return make
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as Python's own."""
+    import numpy as np
+
+    return value.item() if isinstance(value, np.generic) else value

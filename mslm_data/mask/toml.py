@@ -1,0 +1,85 @@
+"""Writes the parts of strategies as TOML, so that what is shipped can be printed, copied and changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+USUAL_PICK = "units"
+"""The kind of pick that a table need not name."""
+
+
+def table_of(part: Any) -> dict[str, Any]:
+    """Return a part of a strategy as a table: its tag if it has one, then its fields.
+
+    Fields that are None, and artefacts that are not named, are left out, as TOML knows no null.
+    """
+    table: dict[str, Any] = {}
+    tag = getattr(part, "tag", None)
+    if tag not in (None, USUAL_PICK):
+        table["pick"] = tag
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        unnamed = field.metadata.get("artefact") and value == ""
+        if value is not None and not unnamed:
+            table[field.name] = plain(value)
+    return table
+
+
+def plain(value: Any) -> Any:
+    """Return a value made of tables, lists and plain values."""
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return table_of(value)
+    return value
+
+
+def dump(table: Mapping[str, Any], name: str) -> str:
+    """Return a table under its name as TOML, with arrays of tables spelled out."""
+    return "\n".join(_lines(table, name, header=f"[{name}]")) + "\n"
+
+
+def _lines(table: Mapping[str, Any], name: str, *, header: str) -> Iterator[str]:
+    yield header
+
+    # In TOML the plain values of a table come before the tables below it.
+    for key, value in table.items():
+        if not _is_tables(value):
+            yield f"{key} = {_value(value)}"
+
+    for key, value in table.items():
+        if _is_tables(value):
+            for inner in value:
+                yield ""
+                yield from _lines(inner, f"{name}.{key}", header=f"[[{name}.{key}]]")
+
+
+def _value(value: Any, depth: int = 0) -> str:
+    """Return a value; a list that holds tables further down has an item a line."""
+    if not isinstance(value, list) or not any(isinstance(x, list | Mapping) for x in value):
+        return inline(value)
+
+    indent = "    " * (depth + 1)
+    items = [f"{indent}{_value(inner, depth + 1)},\n" for inner in value]
+    return f"[\n{''.join(items)}{'    ' * depth}]"
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
+
+
+def inline(value: Any) -> str:
+    """Return a value as TOML writes it on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{key} = {inline(inner)}" for key, inner in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(inline(inner) for inner in value)}]"
+    return repr(value)

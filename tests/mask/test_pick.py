@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.errors import PipelineError
+from mslm_data.mask.budget import Budget
+from mslm_data.mask.combined_picks import OneOf
+from mslm_data.mask.draws import Draws
+from mslm_data.mask.file import pick_of
+from mslm_data.mask.pick import Among, Order, Pick, run
+from mslm_data.mask.plan import Draft
+from mslm_data.mask.rate import Schedule
+from mslm_data.mask.score import Score
+from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
+from tests.reference import picks as twins
+
+RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
+COUNTS = st.integers(0, 2**63 - 1)
+TABLES = st.fixed_dictionaries(
+    {
+        "units": st.sampled_from(["tokens", "words", "mentions", "released pieces"]),
+        "budget": st.fixed_dictionaries(
+            {
+                "rate": RATES,
+                "of": st.sampled_from(["units", "tokens", "all tokens"]),
+                "rounding": st.sampled_from(["up", "down", "nearest", "random"]),
+                "least": st.integers(0, 2),
+                "most": st.sampled_from([None, 0, 1, 4]),
+                "overrun": st.sampled_from(["cut", "skip", "stop"]),
+                "gate": st.sampled_from([0.0, 0.5, 1.0]),
+            }
+        ),
+        "among": st.fixed_dictionaries(
+            {
+                "where": st.sampled_from(["any", "generic", "mentions"]),
+                "unknown": st.booleans(),
+            }
+        ),
+        "order": st.fixed_dictionaries(
+            {"by": st.sampled_from(["uniform", "coins", "replacement"])}
+        ),
+        "kind": st.sampled_from(["base", "entity"]),
+    }
+)
+PLAIN = st.fixed_dictionaries(
+    {
+        "units": st.sampled_from(["tokens", "words", "mentions"]),
+        "budget": st.fixed_dictionaries(
+            {
+                "rate": RATES,
+                "rounding": st.sampled_from(["up", "down", "nearest"]),
+                "least": st.integers(0, 1),
+                "most": st.sampled_from([None, 0, 2]),
+            }
+        ),
+        "among": st.fixed_dictionaries({"unknown": st.booleans()}),
+        "kind": st.sampled_from(["base", "entity"]),
+    }
+)
+"""Nearly all of these are hidden by one kernel; of `TABLES` few are."""
+
+
+def pick(table):
+    return pick_of(table, where="pick")
+
+
+def hidden_by(picks, examples, seed=0, epoch=0, *, joined=False, step=None):
+    """Return the kinds of each row, and the draft."""
+    draft = Draft.of(examples, joined=joined)
+    run(picks, examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step), draft)
+    kinds = np.split(draft.kinds, examples.input_ids.offsets[1:-1]) if len(examples) else []
+    return [row.tolist() for row in kinds], draft
+
+
+def twin(row, tables, *, seed=0, epoch=0):
+    """Return the kinds of a row and what is owed; tables are by the number of their stream."""
+    kinds = [0] * len(row.ids)
+    owed = [
+        twins.pick(row, kinds, table, seed=seed, epoch=epoch, number=number)
+        for number, table in tables.items()
+    ]
+    return kinds, sum(owed)
+
+
+@given(random_examples(), st.lists(TABLES, min_size=1, max_size=3), COUNTS, COUNTS)
+def test_hide__equals_twin(examples, tables, seed, epoch):
+    kinds, draft = hidden_by([pick(table) for table in tables], examples, seed, epoch)
+
+    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
+        assert (got, owed) == twin(row, dict(enumerate(tables)), seed=seed, epoch=epoch)
+
+
+@given(random_examples(), st.lists(PLAIN, min_size=1, max_size=3), COUNTS)
+def test_hide__by_one_kernel_equals_twin(examples, tables, seed):
+    picks = [pick(table) for table in tables]
+    kinds, draft = hidden_by(picks, examples, seed)
+    apart, also = hidden_by(picks, examples, seed, joined=True)
+
+    assert apart == kinds
+    assert also.owed.tolist() == draft.owed.tolist()
+    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
+        assert (got, owed) == twin(row, dict(enumerate(tables)), seed=seed)
+
+
+@given(random_examples(), TABLES, TABLES, COUNTS)
+def test_one_of__each_row_goes_one_way(examples, first, second, seed):
+    ways = OneOf(chances=(0.5, 0.25), ways=((pick(first),), (pick(second), pick(first))))
+    kinds, draft = hidden_by([ways], examples, seed)
+
+    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
+        drawn = twins.draws.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
+        tables = {}
+        if drawn < 0.5:
+            tables = {256: first}
+        elif drawn < 0.75:
+            tables = {272: second, 273: first}
+        assert (got, owed) == twin(row, tables, seed=seed)
+
+
+@given(random_examples(), st.lists(TABLES, min_size=3, max_size=3), COUNTS)
+def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
+    first, second, third = map(pick, tables)
+    inner = OneOf(chances=(0.5, 0.5), ways=((first,), (second,)))
+    kinds, _ = hidden_by([OneOf(chances=(0.5, 0.5), ways=((inner,), (third,)))], examples, seed)
+
+    def goes_first(row, path):
+        number = twins.draws.number_of(path, twins.BRANCH >> 16)
+        return twins.draws.uniform(twins.stream(row, seed, 0, number), 0) < 0.5
+
+    for row, got in zip(rows_of(examples), kinds, strict=True):
+        if not goes_first(row, (0,)):
+            number, table = twins.draws.number_of((0, 1, 0), 0), tables[2]
+        else:
+            way = 0 if goes_first(row, (0, 0, 0)) else 1
+            number, table = twins.draws.number_of((0, 0, 0, way, 0), 0), tables[way]
+        if number < 2**62:
+            assert got == twin(row, {number: table}, seed=seed)[0]
+        elif table["budget"]["rounding"] != "random" and table["budget"]["gate"] == 1:
+            # Purposes of a hashed path are hashed too, which the twin's sums do not follow.
+            assert got == twin(row, {number: table}, seed=seed)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "hidden", "owed"),
+    [
+        ({"overrun": "cut"}, 3, 0),
+        ({"overrun": "skip"}, 0, 3),
+        ({"overrun": "stop"}, 0, 3),
+        ({"overrun": "cut", "most": 2}, 2, 0),
+        ({"overrun": "cut", "least": 5}, 5, 0),
+        ({"of": "units", "rate": 1}, 8, 0),
+    ],
+)
+def test_hide__words_of_four_tokens_and_a_budget_of_three(options, hidden, owed):
+    examples = examples_of([row_of([4, 4])])
+    budget = Budget(**{"rate": 0.3, "of": "tokens", **options})
+    _, draft = hidden_by([Pick("words", budget)], examples)
+
+    assert (np.count_nonzero(draft.kinds), draft.owed.tolist()) == (hidden, [owed])
+
+
+def test_hide__a_total_budget_counts_what_is_hidden_already():
+    examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
+    mentions = Pick("mentions", Budget(1.0), kind="entity")
+    others = Pick("tokens", Budget(0.5, of="tokens", total=True), Among("generic"))
+    kinds, draft = hidden_by([mentions, others], examples)
+
+    assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
+    assert draft.owed.tolist() == [0, 0, 0]
+
+
+def test_hide__a_total_budget_that_is_spent_already():
+    examples = examples_of([row_of([1] * 10, [(0, 8)])])
+    mentions = Pick("mentions", Budget(1.0), kind="entity")
+    others = Pick("tokens", Budget(0.5, of="tokens", total=True))
+    kinds, draft = hidden_by([mentions, others], examples)
+
+    assert (kinds[0].count(2), kinds[0].count(1), draft.owed.tolist()) == (8, 0, [0])
+
+
+def test_hide__tells_adjacent_units_apart():
+    examples = examples_of([row_of([2, 1, 3])])
+    _, draft = hidden_by([Pick("words", Budget(1.0))], examples, joined=True)
+
+    assert draft.kinds.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
+    assert draft.joined.tolist() == [0, 0, 1, 0, 0, 1, 1, 0]
+
+
+def test_hide__unknown_words_are_hidden_on_demand_only():
+    examples = examples_of([row_of([1, 1], fill=IDS.unk)])
+
+    assert hidden_by([Pick("tokens", Budget(1.0))], examples)[0] == [[0, 0, 0, 0]]
+    assert hidden_by([Pick("tokens", Budget(1.0), Among(unknown=True))], examples)[0] == [
+        [0, 1, 1, 0]
+    ]
+
+
+def test_hide__rate_of_the_epoch_and_of_the_step():
+    examples = examples_of([row_of([1] * 10, key=key) for key in range(3)])
+
+    def hidden(rate, **draws):
+        return np.count_nonzero(
+            hidden_by([Pick("tokens", Budget(rate))], examples, **draws)[1].kinds
+        )
+
+    by_epoch = Schedule(shape="linear", start=0.4, stop=0.2, over=2)
+    assert [hidden(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]
+    by_step = Schedule(shape="linear", start=0.4, stop=0.2, over=2, per="step")
+    assert [hidden(by_step, step=step, epoch=9) for step in range(4)] == [12, 9, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Budget(1.5), r"^rate: expected a rate in \[0, 1\], got 1\.5"),
+        (lambda: Budget(1, gate=-1), r"^gate: expected a rate in \[0, 1\], got -1"),
+        (lambda: Budget(1, most=-1), "^most: expected 0 or more, or none for no limit, got -1"),
+        (lambda: Budget(1, least=-1), "^least: expected 0 or more, or none for no limit, got -1"),
+        (lambda: Among(longest=-1), "^longest: expected 0 or more, or none for no limit, got -1"),
+        (lambda: Order("weighted"), "^order: expected a score for 'weighted', got none"),
+        (
+            lambda: Order(score=Score(lexicon="x")),
+            "^order: expected 'weighted', 'highest', 'lowest' or 'coins' with a score, got 'uniform'",
+        ),
+        (
+            lambda: Pick("words", Budget(1, total=True)),
+            "^budget: expected one of tokens with 'total', got one of units",
+        ),
+    ],
+)
+def test_pick__refuses(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"units": "wrds", "budget": {"rate": 1}},
+            "got 'wrds'",
+        ),
+        (
+            {"units": "words", "budget": {"rate": 1, "overun": "cut"}},
+            "unknown option 'overun'; did you mean 'overrun'?",
+        ),
+        (
+            {
+                "units": "words",
+                "budget": {"rate": {"shape": "linear", "start": 0, "stop": 1, "ovr": 3}},
+            },
+            "unknown option 'ovr'; did you mean 'over'?",
+        ),
+        (
+            {
+                "units": "words",
+                "budget": {"rate": 1},
+                "order": {"by": "coins", "score": {"lexicon": "x", "transfrm": "flag"}},
+            },
+            "unknown option 'transfrm'; did you mean 'transform'?",
+        ),
+        ({"unts": "words", "budget": {"rate": 1}}, "unknown option 'unts'; did you mean 'units'?"),
+        ({"units": "words"}, "expected the option 'budget', got none"),
+        ({"pick": "place-span"}, "unknown pick 'place-span'; did you mean 'place-spans'?"),
+        (
+            {"pick": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
+            "ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
+        ),
+        (
+            {"pick": "coins", "rate": 1, "of": {"units": "words", "budget": {"rate": 3}}},
+            "rate: expected a rate in [0, 1], got 3",
+        ),
+        ("words", "expected a table, got str"),
+    ],
+)
+def test_pick_of__refuses_at_any_depth(table, message):
+    with pytest.raises(PipelineError) as error:
+        pick(table)
+
+    assert message in str(error.value)

@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mslm_data as md
+from mslm_data.errors import PipelineError
+from mslm_data.lexicon.artefacts import MAKERS
+from mslm_data.mask import NO_MASKS, STRATEGIES
+from mslm_data.mask.artefacts import artefacts_of, with_artefacts
+from mslm_data.mask.draws import Draws, number_of
+from mslm_data.mask.file import read_table
+from mslm_data.mask.pick import Pick
+from mslm_data.mask.recipes.mslm import elm, joint
+from mslm_data.mask.strategy import Curriculum, Mixture, Recipe
+from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
+from tests.mask.contract import OPTIONS, made
+from tests.reference import picks as twins
+
+FILE = """
+[mask]
+corruption = "80-10-10"
+
+[[mask.picks]]
+units = "mentions"
+budget = { rate = 0.4 }
+kind = "entity"
+
+[[mask.picks]]
+units = "words"
+budget = { rate = 0.12 }
+
+[[mask.picks]]
+units = "tokens"
+order = { by = "coins" }
+budget = { rate = { shape = "linear", start = 0.3, stop = 0.1, over = 4 } }
+"""
+PART = {"use": "blm", "blm": 0.5}
+
+
+def keys_of(made, **options):
+    """Return the draws of some examples for a mixture's choice."""
+    return Draws(keys=made.keys, **{"seed": 0, "epoch": 0} | options)
+
+
+@given(random_examples(), st.integers(0, 99), st.integers(0, 99))
+def test_picks__joint_in_other_words(examples, seed, epoch):
+    tables = [
+        {
+            "units": "mentions",
+            "budget": {"rate": 0.5},
+            "among": {"unknown": True},
+            "kind": "entity",
+        },
+        {"units": "tokens", "budget": {"rate": 0.3, "of": "tokens"}},
+    ]
+    spelled = md.strategy("picks", picks=tables)
+
+    plan = spelled.plan(examples, seed=seed, epoch=epoch)
+    expected = md.strategy("joint", elm=0.5, blm=0.3).plan(examples, seed=seed, epoch=epoch)
+    assert plan.kinds.tolist() == expected.kinds.tolist()
+
+
+def test_strategy__is_what_its_function_returns():
+    assert md.strategy("joint", elm=1, blm=np.float64(0.15)) == joint(blm=0.15)
+
+
+def test_strategy__in_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(FILE)
+    strategy = md.strategy(str(path))
+
+    assert [pick.units for pick in strategy.picks] == ["mentions", "words", "tokens"]
+    assert strategy.picks[2].budget.rate.stop == 0.1
+    assert strategy.corruption.shares == "80-10-10"
+    assert md.strategy(str(path), corruption="mask").corruption.shares == "mask"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_repr__is_a_file_that_gives_the_same_strategy(name, tmp_path):
+    strategy = made(name, fixed_examples())
+    path = tmp_path / "printed.toml"
+    path.write_text(repr(strategy))
+
+    assert md.strategy(str(path)) == strategy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "expected a file with a table [mask], found none"),
+        ("[mask", "expected TOML: "),
+        ("[mask]\nrate = 1\n", 'expected use = "NAME", or a list of picks, got neither'),
+        ("mask = 3\n", "expected a table [mask] with 'use' or 'picks', found none"),
+        ("[mask]\nuse = 3\n", "expected the name of a strategy as 'use', got 3"),
+        ('[mask]\nuse = "jont"\n', "unknown strategy 'jont'; did you mean 'joint'?"),
+        ('[mask]\nuse = "joint"\nelmo = 1\n', "unknown option 'elmo'; did you mean 'elm'?"),
+        ("[mask]\npicks = 3\n", "picks: expected a list of tables, got int"),
+        ("[mask]\npicks = []\n", "picks: expected 1 to 254, got 0"),
+        ("[mask]\npicks = []\ncorupt = 1\n", "unknown option 'corupt'; did you mean 'corruption'?"),
+        (
+            '[mask]\npicks = [{ units = "words", budget = { rate = 2 } }]\n',
+            "rate: expected a rate in [0, 1], got 2",
+        ),
+        (
+            '[mask]\ncorruption = "80-10"\npicks = [{ units = "words", budget = { rate = 1 } }]\n',
+            "corruption: expected 'mask', or percent of [MASK]",
+        ),
+        (
+            '[mask]\ncorruption = 3\npicks = [{ units = "words", budget = { rate = 1 } }]\n',
+            "corruption: expected shares such as '80-10-10' or a table, got 3",
+        ),
+    ],
+)
+def test_strategy__a_file_that_is_wrong(tmp_path, text, message):
+    path = tmp_path / "mine.toml"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(ValueError) as error:
+        md.strategy(str(path))
+    assert message in str(error.value)
+
+
+def test_read_table__a_file_that_is_not_text(tmp_path):
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(PipelineError, match="expected TOML"):
+        read_table(tmp_path / "x.toml")
+
+
+@given(random_examples(), st.integers(0, 99))
+def test_mixture__a_row_is_masked_as_by_the_strategy_it_falls_to(examples, seed):
+    mixture = md.strategy(
+        "mixture",
+        chances=[0.4, 0.4],
+        parts=[{"use": "elm", "elm": 0.5}, PART | {"corruption": "80-10-10"}],
+    )
+    plan = mixture.plan(examples, seed=seed)
+    ids = mixture.corrupt(examples, plan, seed=seed).tolist()
+
+    for i, way in enumerate(mixture.ways(keys_of(examples, seed=seed)).tolist()):
+        if way == 2:
+            assert (plan.kinds[i] == 0).all()
+            assert ids[i] == examples.input_ids[i].tolist()
+        else:
+            part = mixture.parts[way]
+            alone = part.plan(examples, seed=seed)
+            assert plan.kinds[i].tolist() == alone.kinds[i].tolist()
+            assert ids[i] == part.corrupt(examples, alone, seed=seed)[i].tolist()
+
+
+def test_mixture__keeps_its_chances():
+    examples = examples_of([row_of([1], key=key) for key in range(4000)])
+    mixture = md.strategy("mixture", chances=[0.25, 0.6], parts=[{"use": "blm"}, {"use": "elm"}])
+    ways = mixture.ways(keys_of(examples))
+    counts = np.bincount(ways, minlength=3)
+
+    assert all(
+        abs(count - share * 4000) < 4 * np.sqrt(1000)
+        for count, share in zip(counts, [0.25, 0.6, 0.15], strict=True)
+    )
+    assert (ways != mixture.ways(keys_of(examples, epoch=1))).any()
+
+
+def fewest(share, rows):
+    """Return the range of a count that falls outside by chance once in ten thousand times."""
+    return share * rows - 4 * np.sqrt(rows), share * rows + 4 * np.sqrt(rows)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_mixture__within_a_mixture_takes_all_of_its_branches(between):
+    """Rates of 0.1, 0.5 and 0.9 tell which branch a row of ten tokens went."""
+    rows = 20_000
+    examples = examples_of([row_of([1] * 10, key=key) for key in range(rows)])
+    inner = {
+        "use": "mixture",
+        "chances": [0.5, 0.5],
+        "parts": [{"use": "blm", "blm": 0.1}, {"use": "blm", "blm": 0.5}],
+    }
+    if between:
+        inner = {"use": "curriculum", "parts": [inner]}
+    outer = md.strategy("mixture", chances=[0.5, 0.5], parts=[inner, {"use": "blm", "blm": 0.9}])
+    hidden = np.diff(
+        np.append(0, np.cumsum(outer.plan(examples).kinds.values > 0))[examples.input_ids.offsets]
+    )
+
+    counts = np.bincount(hidden, minlength=10)
+    for count, share in ((counts[1], 0.25), (counts[5], 0.25), (counts[9], 0.5)):
+        low, high = fewest(share, rows)
+        assert low < count < high
+    assert counts[[1, 5, 9]].sum() == rows
+
+
+@given(random_examples(), st.integers(0, 99))
+def test_mixture__within_mixtures_equals_twin(examples, seed):
+    parts = [{"use": "mixture", "chances": [0.5, 0.3], "parts": [PART, {"use": "elm"}]}, PART]
+    parts = [{"use": "curriculum", "epochs": [1], "parts": [{"use": "elm"}, parts[0]]}, parts[1]]
+    mixture = md.strategy("mixture", chances=[0.6, 0.3], parts=parts)
+    kinds = mixture.plan(examples, seed=seed, epoch=2).kinds.tolist()
+
+    assert kinds == [
+        twins.mixture(row, seed=seed, epoch=2, chances=[0.6, 0.3], parts=parts)
+        for row in rows_of(examples)
+    ]
+
+
+def test_curriculum__each_for_its_epochs():
+    examples = fixed_examples()
+    corrupted = {"use": "blm", "corruption": "80-10-10"}
+    curriculum = md.strategy(
+        "curriculum", epochs=[2, 1], parts=[{"use": "elm"}, corrupted, {"use": "joint"}]
+    )
+
+    for epoch, alone in enumerate(["elm", "elm", "blm", "joint", "joint"]):
+        part = md.strategy(alone, **({"corruption": "80-10-10"} if alone == "blm" else {}))
+        plan = curriculum.plan(examples, epoch=epoch)
+        assert plan.kinds.tolist() == part.plan(examples, epoch=epoch).kinds.tolist()
+        ids = curriculum.corrupt(examples, plan, epoch=epoch)
+        assert ids.tolist() == part.corrupt(examples, plan, epoch=epoch).tolist()
+
+
+STEP = {"shape": "linear", "start": 0.5, "stop": 0.1, "over": 10, "per": "step"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("blm", {"blm": STEP}),
+        ("picks", {"picks": [{"units": "tokens", "budget": {"rate": STEP}}]}),
+        ("mixture", {"chances": [1], "parts": [{"use": "blm", "blm": STEP}]}),
+        ("curriculum", {"parts": [{"use": "blm", "blm": STEP}]}),
+    ],
+)
+def test_follows_step__a_rate_that_follows_the_step_must_be_told_it(name, options):
+    examples = examples_of([row_of([1] * 10)])
+    strategy = md.strategy(name, **options)
+
+    assert strategy.follows_step
+    counts = [strategy.plan(examples, step=step).counts()[1] for step in (0, 5, 10, 99)]
+    assert counts == [5, 3, 1, 1]
+    with pytest.raises(ValueError, match=r"^step: expected one, as a rate follows it"):
+        strategy.plan(examples)
+    with pytest.raises(ValueError, match=r"^step: expected an integer in"):
+        strategy.plan(examples, step=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mixture", {"parts": [{"use": "elm"}]}, "expected the option 'chances', got none"),
+        (
+            "mixture",
+            {"parts": [{"elm": 1}], "chances": [1]},
+            'parts[0]: expected use = "NAME", or a list of picks, got neither',
+        ),
+        (
+            "mixture",
+            {"parts": [{"use": "elm"}] * 2, "chances": [0.7, 0.7]},
+            "chances: expected chances in [0, 1] that sum to 1 at most, got 1.4",
+        ),
+        (
+            "mixture",
+            {"parts": [{"use": "elm"}], "chances": [0.5, 0.5]},
+            "parts: expected one or more, with a chance each, got 1 and 2 chances",
+        ),
+        (
+            "mixture",
+            {"parts": [{"use": "elmo"}], "chances": [0.5]},
+            "unknown strategy 'elmo'; did you mean 'elm'?",
+        ),
+        (
+            "mixture",
+            {"parts": ["elm"], "chances": [0.5]},
+            "parts[0]: expected a strategy or its table, got str",
+        ),
+        ("curriculum", {"parts": []}, "parts: expected one strategy or more, got none"),
+        (
+            "curriculum",
+            {"parts": [{"use": "elm"}, {"use": "blm"}]},
+            "epochs: expected 1 or more for each strategy but the last, got [] for 2",
+        ),
+        (
+            "curriculum",
+            {"parts": [{"use": "elm"}, {"use": "blm"}], "epochs": [0]},
+            "epochs: expected 1 or more for each strategy but the last, got [0] for 2",
+        ),
+    ],
+)
+def test_combinations__refuse(name, options, message):
+    with pytest.raises(ValueError) as error:
+        md.strategy(name, **options)
+
+    assert message in str(error.value)
+
+
+NEEDS = {
+    "joint": {"mentions"},
+    "blm": set(),
+    "elm": {"mentions"},
+    "joint-released": {"word_ids", "mentions"},
+    "bert": set(),
+    "token": set(),
+    "whole-word": {"word_ids"},
+    "whole-word-hf": {"word_ids"},
+    "pmi": {"word_ids"},
+    "ernie": {"word_ids", "mentions"},
+    "entitybert": {"word_ids", "mentions"},
+    "entitybert-difference": {"mentions"},
+    "salient": {"mentions"},
+    "lim": {"mentions"},
+    "difference": {"word_ids"},
+    "selective": {"scores"},
+    "mst": {"scores"},
+    "span": set(),
+    "span-released": {"word_ids"},
+    "spanbert": {"word_ids"},
+    "spanbert-ner": {"word_ids", "mentions"},
+    "ccm": {"word_ids"},
+    "difference-patches": {"mentions"},
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_needs__of_strategies(name):
+    assert md.strategy(name).needs == NEEDS[name]
+
+
+def test_needs__of_combinations_add_up():
+    parts = (elm(), md.strategy("mst"), md.strategy("whole-word"))
+
+    assert Mixture(parts, (0.2, 0.2, 0.2)).needs == {"mentions", "scores", "word_ids"}
+    assert Curriculum(parts, (1, 1)).needs == {"mentions", "scores", "word_ids"}
+    assert Recipe(parts[0].picks + parts[2].picks).needs == {"mentions", "word_ids"}
+
+
+def test_needs__of_a_pick_that_is_switched_off():
+    assert joint(elm=0.0).needs == set()
+    assert joint(blm=0.0).needs == {"mentions"}
+    assert joint(pool="generic_only", elm=0.0).needs == {"mentions"}
+
+
+def test_needs__of_a_score_by_word_and_a_corruption_by_word():
+    flagged = {"by": "coins", "score": {"lexicon": "x.arrow", "transform": "flag"}}
+    tokens = {"units": "tokens", "budget": {"rate": 1}, "order": flagged}
+    by_word = {"shares": "80-10-10", "by": "word"}
+    plain = {"units": "tokens", "budget": {"rate": 1}}
+
+    assert md.strategy("picks", picks=[tokens]).needs == {"word_ids"}
+    assert md.strategy("picks", picks=[plain], corruption=by_word).needs == {"word_ids"}
+    assert md.strategy("picks", picks=[plain]).needs == set()
+
+
+def test_with_artefacts__finds_every_name():
+    score = {"by": "weighted", "score": {"lexicon": "words.arrow"}}
+    tables = [
+        {"units": "words", "budget": {"rate": 0.1}, "order": score},
+        {"units": {"lexicon": "grams.arrow"}, "budget": {"rate": 0.1}},
+        {"pick": "by-epoch", "epochs": [], "ways": [[{"pick": "occurrences", "rate": 1}]]},
+    ]
+    corruption = {"shares": "80-10-10", "unigrams": "counts.arrow"}
+    mixture = md.strategy(
+        "mixture", chances=[1], parts=[{"picks": tables, "corruption": corruption}]
+    )
+    rooted = with_artefacts(mixture, lambda name: f"/there/{name}")
+
+    names = ["words.arrow", "grams.arrow", "concepts.arrow", "counts.arrow"]
+    assert list(artefacts_of(mixture)) == names
+    assert list(artefacts_of(rooted)) == [f"/there/{name}" for name in names]
+    assert rooted.parts[0].picks[1].units.lexicon == "/there/grams.arrow"
+
+
+def test_makers__know_the_default_artefacts_of_all_strategies():
+    defaults = set()
+    for name in STRATEGIES.names():
+        if name not in ("picks.v1", "mixture.v1", "curriculum.v1"):
+            defaults |= set(artefacts_of(md.strategy(name)))
+
+    assert defaults <= set(MAKERS)
+    assert "pmi.arrow" in defaults
+
+
+@pytest.mark.parametrize("name", NO_MASKS)
+def test_strategy__a_system_that_is_not_a_mask_names_the_nearest_one(name):
+    with pytest.raises(ValueError, match=f"^'{name}' is not a text-masking strategy: it ") as error:
+        md.strategy(name)
+
+    bare = {full.rsplit(".v", 1)[0] for full in STRATEGIES.names()}
+    assert any(f"'{near}'" in str(error.value) for near in bare)
+
+
+@given(
+    st.sets(
+        st.tuples(
+            st.lists(st.integers(0, 300), min_size=1, max_size=7).map(tuple), st.integers(0, 5)
+        ),
+        max_size=50,
+    )
+)
+def test_number_of__no_two_paths_share_a_number(names):
+    known = {(path, purpose) for path, purpose in names if path[0] < 254 or len(path) > 1}
+    numbers = {number_of(path, purpose) for path, purpose in known}
+
+    assert len(numbers) == len(known)
+    assert all(0 <= number < 2**63 for number in numbers)
+
+
+def test_number_of__short_paths_do_not_meet():
+    """All paths of one number, and of three that are packed, with the mixtures' own."""
+    packed = [(place,) for place in range(254)]
+    packed += [(p, way, place) for p in range(254) for way in range(16) for place in range(16)]
+    packed.append((0xFFFF,))
+
+    assert len({number_of(path, 0) for path in packed}) == len(packed)
+    assert max(number_of(path, 0) for path in packed) < 1 << 16
+
+
+def test_pick__is_equal_by_value():
+    assert (
+        Pick("words", md.strategy("random-word").picks[0].budget)
+        == md.strategy("random-word").picks[0]
+    )
+
+
+def test_random_rows__hold_what_the_tests_above_need():
+    rows = rows_of(fixed_examples())
+
+    assert any(row.mentions for row in rows)
+    assert any(IDS.unk in row.ids for row in rows)

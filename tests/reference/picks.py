@@ -1,0 +1,199 @@
+"""Slow twin of `mask/pick.py` for orders without a score, and of strategies that callers make themselves.
+
+Picks are tables, as in a TOML file; what a table leaves out has the defaults below.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from tests.generate import IDS, Row
+from tests.reference import draws, joint
+
+ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
+KINDS = {"base": 1, "entity": 2}
+
+BUDGET = {"of": "units", "rounding": "up", "least": 0, "most": None, "overrun": "skip", "gate": 1.0}
+AMONG = {"where": "any", "unknown": False}
+
+
+def stream(row: Row, seed: int, epoch: int, number: int) -> int:
+    return draws.stream(row.key, seed, epoch, number)
+
+
+def units_of(row: Row, name: str) -> list[list[int]]:
+    """Return the tokens of each unit."""
+    if name == "mentions":
+        return [list(range(start, end)) for start, end, _ in row.mentions]
+    if name == "released pieces":
+        return [list(range(start, end)) for start, end, _ in joint.released_pieces(row)]
+
+    real = [t for t, word in enumerate(row.word_ids) if word >= 0]
+    if name == "tokens":
+        return [[t] for t in real]
+    return [list(group) for _, group in groupby(real, key=lambda t: row.word_ids[t])]
+
+
+def pick(
+    row: Row, kinds: list[int], table: dict[str, Any], *, seed: int, epoch: int, number: int = 0
+) -> int:
+    """Write what one pick hides to `kinds`, and return what it owes; `number` names its stream."""
+    units = units_of(row, table["units"])
+    budget = BUDGET | table["budget"]
+    among = AMONG | table.get("among", {})
+    order = table.get("order", {"by": "uniform"})["by"]
+    kind = KINDS[table.get("kind", "base")]
+
+    inside = {t for start, end, _ in row.mentions for t in range(start, end)}
+
+    def is_open(t: int) -> bool:
+        known = among["unknown"] or row.ids[t] != IDS.unk
+        where = among["where"]
+        return (
+            kinds[t] == 0 and known and (where == "any" or (t in inside) == (where == "mentions"))
+        )
+
+    pool = [u for u, unit in enumerate(units) if all(is_open(t) for t in unit)]
+    sample = stream(row, seed, epoch, number)
+    gate = budget["gate"]
+    runs = gate == 1 or draws.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)
+
+    if order == "coins":
+        for u in pool:
+            # A token's coin is that of its place; a unit's that of its number.
+            place = units[u][0] if table["units"] == "tokens" else u
+            if runs and draws.uniform(sample, place) < Fraction(budget["rate"]):
+                for t in units[u]:
+                    kinds[t] = kind
+        return 0
+
+    left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
+    if order == "replacement":
+        for k in range(left if pool else 0):
+            for t in units[pool[draws.below(sample, k, len(pool))]]:
+                kinds[t] = kind
+        return 0 if pool else left
+
+    queue = list(pool)
+    for k in range(len(queue)):
+        if left <= 0:
+            break
+        j = k + draws.below(sample, k, len(queue) - k)
+        queue[k], queue[j] = queue[j], queue[k]
+
+        taken = units[queue[k]]
+        cost = 1 if budget["of"] == "units" else len(taken)
+        if cost > left and budget["overrun"] == "stop":
+            break
+        if cost > left and budget["overrun"] == "skip":
+            continue
+        if cost > left and budget["overrun"] == "cut":
+            taken = taken[:left]
+        left -= min(cost, left)
+        for t in taken:
+            kinds[t] = kind
+    return left
+
+
+def quota(
+    row: Row, units: int, budget: dict[str, Any], *, seed: int, epoch: int, number: int
+) -> int:
+    """Return how many a pick may hide of a row."""
+    real = sum(word >= 0 for word in row.word_ids)
+    rate = budget["rate"]
+    size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["of"]]
+    drawn = float(draws.uniform(stream(row, seed, epoch, number + ROUND), 0))
+
+    whole = {
+        "up": math.ceil(Fraction(str(rate)) * size),
+        "down": int(rate * size),
+        "nearest": round(rate * size),
+        "random": int(rate * size + drawn),
+    }[budget["rounding"]]
+    if budget["most"] is not None:
+        whole = min(whole, budget["most"])
+    return max(whole, budget["least"]) if real else whole
+
+
+def recipe(row: Row, *, seed: int = 0, epoch: int = 0, picks: list[dict[str, Any]]) -> list[int]:
+    kinds = [0] * len(row.ids)
+    for number, table in enumerate(picks):
+        pick(row, kinds, table, seed=seed, epoch=epoch, number=number)
+    return kinds
+
+
+def mixture(
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    chances: list[float],
+    parts: list[dict[str, Any]],
+    ways: tuple[int, ...] = (),
+) -> list[int]:
+    """Return the kinds of a mixture; `ways` are those taken through mixtures around it."""
+    choice = draws.number_of((0xFFFF, *ways), BRANCH >> 16)
+    drawn, total = draws.uniform(stream(row, seed, epoch, choice), 0), 0.0
+    for way, (chance, table) in enumerate(zip(chances, parts, strict=True)):
+        total += chance
+        if drawn < Fraction(total):
+            return part(table, row, seed, epoch, (*ways, way))
+    return [0] * len(row.ids)
+
+
+def curriculum(
+    row: Row,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    epochs: list[int],
+    parts: list[dict[str, Any]],
+    ways: tuple[int, ...] = (),
+) -> list[int]:
+    begin = 0
+    for lasting, table in zip(epochs, parts, strict=False):
+        begin += lasting
+        if epoch < begin:
+            return part(table, row, seed, epoch, ways)
+    return part(parts[-1], row, seed, epoch, ways)
+
+
+def part(
+    table: dict[str, Any], row: Row, seed: int, epoch: int, ways: tuple[int, ...]
+) -> list[int]:
+    """Return the kinds of a strategy within another."""
+    options = {name: value for name, value in table.items() if name != "use"}
+    if table["use"] in ("mixture", "curriculum"):
+        return TWINS[f"{table['use']}.v1"](row, seed=seed, epoch=epoch, ways=ways, **options)
+    return joint.TWINS[f"{table['use']}.v1"](row, seed=seed, epoch=epoch, **options)
+
+
+def patches(
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.25, alpha: float = 0.1
+) -> list[int]:
+    """Difference-Masking on images: a few flagged units, and others up to the whole budget."""
+    kinds = [0] * len(row.ids)
+    real = [t for t, word in enumerate(row.word_ids) if word >= 0]
+    inside = {t for start, end, _ in row.mentions for t in range(start, end)}
+
+    flagged = [t for t in real if t in inside]
+    few = min(int(round(rate * alpha, 12) * len(real)), len(flagged))
+    for t in draws.choose(stream(row, seed, epoch, 0), flagged, few):
+        kinds[t] = 2
+
+    others = [t for t in real if t not in inside]
+    rest = min(max(int(rate * len(real)) - few, 0), len(others))
+    for t in draws.choose(stream(row, seed, epoch, 1), others, rest):
+        kinds[t] = 1
+    return kinds
+
+
+TWINS = {
+    "picks.v1": recipe,
+    "mixture.v1": mixture,
+    "curriculum.v1": curriculum,
+    "difference-patches.v1": patches,
+}

@@ -40,12 +40,12 @@ else:
         "MslmDataError": "mslm_data.errors",
         "Shards": "mslm_data.loading",
         "Split": "mslm_data.shard.split",
-        "Strategy": "mslm_data.mask",
+        "Strategy": "mslm_data.mask.strategy",
         "examples": "mslm_data.data.examples",
         "load": "mslm_data.loading",
         "mask_specific_weights": "mslm_data.stats",
-        "strategies": "mslm_data.mask",
-        "strategy": "mslm_data.mask",
+        "strategies": "mslm_data.mask.table",
+        "strategy": "mslm_data.mask.table",
     }
 
     def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data import __version__
+from mslm_data._version import __version__
 from mslm_data.annotate import Annotator
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of

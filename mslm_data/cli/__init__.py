@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mslm_data import __version__
+from mslm_data._version import __version__
 from mslm_data.cli import process
 from mslm_data.cli.lazy import LazyGroup
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mslm_data import __version__
+from mslm_data._version import __version__
 from mslm_data.data.document import WorkUnit
 from mslm_data.engine import PRELOAD, Preload, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mslm_data import __version__, _optional
+from mslm_data import _optional
+from mslm_data._version import __version__
 from mslm_data.errors import PushError
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.verify import verify

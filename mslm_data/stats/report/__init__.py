@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from string import Template
 from typing import Any
 
-from mslm_data import __version__
+from mslm_data._version import __version__
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint

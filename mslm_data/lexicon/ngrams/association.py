@@ -1,4 +1,4 @@
-"""How much the words of an n-gram belong together: pointwise mutual information, in bits.
+"""Measure how much the words of an n-gram belong together: pointwise mutual information, in bits.
 
 p(g) is the count of g over the number of n-gram positions of its length.
 """
@@ -17,14 +17,14 @@ from mslm_data.lexicon.ngrams.counting import Grams, spell
 Scores: TypeAlias = npt.NDArray[np.float64]
 
 _DECIMALS = 9
-"""To which sums of logarithms are rounded, so that equal values tie whatever the order of the sum."""
+"""Sums of logarithms are rounded to so many places, so that equal values tie whatever the order of the sum."""
 
 
 def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     """Return `PMI_n`, by which an n-gram is only as strong as its weakest split.
 
-    Levine et al. 2021, Eq. 3: the least, over all ways to split the n-gram into two or more parts, of
-    log p(n-gram) - sum of log p(part).
+    Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all ways to split the n-gram into
+    two or more parts.
 
     Args:
         grams: As `count_ngrams` gives them, of lengths up to n or more.
@@ -41,7 +41,7 @@ def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
 def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     """Return `PMI_n` with the n-gram's probability squared, which prefers frequent n-grams.
 
-    This is what the lists that Levine et al. 2021 published are ranked by. Arguments as for `levine`.
+    The lists that Levine et al. 2021 published are ranked by this measure. Arguments as for `levine`.
     """
     split, logs = _best_split(grams, positions, n)
     return np.round(2 * logs - split, _DECIMALS)
@@ -50,13 +50,16 @@ def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
 def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     """Return log N^(n - 1) c / (c_1 ... c_n), with N words and counts c of the n-gram and c_i of its words.
 
-    So does NLTK, and from it the code released with Abaho et al. 2024. Computed in whole numbers up to the logarithms,
-    as NLTK does, so that order is the same to the last bit. Arguments as for `levine`.
+    NLTK's measure, which the code released with Abaho et al. 2024 takes. It is computed in whole numbers up to the
+    logarithms, as NLTK does, so that the order is the same to the last bit. Arguments as for `levine`.
     """
-    words = grams[0].counts.tolist()
-    total = positions[1] ** (n - 1)
-    products = (math.prod([words[word] for word in gram]) for gram in spell(grams, n).tolist())
     counts = grams[n - 1].counts.tolist()
+    word_counts = grams[0].counts.tolist()
+    products = (
+        math.prod([word_counts[word] for word in gram]) for gram in spell(grams, n).tolist()
+    )
+
+    total = positions[1] ** (n - 1)
     values = [
         math.log2(c * total) - math.log2(product)
         for c, product in zip(counts, products, strict=True)
@@ -64,6 +67,7 @@ def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     return np.array(values, np.float64)
 
 
+# Name -> measure.
 MEASURES: dict[str, Callable[[Sequence[Grams], Sequence[int], int], Scores]] = {
     "levine": levine,
     "plain": plain,
@@ -74,21 +78,24 @@ MEASURES: dict[str, Callable[[Sequence[Grams], Sequence[int], int], Scores]] = {
 def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tuple[Scores, Scores]:
     """Return the greatest sum of log p(part) over splits of each n-gram, and its own log p.
 
-    A split's first cut leaves two pieces, each of them whole or split again; so the best of a piece is the greater of
-    its own log p and of its best split.
+    A split's first cut leaves two pieces, each of them whole or split again. The best of a piece is therefore the
+    greater of its own log p and its best split.
     """
-    best: list[Scores] = []
-    split = logs = np.empty(0, np.float64)
+    best: list[Scores] = []  # at index k - 1, for each k-gram: the best of it, whole or split
+    split = np.empty(0, np.float64)
+    logs = np.empty(0, np.float64)
+
     for k in range(1, n + 1):
         logs = np.log2(grams[k - 1].counts) - math.log2(max(positions[k], 1))
         if k == 1:
             best.append(logs)
             continue
+
         first, last = _parts(grams, k)
-        split = np.max(
-            [best[i - 1][first[i]] + best[k - i - 1][last[k - i]] for i in range(1, k)], axis=0
-        )
+        cuts = [best[i - 1][first[i]] + best[k - i - 1][last[k - i]] for i in range(1, k)]
+        split = np.max(cuts, axis=0)
         best.append(np.maximum(logs, split))
+
     return split, logs
 
 
@@ -97,7 +104,11 @@ def _parts(
 ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
     """Return, for k below n at index k, the number of each n-gram's first k words, and of its last k words."""
     whole = np.arange(len(grams[n - 1].counts), dtype=np.int32)
-    first, last = [whole] * (n + 1), [whole] * (n + 1)
+    first = [whole] * (n + 1)
+    last = [whole] * (n + 1)
+
     for k in range(n, 1, -1):
-        first[k - 1], last[k - 1] = grams[k - 1].left[first[k]], grams[k - 1].right[last[k]]
+        first[k - 1] = grams[k - 1].left[first[k]]
+        last[k - 1] = grams[k - 1].right[last[k]]
+
     return first, last

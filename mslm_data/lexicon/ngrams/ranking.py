@@ -1,8 +1,8 @@
-"""Makes a lexicon of the n-grams of rows, ranked by pointwise mutual information, for PMI masking.
+"""Make a lexicon of the n-grams of rows, ranked by pointwise mutual information, for PMI masking.
 
-An n-gram is counted within one row, unless rows are taken as one long sentence; where a long sentence was cut into
-rows, one across the cut is not counted. An n-gram with a word of which the tokenizer knows a part only (`[UNK]`) is
-left out, as it stands for many.
+An n-gram is counted within one row, unless rows are taken as one long sentence. Where a long sentence was cut into
+rows, n-grams across the cut are not counted. An n-gram with a word that holds `[UNK]` is left out, as it stands for
+many.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from mslm_data.lexicon.word_types import WordTypes, word_strings
 from mslm_data.registry import did_you_mean
 
 ORDERS = ("length", "score", "longest")
-"""Orders of use: short n-grams first, all by score, long n-grams first."""
+"""Orders in which entries are used: short n-grams first, all by score, long n-grams first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NgramChoice:
-    """Which n-grams a lexicon has, and in which order. The defaults are those of the paper, see `RECIPES`.
+    """Which n-grams a lexicon has, and in which order. The defaults are those of Abaho et al. 2024; see `RECIPES`.
 
     Attributes:
-        lengths: Words of the shortest and of the longest.
-        min_counts: Occurrences at least, for all lengths or for each.
-        measure: A name of `MEASURES`.
-        size: Entries at most; the best of all lengths, or with `shares` the best of each.
-        coverage: In place of `size`: as many entries as it takes for this share of tokens to lie in one.
-        shares: Percent of `size` that each length may have; none: lengths share by score.
-        order: A name of `ORDERS`.
+        lengths: Number of words of the shortest and of the longest n-grams.
+        min_counts: Minimum number of occurrences: one number, or one per length.
+        measure: A name in `MEASURES`.
+        size: Maximum number of entries: the best of all lengths, or with `shares` the best of each.
+        coverage: In place of `size`: keep as many entries as needed to cover this share of the tokens.
+        shares: Percentage of `size` that each length may have. Without shares all lengths compete by score.
+        order: A name in `ORDERS`.
         drop_short_words: Leave out n-grams with a word of one character.
-        stop_words: Leave out n-grams with one of these, whatever its case; given in lower case.
+        stop_words: Leave out n-grams with one of these words, given in lower case; a word's own case does not matter.
         across_sentences: Count as if all rows were one sentence.
     """
 
@@ -70,13 +70,14 @@ class NgramChoice:
     across_sentences: bool = False
 
     def __post_init__(self) -> None:
-        """Check.
+        """Check the options.
 
         Raises:
-            ValueError: An option, or two that do not go together, make no sense.
+            ValueError: An option is out of range, or two do not go together.
         """
         low, high = self.lengths
         number = max(high - low + 1, 1)
+
         if not 2 <= low <= high <= LONGEST:
             raise ValueError(f"lengths: expected from 2 to {LONGEST} words, got {low}-{high}")
         if len(self.min_counts) not in (1, number):
@@ -85,6 +86,7 @@ class NgramChoice:
             )
         if min(self.min_counts) < 1:
             raise ValueError(f"min-count: expected at least 1, got {min(self.min_counts)}")
+
         for name, value, known in (
             ("measure", self.measure, tuple(MEASURES)),
             ("order", self.order, ORDERS),
@@ -93,10 +95,12 @@ class NgramChoice:
                 raise ValueError(
                     f"{name}: expected one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}"
                 )
+
         if self.size is not None and (self.size < 1 or self.coverage is not None):
             raise ValueError(f"size: expected at least 1 and no coverage besides, got {self.size}")
         if self.coverage is not None and not 0 < self.coverage <= 1:
             raise ValueError(f"coverage: expected a share in (0, 1], got {self.coverage}")
+
         if self.shares:
             if (
                 len(self.shares) != number
@@ -113,8 +117,10 @@ class NgramChoice:
                 )
 
     def min_count(self, n: int) -> int:
-        """Return the least count of n-grams of n words."""
-        return self.min_counts[n - self.lengths[0] if len(self.min_counts) > 1 else 0]
+        """Return the minimum number of occurrences of n-grams of n words."""
+        if len(self.min_counts) == 1:
+            return self.min_counts[0]
+        return self.min_counts[n - self.lengths[0]]
 
 
 RECIPES = {
@@ -126,8 +132,11 @@ RECIPES = {
         min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
     ),
 }
-"""Abaho et al. 2024; Levine et al. 2021; and the code released with the former, which also takes all splits and leaves
-out English stop words, and whose lists differ from the paper's: 2 occurrences in place of 5, and NLTK's measure."""
+"""Recipes: those of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the former.
+
+That code differs from its paper: 2 occurrences in place of 5, and NLTK's measure. It also takes all splits and leaves
+out English stop words, which `mslm-data vocab pmi` adds. Then `released` gives the released lists entry by entry, if
+the vocabulary is cased; an uncased one merges words that differ in their capitals, and gives other lists."""
 
 
 def rank_ngrams(
@@ -139,7 +148,7 @@ def rank_ngrams(
     about: Mapping[str, Any],
     memory: int = MEMORY,
 ) -> Lexicon:
-    """Make the lexicon of n-grams of rows. Those of equal score are in the order of their words' strings.
+    """Make the lexicon of n-grams of rows. N-grams of equal score are in the order of their words' strings.
 
     Args:
         chunks: Rows, such as those of `Split.chunks()`.
@@ -147,11 +156,11 @@ def rank_ngrams(
         ids: Its special ids.
         choice: Which n-grams.
         about: What the lexicon says of what made it; see `Lexicon`.
-        memory: Bytes that counting may use; see `vocab.ngrams`.
+        memory: Bytes that counting may use; see `count_ngrams`.
 
     Returns:
-        Its `about["counts"]` says `entries` by length, `tokens` (sub-words, none special) and `covered_tokens` (those
-        within an entry), and what `overlap` counts.
+        The lexicon. Its `about["counts"]` holds `entries` by length, `tokens` (sub-words, without special ones),
+        `covered_tokens` (those within an entry), and the counts of `overlap`.
 
     Raises:
         VocabularyError: No n-gram is left.
@@ -161,6 +170,7 @@ def rank_ngrams(
     least = [choice.min_count(max(n, low)) for n in range(2, high + 1)]
     kept, ties = _usable(stream.words, tokenizer, ids, min(least), choice)
     grams = count_ngrams(stream, least, kept=kept, memory=memory)
+
     listings = {}
     for n in range(low, high + 1):
         frequent = np.flatnonzero(grams[n - 1].counts >= choice.min_count(n))
@@ -171,6 +181,8 @@ def rank_ngrams(
             f"expected n-grams of {low} to {high} words that occur {', '.join(map(str, choice.min_counts))} times, got "
             f"none among {stream.positions[1]} words; lower the least count, or take more splits"
         )
+
+    # Every n-gram knows the smallest list that holds it, so any size or coverage is one comparison.
     sizes = list_sizes(listings, choice.shares)
     tokens = tokens_by_size(stream, grams, listings, sizes)
     size = choice.size or size_for(tokens, choice.coverage)
@@ -181,15 +193,15 @@ def rank_ngrams(
         raise VocabularyError(
             f"expected entries, got none: no length has a share in {size}; make the list longer"
         )
+
     counts = {
         "entries": {str(n): len(listing) for n, listing in listed.items()},
         "tokens": int(tokens.sum()),
         "covered_tokens": int(tokens[:-1][: size + 1].sum()),
         **overlap(stream, grams, listed),
     }
-    return _lexicon(
-        listed, choice.order, stream.words.tokens, {**about, "size": ids.size, "counts": counts}
-    )
+    about = {**about, "size": ids.size, "counts": counts}
+    return _lexicon(listed, choice.order, stream.words.tokens, about)
 
 
 def stop_words_in(name: str) -> frozenset[str]:
@@ -213,13 +225,15 @@ def stop_words_in(name: str) -> frozenset[str]:
 
 
 def options_of(choice: NgramChoice) -> dict[str, Any]:
-    """Return a choice as JSON has it; of stop words, which may be private, their number."""
+    """Return a choice as JSON has it, with the number of stop words in place of the words, which may be private."""
     return {**asdict(choice), "stop_words": len(choice.stop_words)}
 
 
 def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Return the text of each entry, its words joined by spaces."""
     tokens = lexicon.tokens
+
+    # All words of all entries as rows of one array of sub-words.
     starts = lexicon.word_starts.values + np.repeat(tokens.offsets[:-1], lexicon.words)
     words = word_strings(Ragged(tokens.values, np.append(starts, len(tokens.values))), tokenizer)
     offsets = lexicon.word_starts.offsets.tolist()
@@ -237,10 +251,14 @@ def _usable(
     usable = words.counts >= least
     of_token = np.repeat(np.arange(len(words)), words.tokens.lengths)
     usable[of_token[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
+
+    # Only words that may come into question are decoded.
     numbers = np.flatnonzero(usable)
     texts = word_strings(_rows(words.tokens, numbers), tokenizer)
+    by_text = sorted(range(len(texts)), key=texts.__getitem__)
     ties = np.zeros(len(words), np.int64)
-    ties[numbers[sorted(range(len(texts)), key=texts.__getitem__)]] = np.arange(len(texts))
+    ties[numbers[by_text]] = np.arange(len(texts))
+
     dropped = [
         text.lower() in choice.stop_words or (choice.drop_short_words and len(text) < 2)
         for text in texts
@@ -260,12 +278,15 @@ def _lexicon(
         ]
     )
     scores = np.concatenate([listing.scores for listing in listings.values()])
+
     places = np.arange(len(scores))
-    if order != "length":
-        places = (
-            by_score(listings) if order == "score" else np.argsort(-words.lengths, kind="stable")
-        )
+    if order == "score":
+        places = by_score(listings)
+    elif order == "longest":
+        places = np.argsort(-words.lengths, kind="stable")
     words = _rows(words, places)
+
+    # An entry's tokens are those of its words, and a word begins where those before it end.
     pieces = _rows(types, words.values)
     offsets = pieces.offsets[words.offsets]
     starts = pieces.offsets[:-1] - np.repeat(offsets[:-1], words.lengths)

@@ -13,7 +13,7 @@
 | `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
 | `wordpiece` | a tokenizer, any folder | `wordpiece.py` | `build --tokenizer` |
 
-The files of this folder itself are what strategies read: `artefacts.py` holds the stored form and the look-up in
-`DIR/vocab`, `store.py` lexicons, `score_columns.py` score columns, `trie.py` finds the entries of a lexicon in rows,
-`word_types.py` counts the words of rows.
+The files of this folder itself are what strategies read: `artefacts.py` holds the stored form and
+the look-up in `DIR/vocab`, `store.py` lexicons, `score_columns.py` score columns, `trie.py` finds
+the entries of a lexicon in rows, `word_types.py` counts the words of rows.
 """

@@ -1,14 +1,16 @@
 """Store, check and find artefacts: the Arrow files that strategies read besides the rows.
 
-There are two kinds. A lexicon is one file: sequences of sub-words with a number each (`store.py`). A score column is a
-folder with a file for each shard: a number for each token of each row (`score_columns.py`). Every file holds one
-uncompressed batch of Arrow, and its schema says in JSON what made it:
+There are two kinds. A lexicon is one file: sequences of sub-words with a number each (`store.py`).
+A score column is a folder with a file for each shard: a number for each token of each row
+(`score_columns.py`). Every file holds one uncompressed batch of Arrow, and its schema says in JSON
+what made it:
 
     mslm_data_lexicon = {"format": 1, "tokenizer": "9f86d0…", "size": 28996,
                          "made": {"command": "vocab pmi", "recipe": "paper", …}, …}
 
-`tokenizer` is the SHA-256 of the tokenizer whose ids the file holds, and `size` its number of ids. `mslm-data vocab`
-puts artefacts into the built folder's `vocab/`, where `find_artefact` looks for them first.
+`tokenizer` is the SHA-256 of the tokenizer whose ids the file holds, and `size` its number of ids.
+`mslm-data vocab` puts artefacts into the built folder's `vocab/`, where `find_artefact` looks for
+them first.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ MAKERS = {
     "logits": "mslm-data vocab scores logits DIR --encoder MODEL --class LABEL",
     "confidence": "mslm-data vocab scores confidence DIR --callable MODULE:FUNCTION",
 }
-"""Usual name of an artefact -> the command that makes it. `PATH` stands for the artefact's own path."""
+"""Usual name of an artefact -> the command that makes it. `PATH` stands for the artefact's own
+path."""
 
 _ANY = {
     LEXICON.key: "`mslm-data vocab pmi`, `mslm-data vocab anchors`, `mslm-data vocab scores anchors`, "
@@ -120,7 +123,8 @@ def read_artefact(
     """Read one file of an artefact, and check all that holds for every kind.
 
     Args:
-        path: The file: of a lexicon the lexicon itself, of a score column `COLUMN/SPLIT/SHARD.arrow`.
+        path: The file: of a lexicon the lexicon itself, of a score column
+            `COLUMN/SPLIT/SHARD.arrow`.
         kind: What is expected there.
         mapped: Leave the columns on disk, mapped into memory, instead of reading them.
 
@@ -174,8 +178,10 @@ def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> 
     """Return where the artefact of this name lies, and see that it holds ids of this tokenizer.
 
     Args:
-        folder: The built folder. Its `vocab/NAME` comes first; a remote folder's is copied to this machine.
-        name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this name.
+        folder: The built folder. Its `vocab/NAME` comes first; a remote folder's is copied to this
+            machine.
+        name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this
+            name.
         tokenizer: SHA-256 of the folder's tokenizer, as its manifest says.
 
     Raises:
@@ -192,7 +198,7 @@ def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> 
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
             f"{path}: expected ids of the tokenizer of {folder}, got those of another one; make it "
-            f"again with {_remake(path, _kind_of(path), about)}"
+            f"again with {remake(about, path, _kind_of(path))}"
         )
 
     return path
@@ -213,7 +219,8 @@ def missing(path: Path, kind: ArtefactKind | None = None, *, made_by: str = "") 
 
     Args:
         path: The artefact.
-        kind: What was expected; None to take it from the path: lexicons are files with a suffix, columns folders.
+        kind: What was expected; None to take it from the path: lexicons are files with a suffix,
+            columns folders.
         made_by: The command; "" for the one in `MAKERS`.
     """
     kind = kind or _kind_of(path)
@@ -232,14 +239,33 @@ def damaged(
         expected: The law, such as "finite scores".
         about: What the file says of itself.
     """
-    again = _remake(path, kind, about)
+    again = remake(about, path, kind)
     return VocabularyError(
         f"{path}: expected {expected}; the file is damaged: make it again with {again}"
     )
 
 
+def remake(about: Mapping[str, Any], path: Path = Path(), kind: ArtefactKind = LEXICON) -> str:
+    """Return the command that made an artefact, without its options, in backquotes.
+
+    Args:
+        about: What the artefact says of itself.
+        path: Its file, whose name says the command where `about` does not.
+        kind: What it is.
+    """
+    made = about.get("made")
+    made = made if isinstance(made, dict) else {}
+    words = f"mslm-data {made.get('command')} {made.get('of', '')}".rstrip()
+
+    # The file may come from anybody: only our own commands are printed.
+    if any(maker.startswith(f"{words} DIR") for maker in MAKERS.values()):
+        return f"`{words}`"
+
+    return _commands(path, kind)
+
+
 def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
-    """Return what a file's schema says, and see that it is of this kind and not of a newer format."""
+    """Return what a file says of itself, which must be of this kind and format."""
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
     if not (isinstance(about, dict) and _is_count(about.get("format")) and _has_size(about)):
         raise VocabularyError(
@@ -250,13 +276,13 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
     if about["format"] > FORMAT:
         raise VocabularyError(
             f"{path}: expected format {FORMAT} or older, got {about['format']}; a newer mslm-data "
-            f"wrote it: update mslm-data, or make it again with {_remake(path, kind, about)}"
+            f"wrote it: update mslm-data, or make it again with {remake(about, path, kind)}"
         )
 
     if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
         raise VocabularyError(
             f"{path}: expected the columns {', '.join(kind.columns)}, got others; make it again "
-            f"with {_remake(path, kind, about)}"
+            f"with {remake(about, path, kind)}"
         )
 
     return about
@@ -279,14 +305,14 @@ def _is_count(value: Any) -> bool:
 
 
 def _kind_of(path: Path) -> ArtefactKind:
-    """Return the kind that a path has, or would have: lexicons are files, score columns folders without a suffix."""
+    """Return the kind that a path has, or would have by its suffix."""
     if path.exists():
         return SCORE_COLUMN if path.is_dir() else LEXICON
     return LEXICON if path.suffix else SCORE_COLUMN
 
 
 def _commands(path: Path, kind: ArtefactKind) -> str:
-    """Return the command that makes an artefact of this name, or the commands that make one of this kind."""
+    """Return the command that makes an artefact of this name, or all that make its kind."""
     if kind is SCORE_COLUMN and path.suffix:
         path = path.parents[1]  # of COLUMN/SPLIT/SHARD.arrow the column
 
@@ -297,16 +323,3 @@ def _commands(path: Path, kind: ArtefactKind) -> str:
     folder = str(path.parent.parent) if path.parent.name == "vocab" else "DIR"
     command = MAKERS[path.name].replace("DIR", folder).replace("PATH", str(path))
     return f"`{command}`"
-
-
-def _remake(path: Path, kind: ArtefactKind, about: Mapping[str, Any]) -> str:
-    """Return the command that made a file, without its options, if the file says one that we have."""
-    made = about.get("made")
-    made = made if isinstance(made, dict) else {}
-    words = f"mslm-data {made.get('command')} {made.get('of', '')}".rstrip()
-
-    # The file may come from anybody: only our own commands are printed.
-    if any(maker.startswith(f"{words} DIR") for maker in MAKERS.values()):
-        return f"`{words}`"
-
-    return _commands(path, kind)

@@ -1,7 +1,7 @@
-"""Score columns: one number for each token of each row of a built folder, in files beside the shards.
+"""Score columns: one number for each token of each row of a built folder.
 
-`mslm-data vocab scores` makes them with a model and strategies read them. A column is a folder with a file for each
-shard, `COLUMN/SPLIT/SHARD.arrow`. Two rows of such a file:
+`mslm-data vocab scores` makes them with a model and strategies read them. A column is a folder with
+a file for each shard, `COLUMN/SPLIT/SHARD.arrow`. Two rows of such a file:
 
     key      12297829382473034410              3353953467947191203
     scores   [0.0, 0.0625, 0.375, 0.125, 0.0]  [0.0, 0.5, 0.0]         special tokens included
@@ -109,7 +109,7 @@ class ScoreColumn:
     files: tuple[ShardScores, ...]
 
     def of(self, examples: Examples) -> Ragged:
-        """Return the scores of these rows: float32, one for each token, with the offsets of `input_ids`.
+        """Return the scores of these rows: float32, with the offsets of `input_ids`.
 
         Raises:
             VocabularyError: A row has no scores, or has another number of tokens than scores.
@@ -152,14 +152,17 @@ class ScoreColumn:
 
 
 def open_scores(folder: Path) -> ScoreColumn:
-    """Open the scores below a folder. The last 8 columns are remembered as long as their files do not change.
+    """Open the scores below a folder.
+
+    The last 8 columns are remembered as long as their files do not change.
 
     Args:
         folder: The column: files `SPLIT/SHARD.arrow` below it are read.
 
     Raises:
-        VocabularyError: There is no such folder or file; a file is not of a score column, of a newer format, damaged,
-            or made in another way than the first; or two rows share a key and differ in their scores.
+        VocabularyError: There is no such folder or file; a file is not of a score column, of a
+            newer format, damaged, or made in another way than the first; or two rows share a key
+            and differ in their scores.
     """
     paths = sorted(folder.glob("*/*.arrow"))
     if not paths:
@@ -211,7 +214,10 @@ def _remembered(
 
 
 def _refuse_ambiguous(column: ScoreColumn) -> None:
-    """Refuse two rows of one key, as splits that share document ids have them, whose scores differ."""
+    """Refuse two rows of one key whose scores differ.
+
+    Splits that share document ids have rows of one key.
+    """
 
     def scores_at(place: int) -> Array:
         file = column.files[column.file_of[place]]

@@ -1,13 +1,15 @@
-"""Lexicons: sequences of sub-words with a score each, such as n-grams by PMI or words by their likeness to anchors.
+"""Lexicons: sequences of sub-words with a score each, such as n-grams by PMI.
 
-`mslm-data vocab` makes them from shards and strategies read them. Three entries of a lexicon of n-grams:
+`mslm-data vocab` makes them from shards and strategies read them. Three entries of a lexicon of
+n-grams:
 
-    tokens        [[1117, 4242, 4894], [1117, 22351], [9468, 4242, 4894]]     ids of the tokenizer
-    word_starts   [[0, 1],             [0, 1],        [0, 1]]                 where each word begins, in tokens
-    scores        [11.25,              9.5,           8.0]                    here PMI in bits
+    tokens        [[1117, 4242, 4894], [1117, 22351], [9468, 4242, 4894]]
+    word_starts   [[0, 1],             [0, 1],        [0, 1]]
+    scores        [11.25,              9.5,           8.0]
 
-Entry 0 has two words: token 0, and tokens 1 and 2. Entries are token ids, so a lexicon holds no text; one made of
-patients' notes is still as private as the notes.
+Entry 0 has two words: its token 0, and its tokens 1 and 2. Its score is here PMI in bits. Entries
+are token ids, so a lexicon holds no text; one made of patients' notes is still as private as the
+notes.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ class Lexicon:
 
     Attributes:
         tokens: int32, E rows: the ids of each entry, none of them special; no entry is empty.
-        word_starts: int32, E rows: where each word of an entry begins, counted in its tokens; 0 first, rising.
+        word_starts: int32, E rows: where each word of an entry begins, counted in its tokens; 0
+            first, rising.
         scores: float64 `[E]`, all finite. What they mean depends on the command that made them.
-        about: What made it, as JSON has it: `tokenizer`, the SHA-256 of the tokenizer as in the shards' manifest;
-            `size`, its number of ids; `made`, the command with its options.
+        about: What made it, as JSON has it: `tokenizer`, the SHA-256 of the tokenizer as in the
+            shards' manifest; `size`, its number of ids; `made`, the command with its options.
     """
 
     tokens: Ragged
@@ -60,7 +63,9 @@ class Lexicon:
 
 
 def write_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Write a lexicon as one Arrow file, readable by its owner alone. Equal lexicons give equal bytes.
+    """Write a lexicon as one Arrow file, readable by its owner alone.
+
+    Equal lexicons give equal bytes.
 
     Raises:
         ValueError: The lexicon breaks a law that `read_lexicon` would refuse.
@@ -104,7 +109,8 @@ def open_lexicon(path: Path, *, made_by: str = "") -> Lexicon:
 
     Args:
         path: The lexicon's file.
-        made_by: The command that makes it, for the message where it is missing; "" for the usual one for its name.
+        made_by: The command that makes it, for the message where it is missing; "" for the usual
+            one for its name.
 
     Raises:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
@@ -123,7 +129,7 @@ def _remembered(path: Path, written: int, size: int) -> Lexicon:  # noqa: ARG001
 
 
 def _broken_law(lexicon: Lexicon) -> str:
-    """Return a law that a lexicon breaks, as words that follow "expected", or "" if it keeps all of them."""
+    """Return a law that a lexicon breaks, in words that follow "expected", or ""."""
     size = lexicon.about["size"]
     tokens = lexicon.tokens
     starts = lexicon.word_starts

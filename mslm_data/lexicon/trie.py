@@ -1,4 +1,8 @@
-"""A lexicon laid out for looking up: words that it knows, and its entries wherever they stand."""
+"""Lay a lexicon out as a trie, and find its entries in rows.
+
+`Trie.matches` finds entries wherever they stand; `Trie.exact` looks up units, such as words, that
+may be entries.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.trie import EMPTY, add_entries, exact_values, match_entries
+from mslm_data.lexicon.artefacts import remake
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 
 
@@ -22,10 +27,11 @@ class Trie:
 
     Attributes:
         lexicon: As it was read.
-        edges: uint64 `[2**n]`; see `kernels/trie.py`.
-        ending: int32 `[B + 2**n]`, likewise; so the others.
-        begins: uint8 `[B]`.
-        seconds: uint64 `[2**k]`.
+        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/trie.py` for this and
+            the other arrays.
+        ending: int32 `[B + 2**n]`: which entry ends at a node, -1 for none.
+        begins: uint8 `[B]`: whether an entry begins with a token.
+        seconds: uint64 `[2**k]`: a filter of pairs of first and second tokens.
     """
 
     lexicon: Lexicon
@@ -36,29 +42,42 @@ class Trie:
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> Trie:
-        """Lay out a lexicon; of equal entries the first is found."""
+        """Lay out a lexicon. Of equal entries the first is found."""
         tokens = lexicon.tokens
+
+        # At most half of the places are taken: an edge for each token but the first of its entry.
         places = 1 << (2 * (len(tokens.values) - len(tokens)) + 1).bit_length()
         begins = np.zeros(tokens.values.max(initial=0) + 2, np.uint8)
-        edges, ending = (
-            np.full(places, EMPTY, np.uint64),
-            np.full(len(begins) + places, -1, np.int32),
-        )
+        edges = np.full(places, EMPTY, np.uint64)
+        ending = np.full(len(begins) + places, -1, np.int32)
         seconds = np.zeros(max(places // 8, 1), np.uint64)
         add_entries(tokens.offsets, tokens.values, edges, ending, begins, seconds)
+
         return cls(lexicon, edges, ending, begins, seconds)
 
     def table(self, values: Array, missing: float) -> Array:
-        """Return what `exact` looks up, from a number for each entry, and one for what is none."""
+        """Return the table that `exact` looks numbers up in.
+
+        Args:
+            values: A number for each entry, `[E]`.
+            missing: The number of units that are not entries.
+        """
         return np.append(np.append(values, missing)[self.ending], missing)
 
     def exact(self, examples: Examples, starts: Ragged, ends: Ragged, table: Array) -> Array:
-        """Return the number of the entry that each unit is, `[U]`; see `table`.
+        """Return the number of the entry that each unit is, `[U]`.
+
+        Args:
+            examples: N rows.
+            starts: The units' first tokens, N rows, U values.
+            ends: The tokens after their last ones.
+            table: From `table`.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
         """
         self.check(examples)
+
         ids = examples.input_ids
         out = np.empty(len(starts.values), table.dtype)
         where = (ids.offsets, ids.values, starts.offsets, starts.values, ends.values)
@@ -66,30 +85,35 @@ class Trie:
         return out
 
     def matches(self, examples: Examples) -> tuple[Ragged, Ragged, npt.NDArray[np.int32]]:
-        """Return all entries that stand in the rows as whole words, overlapping ones too, and which entry each is.
+        """Find all entries that stand in the rows as whole words, overlapping ones too.
 
-        They are ordered by first token, then length.
+        Returns:
+            Starts and ends in tokens of the row, half open, N rows each, and the number of the
+            entry at each place. They are ordered by first token, then by length.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
         """
         self.check(examples)
-        ids, offsets, words = (
-            examples.input_ids.values,
-            examples.input_ids.offsets,
-            examples.word_ids.values,
-        )
-        out, of_rows = np.empty((len(ids) + 16, 3), np.int32), np.empty(len(offsets), np.int64)
+
+        ids = examples.input_ids.values
+        offsets = examples.input_ids.offsets
+        rows = (offsets, ids, examples.word_ids.values)
         trie = (self.edges, self.ending, self.begins, self.seconds)
-        match_entries(offsets, ids, words, *trie, out, of_rows)
+        out = np.empty((len(ids) + 16, 3), np.int32)
+        of_rows = np.empty(len(offsets), np.int64)
+        match_entries(*rows, *trie, out, of_rows)
+
+        # The kernel counts what it has no room for, so a second pass has enough.
         if of_rows[-1] > len(out):
             out = np.empty((of_rows[-1], 3), np.int32)
-            match_entries(offsets, ids, words, *trie, out, of_rows)
+            match_entries(*rows, *trie, out, of_rows)
+
         starts, ends, entries = np.ascontiguousarray(out[: of_rows[-1]].T)
         return Ragged(starts, of_rows), Ragged(ends, of_rows), entries
 
     def check(self, examples: Examples) -> None:
-        """See that the lexicon can be of these rows.
+        """Refuse rows that are not of the lexicon's tokenizer, as far as its number of ids says.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
@@ -97,20 +121,23 @@ class Trie:
         size = self.lexicon.about["size"]
         if size != examples.ids.size:
             raise VocabularyError(
-                f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of {size}; make it again "
-                "from these shards with `mslm-data vocab`"
+                f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of {size}; "
+                f"make it again from these shards with {remake(self.lexicon.about)}"
             )
 
 
 def open_trie(path: Path, *, made_by: str = "") -> Trie:
-    """Read a lexicon and lay it out; the last few are remembered while their files stay as they are.
+    """Read a lexicon and lay it out.
+
+    The last 8 are remembered as long as their files do not change.
 
     Args:
         path: The lexicon's file.
-        made_by: The command that makes one, for who has none.
+        made_by: The command that makes it, for the message where it is missing; "" for the usual
+            one for its name.
 
     Raises:
-        VocabularyError: No such file, not a lexicon, of a newer format, or damaged.
+        VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
     return _laid_out(open_lexicon(path, made_by=made_by))
 

@@ -1,6 +1,9 @@
-"""The word types of rows: a word is its sequence of sub-words, between the boundaries that `word_ids` says.
+"""Number and count the word types of rows.
 
-Types are numbered in order of first appearance, so numbers do not depend on how rows are cut into chunks.
+A word is its sequence of sub-words, between the boundaries of `word_ids`.
+
+Types are numbered in order of first appearance, so numbers do not depend on how rows are cut into
+chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.kernels import counts as kernels
 
 _TOKENS_AT_ONCE = 1 << 15
-"""Tokens, about, whose words are numbered by one call, as tables are made large enough for all of them to be new."""
+"""About how many tokens are numbered by one call. Tables get room for all of their words to be
+new."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +29,9 @@ class WordTypes:
     """W word types.
 
     Attributes:
-        tokens: int32, the sub-words of each type, in order of first appearance; none is empty.
-        counts: int64 `[W]`, how often each occurs.
+        tokens: int32, W rows: the sub-words of each type, in order of first appearance; none is
+            empty.
+        counts: int64 `[W]`: how often each occurs.
     """
 
     tokens: Ragged
@@ -37,12 +42,18 @@ class WordTypes:
 
 
 class WordNumbers:
-    """Gives each word type a number, chunk after chunk. Holds a type's sub-words and about 30 bytes for each type."""
+    """Gives each word type a number, chunk after chunk.
+
+    It holds each type's sub-words and about 30 bytes more.
+    """
 
     def __init__(self) -> None:
         """Begin with no word."""
+        # Words of one token, most of a text, are found by that token; the others by a hash table.
         self._alone = np.empty(0, np.int32)
         self._table = np.full(1024, -1, np.int32)
+
+        # The types: sub-words and counts, both longer than what is used, and how many types there are.
         self._offsets = np.zeros(1, np.int64)
         self._values = np.empty(0, np.int32)
         self._counts = np.zeros(0, np.int64)
@@ -52,40 +63,49 @@ class WordNumbers:
         """Return the number of each word of each row, and count them.
 
         Returns:
-            int32, one row of numbers for each row of `examples`; special tokens are in no word.
+            int32, one row of numbers for each row of `examples`. Special tokens are in no word.
         """
         if len(self._alone) < examples.ids.size:
             self._all_tokens(examples.ids.size)
-        ids, words = examples.input_ids, examples.word_ids.values
+
+        ids = examples.input_ids
+        words = examples.word_ids.values
         counts = np.empty(len(ids), np.int64)
-        numbers, size = np.empty(len(ids.values), np.int32), 0
-        bounds = np.empty((0, 2), np.int64)
+        numbers = np.empty(len(ids.values), np.int32)
+        size = 0
+        bounds = np.empty(
+            (0, 2), np.int64
+        )  # the first token of each word and the one after its last
+
         for start, stop in _parts(ids.offsets):
             offsets = ids.offsets[start : stop + 1]
             if len(bounds) < offsets[-1] - offsets[0]:
                 bounds = np.empty((offsets[-1] - offsets[0], 2), np.int64)
             kernels.find_words(offsets, words, bounds, counts[start:stop])
+
             found = int(counts[start:stop].sum())
             self._number(ids.values, bounds[:found], numbers[size : size + found])
             size += found
+
         return Ragged(numbers[:size], offsets_of(counts))
 
     def words(self) -> WordTypes:
         """Return the types so far."""
         size = int(self._size[0])
         offsets = self._offsets[: size + 1].copy()
-        return WordTypes(
-            Ragged(self._values[: offsets[-1]].copy(), offsets), self._counts[:size].copy()
-        )
+        tokens = Ragged(self._values[: offsets[-1]].copy(), offsets)
+        return WordTypes(tokens, self._counts[:size].copy())
 
     def _all_tokens(self, size: int) -> None:
         """Make room for the words of one token of a tokenizer of so many ids."""
         known = int(self._size[0])
+
         self._alone = np.full(size, -1, np.int32)
         singles = np.flatnonzero(np.diff(self._offsets[: known + 1]) == 1)
         tokens = self._values[self._offsets[singles]]
         inside = (tokens >= 0) & (tokens < size)
         self._alone[tokens[inside]] = singles[inside]
+
         self._place(known)
 
     def _place(self, most: int) -> None:
@@ -95,8 +115,11 @@ class WordNumbers:
         kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
 
     def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
+        """Write the number of each word between `bounds` to `out`."""
         if len(bounds) == 0:
             return
+
+        # Room for every word to be a new type.
         known = int(self._size[0])
         most = known + len(bounds)
         self._offsets = _with_room(self._offsets, most + 1)
@@ -106,6 +129,7 @@ class WordNumbers:
         self._counts = _with_room(self._counts, most)
         if len(self._table) < 2 * most:
             self._place(most)
+
         kernels.number_words(
             tokens,
             bounds,
@@ -130,19 +154,20 @@ def count_words(chunks: Iterable[Examples]) -> WordTypes:
 def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Return the text of each word type, as the folder's tokenizer decodes it.
 
-    Pieces are joined, and the marks of word boundaries (`##`, byte-level and Metaspace spaces) and any space taken
-    out. What the tokenizer's normaliser took away, such as capitals, stays away; `[UNK]` is decoded as its name.
+    Pieces are joined. The marks of word boundaries (`##`, byte-level and Metaspace spaces) and all
+    spaces are taken out. Capitals and whatever else the tokenizer's normaliser took away stay away;
+    `[UNK]` is decoded as its name.
 
     Args:
         words: int32, one row of sub-words for each type, as in `WordTypes.tokens`.
-        tokenizer: That of the folder: `tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))`.
+        tokenizer: The folder's: `tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))`.
     """
     texts: list[str] = tokenizer.decode_batch(words.tolist(), skip_special_tokens=False)
     return [text.replace(" ", "") for text in texts]
 
 
 def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
-    """Cut rows into ranges of few tokens, one row at least."""
+    """Cut rows into ranges of few tokens, at least one row each."""
     start, last = 0, len(offsets) - 1
     while start < last:
         stop = int(np.searchsorted(offsets, offsets[start] + _TOKENS_AT_ONCE, side="right")) - 1

@@ -1,8 +1,10 @@
-"""WordPiece vocabularies of a corpus' own words, as SciBERT (Beltagy et al. 2019) and PubMedBERT (Gu et al. 2021) have.
+"""Train WordPiece vocabularies of a corpus' own words.
 
-The trainer of the `tokenizers` library numbers the single characters in the order of a hash table and settles equal
-counts by these numbers, so each run of it learns another vocabulary. Here the characters are counted and numbered
-first: equal texts, in whatever order, give equal bytes.
+SciBERT (Beltagy et al. 2019) and PubMedBERT (Gu et al. 2021) have such vocabularies.
+
+The trainer of the `tokenizers` library numbers the single characters in the order of a hash table
+and settles equal counts by these numbers, so each run of it learns another vocabulary. Here the
+characters are counted and numbered first: equal texts, in whatever order, give equal bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Vocabulary:
         cased: Whether text keeps its capitals and accents.
         documents: Texts read.
         words: Stretches between white space in them.
-        left_out: Different characters that are in no piece, as others are more frequent: a word with one is [UNK].
+        left_out: Different characters that are in no piece, as others are more frequent: a word
+            with one is [UNK].
     """
 
     pieces: tuple[str, ...]
@@ -81,11 +84,12 @@ def train(
 
     Args:
         texts: Gives the same texts each time; it is called twice.
-        size: Pieces at the most, the special ones and single characters included; 30,522 is BERT's. Fewer are learned
-            where fewer are frequent enough.
+        size: Pieces at the most, the special ones and single characters included; 30,522 is BERT's.
+            Fewer are learned where fewer are frequent enough.
         min_frequency: How often two pieces must stand side by side to become one.
         cased: Keep capitals and accents.
-        progress: See `Progress`; while characters are counted, nobody knows how many documents there are.
+        progress: See `Progress`; while characters are counted, nobody knows how many documents
+            there are.
 
     Raises:
         VocabularyError: No text, or a size too small for the single characters.
@@ -131,9 +135,12 @@ def train(
 
 
 def write(out: Path, vocabulary: Vocabulary) -> Tokenizer:
-    """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, and return the tokenizer that they are.
+    """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`.
 
-    The last one is for transformers, which else lower-cases for every BERT. All are readable by their owner alone.
+    Returns the tokenizer that they are.
+
+    The last one is for transformers, which else lower-cases for every BERT. All are readable by
+    their owner alone.
 
     Raises:
         VocabularyError: The folder has files already; see `refuse_used`.
@@ -163,7 +170,7 @@ def refuse_used(out: Path) -> None:
 
 
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> PieceCounts:
-    """Count the words and pieces of texts, such as those of a split that the vocabulary was not learned from."""
+    """Count the words and pieces of texts, such as those of a held-out split."""
     words = pieces = unknown = 0
     left = iter(texts)
     while group := list(islice(left, _TEXTS_AT_ONCE)):

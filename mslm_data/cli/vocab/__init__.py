@@ -1,4 +1,4 @@
-"""`mslm-data vocab`: make what strategies and annotators need besides a corpus, one module a command."""
+"""`mslm-data vocab`: make what strategies and annotators need besides a corpus."""
 
 from __future__ import annotations
 

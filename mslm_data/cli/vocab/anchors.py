@@ -80,9 +80,9 @@ def command(
 ) -> None:
     """Find the words that set a built folder apart from general text, by TF-ICF.
 
-    Writes a lexicon of the words that Difference-Masking compares all others with; `vocab scores anchors` does so.
-    A word's score says how many times more often it occurs here than there. Words are compared in lower case, as
-    `Gene` and `gene` are one, and only letters make words.
+    Writes a lexicon of the words that Difference-Masking compares all others with; `vocab scores
+    anchors` does so. A word's score says how many times more often it occurs here than there. Words
+    are compared in lower case, as `Gene` and `gene` are one, and only letters make words.
 
     \b
     Example:

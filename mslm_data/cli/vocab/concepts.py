@@ -72,9 +72,9 @@ def command(
 ) -> None:
     """Make a MedCAT model pack of concepts, for `build --set annotate.model_pack=DIR`.
 
-    FILE is a table (MedCAT's columns cui,name,…, or an id, a name and synonyms as in DrugBank's vocabulary), an OBO
-    ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. Ontologies and plain tables have no semantic types: write
-    these after the file's name.
+    FILE is a table (MedCAT's columns cui,name,…, or an id, a name and synonyms as in DrugBank's
+    vocabulary), an OBO ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. Ontologies and plain
+    tables have no semantic types: write these after the file's name.
 
     \b
     Example:

@@ -101,12 +101,13 @@ def command(
                 splits, across sentences, NLTK's measure, no words of one
                 character, no English stop words
 
-    `released` gives the lists that were released with that paper if the folder's vocabulary is cased. An uncased one
-    merges words that differ in their capitals, so the list differs.
+    `released` gives the lists that were released with that paper if the folder's vocabulary is
+    cased. An uncased one merges words that differ in their capitals, so the list differs.
 
-    N-grams with a word that holds [UNK] are left out, and so are those across the cut of a sentence that was too long
-    for one row. The table counts n-grams that are mentions in three ways; none gives the 8,130 of 15,787 that Table 11
-    of that paper has for BC2GM (whole mentions are 857, within mentions 3,089, of mention words only 5,944).
+    N-grams with a word that holds [UNK] are left out, and so are those across the cut of a sentence
+    that was too long for one row. The table counts n-grams that are mentions in three ways; none
+    gives the 8,130 of 15,787 that Table 11 of that paper has for BC2GM (whole mentions are 857,
+    within mentions 3,089, of mention words only 5,944).
 
     \b
     Example:

@@ -99,10 +99,11 @@ def command(
     cased: bool,
     as_json: bool,
 ) -> None:
-    """Train a WordPiece vocabulary on a corpus, for `build --tokenizer DIR` and for pre-training from scratch.
+    """Train a WordPiece vocabulary on a corpus, for `build --tokenizer DIR`.
 
-    The input is a corpus, as a tokenizer is needed before there are shards. Equal texts give equal bytes. Words that
-    de-identification took out are not learned; a vocabulary of patients' notes still holds the notes' words.
+    The input is a corpus, as a tokenizer is needed before there are shards. Equal texts give equal
+    bytes. Words that de-identification took out are not learned; a vocabulary of patients' notes
+    still holds the notes' words.
 
     \b
     Example:
@@ -159,7 +160,7 @@ def command(
 
 
 def _print(report: Mapping[str, Any]) -> None:
-    """Print the numbers of a report as a table, the folder, and a warning if it holds patients' words."""
+    """Print a report as a table, with a warning if the folder holds patients' words."""
     rows = [
         (name.replace("_", " "), value)
         for name, value in report.items()

@@ -1,4 +1,5 @@
-"""Anchors: the words that set a corpus apart from general text, which Difference-Masking compares all words with.
+"""Anchors: the words that set a corpus apart from general text, for Difference-Masking.
 
-`general_text.py` gives the counts of general text, `tficf.py` ranks the words of the corpus by them.
+`general_text.py` gives the counts of general text, `tficf.py` ranks the words of the corpus by
+them.
 """

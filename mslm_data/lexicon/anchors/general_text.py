@@ -1,4 +1,4 @@
-"""How often words occur in text of a general kind: from other shards, from a table of counts, or from wordfreq."""
+"""Count how often words occur in general text: in shards, in a table, or by wordfreq."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
 WORDFREQ_WORDS = 10**9
-"""Words of the text that wordfreq's probabilities are taken to be of; its rarest word has 10 then."""
+"""wordfreq's probabilities become counts in a text of so many words, of which its rarest word has
+10."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frequencies:
-    """How often each word occurs in a general text. Only words that `counted` knows are in it.
+    """How often each word occurs in a general text.
 
     Attributes:
-        counts: Word -> occurrences, none of them 0.
-        about: Where they come from, as JSON has it.
+        counts: Word -> occurrences, above 0. Words are as `counted` returns them.
+        about: Where the counts come from, as JSON has it.
     """
 
     counts: Mapping[str, int]
@@ -35,11 +36,12 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A word in whatever capitals.
+    """The forms of a word, which differ in capitals or in their sub-words.
 
     Attributes:
-        count: Occurrences of all its forms.
-        form: Number of the word type that is its most frequent form; of equally frequent ones the first.
+        count: Occurrences of all forms.
+        form: Number of the word type that is the most frequent form; of equally frequent ones the
+            first.
     """
 
     count: int
@@ -47,36 +49,39 @@ class Spelling:
 
 
 def counted(text: str) -> str:
-    """Return a word as it is counted, in lower case, or "" for what is none: other than two letters or more."""
+    """Return a word in lower case, or "" if it is not two letters or more and nothing else."""
     word = text.lower()
     return word if len(word) >= 2 and word.isalpha() else ""
 
 
 def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
-    """Return the words of rows by their text, their capitals and ways of being tokenised merged.
+    """Return the words of rows by their text in lower case, with all of their forms merged.
 
     Args:
         words: Of the rows.
         tokenizer: Their folder's.
     """
+    texts = word_strings(words.tokens, tokenizer)
     found: dict[str, Spelling] = {}
-    most: dict[str, int] = {}
-    for form, (text, count) in enumerate(
-        zip(word_strings(words.tokens, tokenizer), words.counts.tolist(), strict=True)
-    ):
+    most: dict[str, int] = {}  # occurrences of a word's most frequent form
+
+    for form, (text, count) in enumerate(zip(texts, words.counts.tolist(), strict=True)):
         word = counted(text)
         if not word:
             continue
+
         before = found.get(word, Spelling(0, form))
+        best = before.form
         if count > most.get(word, 0):
             most[word] = count
-            before = Spelling(before.count, form)
-        found[word] = Spelling(before.count + count, before.form)
+            best = form
+        found[word] = Spelling(before.count + count, best)
+
     return found
 
 
 def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
-    """Take the words of a built folder, which may have another tokenizer than the one that is compared to it.
+    """Take the words of a built folder, of whatever tokenizer, as general text.
 
     Args:
         words: Of its rows.
@@ -90,15 +95,18 @@ def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Pat
 
 
 def of_file(path: Path) -> Frequencies:
-    """Read a table of words and counts between a tab, one word a line, such as Norvig's of the Web 1T corpus.
+    """Read a table with a word, a tab and a count a line, such as Norvig's of the Web 1T corpus.
 
-    Lines of one word in other capitals are added; lines of what is no word are read over.
+    Counts of one word in several capitals are added. Lines whose entry `counted` does not take are
+    skipped.
 
     Raises:
-        VocabularyError: No such file, not UTF-8, or a line that is not a word and a whole number.
+        VocabularyError: The file is missing or not UTF-8, or a line is not a word and a whole
+            number.
     """
     if not path.is_file():
         raise VocabularyError(f"{path}: expected a table of words and counts, found none")
+
     counts: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
@@ -108,26 +116,30 @@ def of_file(path: Path) -> Frequencies:
                     raise VocabularyError(
                         f"{path}:{number}: expected a word, a tab and a whole number, got another line"
                     )
+
                 word = counted(text)
                 if word and int(count):
                     counts[word] = counts.get(word, 0) + int(count)
     except UnicodeDecodeError:
         raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
+
     return Frequencies(counts=counts, about={"source": "file", "sha256": sha256_of(path)})
 
 
 def of_wordfreq(language: str = "en") -> Frequencies:
-    """Take the words of the package wordfreq, whose probabilities become counts of `WORDFREQ_WORDS` words.
+    """Take the words of the package wordfreq; see `WORDFREQ_WORDS`.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: The package is not installed.
     """
     wordfreq = _optional.load("wordfreq", wanted_by="`--general wordfreq`")
+
     counts: dict[str, int] = {}
     for text, probability in wordfreq.get_frequency_dict(language, wordlist="best").items():
         word = counted(text)
         if word:
             counts[word] = counts.get(word, 0) + round(probability * WORDFREQ_WORDS)
+
     version = importlib.metadata.version("wordfreq")
     return Frequencies(
         counts={word: count for word, count in counts.items() if count},

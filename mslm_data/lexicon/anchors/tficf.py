@@ -1,7 +1,9 @@
-"""Anchors: the words that set a corpus apart from general text, by TF-ICF (Difference-Masking, Wilf et al. 2023).
+"""Find the words that set a corpus apart from general text, by TF-ICF.
 
-The paper's code has them as fixed lists and its formula divides by counts that may be 0, so floors and smoothing are
-ours; see `find_anchors`.
+Difference-Masking (Wilf et al. 2023) compares all words with these.
+
+The paper's code has anchors as fixed lists, and its formula divides by counts that may be 0.
+Minimum counts and smoothing are therefore ours; see `find_anchors`.
 """
 
 from __future__ import annotations
@@ -43,10 +45,12 @@ class AnchorOptions:
     """Which words become anchors.
 
     Attributes:
-        count: How many.
-        min_count: Occurrences in the corpus at least: without a floor, words that occur once come first.
-        smoothing: Added to each count of the general text, above 0, as a word may not be in it.
-        stop_words: Words that are none, in lower case; the ratio leaves hardly any among the first.
+        count: Maximum number of anchors.
+        min_count: Minimum number of occurrences in the corpus. Without it, words that occur once
+            come first.
+        smoothing: Added to each count of the general text, above 0, as it may lack a word.
+        stop_words: Words that cannot be anchors, in lower case. The ratio leaves hardly any of them
+            among the first.
     """
 
     count: int = 20
@@ -72,43 +76,51 @@ def find_anchors(
 ) -> tuple[Lexicon, list[Anchor]]:
     """Rank the words of a corpus by TF-ICF(w) = (c_T(w) / N_T) / ((c_P(w) + a) / (N_P + a V)).
 
-    Words are in lower case, of two letters or more and nothing else; so are those that are counted by N_T, the words
-    of the corpus, N_P, those of the general text, and V, the different ones of the general text. Of equal scores the
-    word that is more frequent in the corpus comes first, then by the alphabet.
+    Words are taken in lower case, and only those of two letters or more and nothing else count. N_T
+    is the number of words of the corpus, N_P that of the general text, V the number of different
+    words of the general text, and a the smoothing. Of equal scores the word that is more frequent
+    in the corpus comes first, then the alphabet decides.
 
     Args:
         words: Of the corpus' rows.
         tokenizer: Its folder's.
         general: The general text.
-        options: How many, and the floors.
-        about: What the lexicon says of what made it; see `Lexicon`. The counts N_T, N_P and V are added.
+        options: Which words become anchors.
+        about: What the lexicon says of what made it; see `Lexicon`. The counts N_T, N_P and V are
+            added.
 
     Returns:
-        The best first: a lexicon, its entries each word's most frequent form, and the same as text.
+        A lexicon of each anchor's most frequent form, and the anchors as text; the best first in
+        both.
 
     Raises:
-        VocabularyError: No word that is frequent enough, or a general text without words.
+        VocabularyError: No word is frequent enough, or the general text has no words.
     """
     if not general.counts:
         raise VocabularyError(
             "general: expected counts of words, got none; use another general text"
         )
+
     found = spellings(words, tokenizer)
-    total, general_total = sum(one.count for one in found.values()), sum(general.counts.values())
+    total = sum(one.count for one in found.values())
+    general_total = sum(general.counts.values())
     scale = (general_total + options.smoothing * len(general.counts)) / max(total, 1)
+
     ranked = []
     for word, one in found.items():
         if one.count >= options.min_count and word not in options.stop_words:
             in_general = general.counts.get(word, 0)
-            score = (
-                one.count / (in_general + options.smoothing) * scale
-            )  # a quotient first: equal ones stay equal
+            ratio = one.count / (in_general + options.smoothing)
+            score = ratio * scale  # in this order words of equal ratios keep equal scores
             ranked.append(Anchor(word=word, count=one.count, general=in_general, score=score))
+
     if not ranked:
         raise VocabularyError(
             f"anchors: expected words that occur {options.min_count} times or more, got none; lower --min-count"
         )
+
     anchors = sorted(ranked, key=lambda one: (-one.score, -one.count, one.word))[: options.count]
+
     counts = {
         "words": total,
         "general_words": general_total,

@@ -1,4 +1,4 @@
-"""Tables of concepts: MedCAT's columns, and tables of names with synonyms such as DrugBank's vocabulary."""
+"""Read tables of concepts: MedCAT's, and tables of names with synonyms as DrugBank's."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _SYNONYMS = ("synonyms", "synonym")
 def read(
     path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
-    """Give the names of a table, commas or tabs between its columns, which are found by name in any order.
+    """Give the names of a table.
 
-    MedCAT's layout has `cui` and `name` and may have `ontologies`, `name_status`, `type_ids`; names and types in a
-    cell are separated by `|`, and a row without types takes those of its concept's rows above. The other layout has an
-    id, a name (`Common name`, `name`, `label`) and synonyms separated by ` | `.
+    Commas or tabs separate its columns, which are found by name in any order.
+
+    MedCAT's layout has `cui` and `name` and may have `ontologies`, `name_status`, `type_ids`; names
+    and types in a cell are separated by `|`, and a row without types takes those of its concept's
+    rows above. The other layout has an id, a name (`Common name`, `name`, `label`) and synonyms
+    separated by ` | `.
 
     Args:
         path: The table.

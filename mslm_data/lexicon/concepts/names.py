@@ -27,7 +27,8 @@ class Name(NamedTuple):
     Attributes:
         concept: Its id.
         name: As the file has it.
-        status: `P` the concept's primary name, `A` another, `N` one that must be told apart by its context.
+        status: `P` the concept's primary name, `A` another, `N` one that must be told apart by its
+            context.
         types: Ids of semantic types.
         source: The vocabulary it comes from, "" where the file does not say.
     """
@@ -47,8 +48,8 @@ class NameChoice:
         types: Semantic types, of which a concept has one at least; empty for all.
         language: Of UMLS rows, such as `ENG`; "" for all.
         sources: Of UMLS rows (`SAB`) and of the column `ontologies`; empty for all.
-        xref: Of OBO terms: prefix of the cross reference that becomes the concept's id (`UMLS_CUI`), where a term
-            has one; "" for the term's own id.
+        xref: Of OBO terms: prefix of the cross reference that becomes the concept's id
+            (`UMLS_CUI`), where a term has one; "" for the term's own id.
     """
 
     types: frozenset[str] = frozenset()
@@ -66,12 +67,18 @@ class NameChoice:
 
 
 def clean(name: str) -> str:
-    """Return a name without SNOMED's tag (`(disorder)`) and without `|`, which separates names in MedCAT's tables."""
+    """Return a name without SNOMED's tag (`(disorder)`) and without `|`.
+
+    MedCAT's tables separate names by `|`.
+    """
     return _SNOMED_TAG.sub("", " ".join(name.replace("|", " ").split()))
 
 
 def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
-    """Give names once a concept, whose names come one after the other, and with two letters at least."""
+    """Give each name of a concept once, if it has at least two letters.
+
+    The names of a concept must follow each other.
+    """
     concept, seen = None, set[str]()
     for name in names:
         if name.concept != concept:
@@ -91,8 +98,8 @@ def open_text(path: Path) -> Iterator[IO[str]]:
     """Open a file of concepts, plain or gzipped, as UTF-8 with its line ends as they are.
 
     Raises:
-        AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any later read within the
-            block.
+        AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any
+            later read within the block.
     """
     try:
         with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:

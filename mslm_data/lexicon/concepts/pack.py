@@ -12,7 +12,10 @@ from mslm_data.annotate.medcat.library import import_module
 
 
 class _Sorted(set[str]):
-    """A set that is iterated in order: MedCAT writes sets as lists, and Python's order changes with the process."""
+    """A set that is iterated in order.
+
+    MedCAT writes sets as lists, and Python's order of a set changes with the process.
+    """
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(set(super().__iter__())))
@@ -21,7 +24,8 @@ class _Sorted(set[str]):
 def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> None:
     """Write a model as a pack that any MedCAT 2 loads; the folder is there whole or not at all.
 
-    MedCAT's `save_model_pack` adds the time, the machine and a zip, so its parts are called one by one here.
+    MedCAT's `save_model_pack` adds the time, the machine and a zip, so its parts are called one by
+    one here.
 
     Args:
         cat: MedCAT's model; it is of no use for annotation afterwards.

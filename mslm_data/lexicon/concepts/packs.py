@@ -77,13 +77,15 @@ def make_pack(
     Names stream through; what is in memory is MedCAT's database of what is kept, about 2 kB a name.
 
     Args:
-        inputs: Files, merged: names of one concept id from several of them are names of one concept.
+        inputs: Files, merged: names of one concept id from several of them are names of one
+            concept.
         out: The folder, which is not there yet.
         choice: What is kept.
         name: What the pack is called in its model card; "" for the folder's name.
 
     Raises:
-        AnnotateError: An input is missing or not as it should be; nothing is kept; the folder is there.
+        AnnotateError: An input is missing or not as it should be; nothing is kept; the folder is
+            there.
         MissingExtraError: MedCAT is not installed.
     """
     if out.exists():

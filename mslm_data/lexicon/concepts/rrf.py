@@ -18,18 +18,20 @@ def read(
 ) -> Iterator[Name]:
     """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
 
-    Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and `ISPREF` Y, which
-    is one a concept and language. (`ISPREF` alone is no status of MedCAT's: its N would mean that a name must always
-    be told apart.)
+    Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and
+    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is no status of MedCAT's: its N
+    would mean that a name must always be told apart.)
 
     Args:
-        path: MRCONSO.RRF; the types are read from the MRSTY.RRF beside it, some hundred bytes a concept in memory.
+        path: MRCONSO.RRF; the types are read from the MRSTY.RRF beside it, some hundred bytes a
+            concept in memory.
         types: Semantic types for concepts that MRSTY.RRF lacks.
         choice: Language, sources and types.
         left_out: Reason -> names, counted up.
 
     Raises:
-        AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than 18 fields.
+        AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than
+            18 fields.
     """
     of_concept = _types(path, choice)
     with open_text(path) as file:

@@ -1,5 +1,8 @@
-"""N-grams: the lexicon of word n-grams by pointwise mutual information that PMI masking hides as units.
+"""N-grams: the lexicon of word n-grams by pointwise mutual information.
 
-Rows become one stream of word numbers (`stream.py`), whose n-grams are counted exactly and in bounded memory
-(`counting.py`), measured (`association.py`), cut to a list (`listing.py`) and put in their order of use (`ranking.py`).
+PMI masking hides its entries as units.
+
+Rows become one stream of word numbers (`stream.py`), whose n-grams are counted exactly and in
+bounded memory (`counting.py`), measured (`association.py`), cut to a list (`listing.py`) and put in
+their order of use (`ranking.py`).
 """

@@ -17,14 +17,15 @@ from mslm_data.lexicon.ngrams.counting import Grams, spell
 Scores: TypeAlias = npt.NDArray[np.float64]
 
 _DECIMALS = 9
-"""Sums of logarithms are rounded to so many places, so that equal values tie whatever the order of the sum."""
+"""Sums of logarithms are rounded to so many places, so that equal values tie whatever the order of
+the sum."""
 
 
 def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     """Return `PMI_n`, by which an n-gram is only as strong as its weakest split.
 
-    Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all ways to split the n-gram into
-    two or more parts.
+    Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all ways to
+    split the n-gram into two or more parts.
 
     Args:
         grams: As `count_ngrams` gives them, of lengths up to n or more.
@@ -41,17 +42,19 @@ def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
 def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     """Return `PMI_n` with the n-gram's probability squared, which prefers frequent n-grams.
 
-    The lists that Levine et al. 2021 published are ranked by this measure. Arguments as for `levine`.
+    The lists that Levine et al. 2021 published are ranked by this measure. Arguments as for
+    `levine`.
     """
     split, logs = _best_split(grams, positions, n)
     return np.round(2 * logs - split, _DECIMALS)
 
 
 def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Return log N^(n - 1) c / (c_1 ... c_n), with N words and counts c of the n-gram and c_i of its words.
+    """Return log N^(n - 1) c / (c_1 ... c_n): N words, counts c of the n-gram and c_i of its words.
 
-    NLTK's measure, which the code released with Abaho et al. 2024 takes. It is computed in whole numbers up to the
-    logarithms, as NLTK does, so that the order is the same to the last bit. Arguments as for `levine`.
+    NLTK's measure, which the code released with Abaho et al. 2024 takes. It is computed in whole
+    numbers up to the logarithms, as NLTK does, so that the order is the same to the last bit.
+    Arguments as for `levine`.
     """
     counts = grams[n - 1].counts.tolist()
     word_counts = grams[0].counts.tolist()
@@ -78,8 +81,8 @@ MEASURES: dict[str, Callable[[Sequence[Grams], Sequence[int], int], Scores]] = {
 def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tuple[Scores, Scores]:
     """Return the greatest sum of log p(part) over splits of each n-gram, and its own log p.
 
-    A split's first cut leaves two pieces, each of them whole or split again. The best of a piece is therefore the
-    greater of its own log p and its best split.
+    A split's first cut leaves two pieces, each of them whole or split again. The best of a piece is
+    therefore the greater of its own log p and its best split.
     """
     best: list[Scores] = []  # at index k - 1, for each k-gram: the best of it, whole or split
     split = np.empty(0, np.float64)
@@ -102,7 +105,7 @@ def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tup
 def _parts(
     grams: Sequence[Grams], n: int
 ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
-    """Return, for k below n at index k, the number of each n-gram's first k words, and of its last k words."""
+    """Return the numbers of each n-gram's first k words, and of its last k words, at index k."""
     whole = np.arange(len(grams[n - 1].counts), dtype=np.int32)
     first = [whole] * (n + 1)
     last = [whole] * (n + 1)

@@ -1,19 +1,21 @@
-"""Count the n-grams of a stream of words, exactly and in bounded memory, one length after the other.
+"""Count the n-grams of a stream of words, exactly and in bounded memory.
 
-An n-gram can only be frequent if the two (n - 1)-grams in it are. Each length therefore counts pairs of neighbours in
-the stream of the length before, from which infrequent ones are left out. This holds across the ends of sentences too,
-as an occurrence of an n-gram always holds one of each part.
+An n-gram can only be frequent if the two (n - 1)-grams in it are. Each length therefore counts
+pairs of neighbours in the stream of the length before, from which infrequent ones are left out.
+This holds across the ends of sentences too, as an occurrence of an n-gram always holds one of each
+part.
 
-    words             the  p53  gene  and  the  p53  gene        occurrences wanted: 2
-    stream of n = 1     0    1     2   -1    0    1     2        `and` occurs once
-    stream of n = 2     0    1    -1   -1    0    1    -1        0 is "the p53", 1 is "p53 gene"
-    stream of n = 3     0   -1    -1   -1    0   -1    -1        0 is the pair (0, 1): "the p53 gene"
+    words             the  p53  gene  and  the  p53  gene
+    stream of n = 1     0    1     2   -1    0    1     2     `and` occurs once, and 2 are wanted
+    stream of n = 2     0    1    -1   -1    0    1    -1     0 is "the p53", 1 is "p53 gene"
+    stream of n = 3     0   -1    -1   -1    0   -1    -1     0 is the pair (0, 1) of n = 2
 
-A first pass sieves most infrequent pairs out. The others are counted in a hash table. A full table is sorted and put
-on disk, and in the end all of these runs are merged by ranges of keys.
+A first pass sieves most infrequent pairs out. The others are counted in a hash table. A full table
+is sorted and put on disk, and in the end all of these runs are merged by ranges of keys.
 
-Memory holds the sieve and the table, about 100 bytes for each frequent n-gram, and as many pages of the streams on
-disk as the system can spare. Streams take 4 bytes for each word of the corpus and each length.
+Memory holds the sieve and the table, about 100 bytes for each frequent n-gram, and as many pages of
+the streams on disk as the system can spare. Streams take 4 bytes for each word of the corpus and
+each length.
 """
 
 from __future__ import annotations
@@ -78,12 +80,14 @@ def count_ngrams(
     Args:
         stream: The words.
         least: For n = 2, 3 and so on the minimum number of occurrences of a frequent n-gram.
-        kept: bool `[W]`: word types that n-grams may have; others count as words but are in no n-gram. None keeps all.
+        kept: bool `[W]`: word types that n-grams may have; others count as words but are in no
+            n-gram. None keeps all.
         memory: Bytes for sieve and table; at least some thousand are used.
 
     Returns:
-        For n at index n - 1: words first, then bigrams and so on. A length has all n-grams that are as frequent as
-        `least` says of it or of a longer one, so all parts of a frequent n-gram are there too.
+        For n at index n - 1: words first, then bigrams and so on. A length has all n-grams that are
+        as frequent as `least` says of it or of a longer one, so all parts of a frequent n-gram are
+        there too.
     """
     words = stream.words
 
@@ -148,7 +152,9 @@ def count_pairs(stream: Array, least: int, memory: int = MEMORY) -> Pairs:
 
 
 class PairTable:
-    """Counts pairs in a hash table that grows. A table that may not grow is put on disk as a sorted run.
+    """Counts pairs in a hash table that grows.
+
+    A table that may not grow is put on disk as a sorted run.
 
     Attributes:
         most: Maximum number of the table's places, a power of 2; half of them are used.
@@ -167,7 +173,8 @@ class PairTable:
         """Count the pairs that begin at some of the first `size` places of a block.
 
         Returns:
-            int32 `[size]`: the pair at each place, -1 for none, in numbers that only `frequent` understands.
+            int32 `[size]`: the pair at each place, -1 for none, in numbers that only `frequent`
+            understands.
         """
         out = np.full(size, -1, np.int32)
         state = np.array([0, self._known])  # places that are done, and pairs that are known
@@ -202,7 +209,8 @@ class PairTable:
         """Return the pairs that occur often enough. There must be no runs.
 
         Args:
-            stream: int32 `[P]`, what `count` returned for all blocks. It is overwritten if it is in memory.
+            stream: int32 `[P]`, what `count` returned for all blocks. It is overwritten if it is in
+                memory.
             least: Minimum number of occurrences.
         """
         keys = self._keys()
@@ -290,7 +298,7 @@ def _found(stream: Array, pairs: Array) -> npt.NDArray[np.int32]:
 def _renamed(
     stream: Array, names: npt.NDArray[np.int32], *, into: Array | None = None
 ) -> npt.NDArray[np.int32]:
-    """Return a stream with other numbers, -1 for none, in `into` if it can be written, else in memory of its own."""
+    """Return a stream with other numbers, -1 for none, in `into` if it can be written."""
     names = np.append(names, np.int32(-1))  # so that index -1 finds -1
 
     if into is not None and into.flags.writeable:
@@ -313,7 +321,10 @@ def _room(stream: Array) -> npt.NDArray[np.int32]:
 
 
 def _live(stream: Array, places: Array) -> Iterator[tuple[Array, Array, int]]:
-    """Give blocks of a stream with the item after each, the places where pairs begin, and the number of all places."""
+    """Give blocks of a stream, each with the item after it.
+
+    With each block come the places where pairs begin and the number of all its places.
+    """
     for start in range(0, len(stream), _PLACES_AT_ONCE):
         # The last block has no item after it, and no pair begins at its end.
         block = stream[start : start + _PLACES_AT_ONCE + 1]

@@ -1,4 +1,4 @@
-"""Cut ranked n-grams to a list: by size, by shares of each length, or by how much of the corpus they cover."""
+"""Cut ranked n-grams to a list by size, by shares of each length, or by coverage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Listing:
         """Return the same n-grams with the best first.
 
         Args:
-            ties: int64 `[W]`: the place of each word type. N-grams of equal score are ordered by those of their words.
+            ties: int64 `[W]`: the place of each word type. N-grams of equal score are ordered by
+                those of their words.
         """
         columns = ties[self.words].T
 
@@ -55,8 +56,8 @@ def list_sizes(
 
     Args:
         listings: Length -> n-grams, the best first.
-        shares: Percentage of a list that each length has, rounded down. Without shares all lengths compete by score,
-            and of equal scores the shorter n-gram comes first.
+        shares: Percentage of a list that each length has, rounded down. Without shares all lengths
+            compete by score, and of equal scores the shorter n-gram comes first.
 
     Returns:
         Length -> int64 `[K]`; -1 where no list holds the n-gram.
@@ -76,7 +77,7 @@ def list_sizes(
 
 
 def _sizes_by_share(count: int, share: float) -> npt.NDArray[np.int64]:
-    """Return, for each of so many n-grams of a length, the smallest list of which a share of percent reaches to it."""
+    """Return the smallest list in which a length's share, in percent, reaches each n-gram."""
     if not share:
         return np.full(count, -1)
 
@@ -105,7 +106,8 @@ def tokens_by_size(
         sizes: See `list_sizes`.
 
     Returns:
-        int64 `[S + 2]`, S the size of the longest list. The last item counts the tokens that no list covers.
+        int64 `[S + 2]`, S the size of the longest list. The last item counts the tokens that no
+        list covers.
     """
     # For each n-gram of the corpus the size of the smallest list that holds it.
     never = 1 + max((int(size.max()) for size in sizes.values() if len(size)), default=0)
@@ -132,7 +134,9 @@ def tokens_by_size(
 
 
 def size_for(covered: npt.NDArray[np.int64], coverage: float | None) -> int:
-    """Return the size of the smallest list that covers this share of tokens, or of the longest list if none does.
+    """Return the size of the smallest list that covers this share of tokens.
+
+    If none does, it is that of the longest list.
 
     Args:
         covered: See `tokens_by_size`.
@@ -149,13 +153,14 @@ def overlap(
 ) -> dict[str, int]:
     """Count listed n-grams by what they share with the mentions of the same rows.
 
-    Abaho et al. 2024, Table 11, count 8,130 of BC2GM's 15,787 n-grams (51.5 %) as domain terms. None of these three
-    readings gives that number: of the same 15,787 n-grams 857 are mentions (5.4 %), 3,089 lie within mentions
-    (19.6 %) and 5,944 have words of mentions only (37.7 %).
+    Abaho et al. 2024, Table 11, count 8,130 of BC2GM's 15,787 n-grams (51.5 %) as domain terms.
+    None of these three readings gives that number: of the same 15,787 n-grams 857 are mentions (5.4
+    %), 3,089 lie within mentions (19.6 %) and 5,944 have words of mentions only (37.7 %).
 
     Returns:
-        `mentions`: n-grams that are a whole mention somewhere. `within_mentions`: those that lie in a mention, or are
-        one. `of_mention_words`: those of words each of which is in a mention somewhere.
+        `mentions`: n-grams that are a whole mention somewhere. `within_mentions`: those that lie in
+        a mention, or are one. `of_mention_words`: those of words each of which is in a mention
+        somewhere.
     """
     counts = {"mentions": 0, "within_mentions": 0, "of_mention_words": 0}
     for n, listing in listings.items():

@@ -1,8 +1,8 @@
 """Make a lexicon of the n-grams of rows, ranked by pointwise mutual information, for PMI masking.
 
-An n-gram is counted within one row, unless rows are taken as one long sentence. Where a long sentence was cut into
-rows, n-grams across the cut are not counted. An n-gram with a word that holds `[UNK]` is left out, as it stands for
-many.
+An n-gram is counted within one row, unless rows are taken as one long sentence. Where a long
+sentence was cut into rows, n-grams across the cut are not counted. An n-gram with a word that holds
+`[UNK]` is left out, as it stands for many.
 """
 
 from __future__ import annotations
@@ -43,18 +43,23 @@ ORDERS = ("length", "score", "longest")
 
 @dataclass(frozen=True, kw_only=True)
 class NgramChoice:
-    """Which n-grams a lexicon has, and in which order. The defaults are those of Abaho et al. 2024; see `RECIPES`.
+    """Which n-grams a lexicon has, and in which order.
+
+    The defaults are those of Abaho et al. 2024; see `RECIPES`.
 
     Attributes:
         lengths: Number of words of the shortest and of the longest n-grams.
         min_counts: Minimum number of occurrences: one number, or one per length.
         measure: A name in `MEASURES`.
         size: Maximum number of entries: the best of all lengths, or with `shares` the best of each.
-        coverage: In place of `size`: keep as many entries as needed to cover this share of the tokens.
-        shares: Percentage of `size` that each length may have. Without shares all lengths compete by score.
+        coverage: In place of `size`: keep as many entries as needed to cover this share of the
+            tokens.
+        shares: Percentage of `size` that each length may have. Without shares all lengths compete
+            by score.
         order: A name in `ORDERS`.
         drop_short_words: Leave out n-grams with a word of one character.
-        stop_words: Leave out n-grams with one of these words, given in lower case; a word's own case does not matter.
+        stop_words: Leave out n-grams with one of these words, given in lower case; a word's own
+            case does not matter.
         across_sentences: Count as if all rows were one sentence.
     """
 
@@ -132,11 +137,13 @@ RECIPES = {
         min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
     ),
 }
-"""Recipes: those of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the former.
+"""Recipes: those of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the
+former.
 
-That code differs from its paper: 2 occurrences in place of 5, and NLTK's measure. It also takes all splits and leaves
-out English stop words, which `mslm-data vocab pmi` adds. Then `released` gives the released lists entry by entry, if
-the vocabulary is cased; an uncased one merges words that differ in their capitals, and gives other lists."""
+That code differs from its paper: 2 occurrences in place of 5, and NLTK's measure. It also takes all
+splits and leaves out English stop words, which `mslm-data vocab pmi` adds. Then `released` gives
+the released lists entry by entry, if the vocabulary is cased; an uncased one merges words that
+differ in their capitals, and gives other lists."""
 
 
 def rank_ngrams(
@@ -148,7 +155,9 @@ def rank_ngrams(
     about: Mapping[str, Any],
     memory: int = MEMORY,
 ) -> Lexicon:
-    """Make the lexicon of n-grams of rows. N-grams of equal score are in the order of their words' strings.
+    """Make the lexicon of n-grams of rows.
+
+    N-grams of equal score are in the order of their words' strings.
 
     Args:
         chunks: Rows, such as those of `Split.chunks()`.
@@ -159,8 +168,8 @@ def rank_ngrams(
         memory: Bytes that counting may use; see `count_ngrams`.
 
     Returns:
-        The lexicon. Its `about["counts"]` holds `entries` by length, `tokens` (sub-words, without special ones),
-        `covered_tokens` (those within an entry), and the counts of `overlap`.
+        The lexicon. Its `about["counts"]` holds `entries` by length, `tokens` (sub-words, without
+        special ones), `covered_tokens` (those within an entry), and the counts of `overlap`.
 
     Raises:
         VocabularyError: No n-gram is left.
@@ -205,7 +214,9 @@ def rank_ngrams(
 
 
 def stop_words_in(name: str) -> frozenset[str]:
-    """Return the stop words of a file, one a line, in lower case; `english` is the shipped list, `none` no word.
+    """Return the stop words of a file, one a line, in lower case.
+
+    `english` names the shipped list, `none` no word.
 
     Raises:
         VocabularyError: No such file, or not text.
@@ -225,7 +236,10 @@ def stop_words_in(name: str) -> frozenset[str]:
 
 
 def options_of(choice: NgramChoice) -> dict[str, Any]:
-    """Return a choice as JSON has it, with the number of stop words in place of the words, which may be private."""
+    """Return a choice as JSON has it.
+
+    Stop words may be private: their number takes their place.
+    """
     return {**asdict(choice), "stop_words": len(choice.stop_words)}
 
 
@@ -247,7 +261,7 @@ def _usable(
     least: int,
     choice: NgramChoice,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return which word types n-grams may have, bool `[W]`, and the place of each in the order of their strings."""
+    """Return which word types n-grams may have, bool `[W]`, and their order by string, `[W]`."""
     usable = words.counts >= least
     of_token = np.repeat(np.arange(len(words)), words.tokens.lengths)
     usable[of_token[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False

@@ -1,7 +1,7 @@
 """Read the words of rows into one long stream of numbers, in which n-grams are counted.
 
-A large stream is on disk, in files without a name below `$TMPDIR`: nothing of it is left behind, even by a process that
-is killed.
+A large stream is on disk, in files without a name below `$TMPDIR`: nothing of it is left behind,
+even by a process that is killed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 LONGEST = 5
 """Words of the longest n-gram that is counted."""
 IN_MEMORY = 1 << 24
-"""Maximum bytes of a stream that stays in memory. On disk a write and a page fault for each page take a third of the
-time."""
+"""Maximum bytes of a stream that stays in memory. On disk a write and a page fault for each page
+take a third of the time."""
 
 
 class Scratch:
-    """An array that grows on disk and is then mapped into memory. A small one can stay in memory."""
+    """An array that grows on disk and is then mapped into memory.
+
+    A small one can stay in memory.
+    """
 
     def __init__(self, dtype: npt.DTypeLike, *, in_memory: int = 0) -> None:
         """Make an empty array that stays in memory up to so many bytes."""
@@ -76,10 +79,12 @@ class WordStream:
 
     Attributes:
         words: The word types.
-        numbers: int32 `[P]`: the word type at each place; -1 after each row, unless n-grams may cross rows.
+        numbers: int32 `[P]`: the word type at each place; -1 after each row, unless n-grams may
+            cross rows.
         mentions: uint8 `[P]`: 1 at a mention's first word, 2 at its others, 0 elsewhere.
         in_mention: bool `[W]`: whether a word type is part of a mention somewhere.
-        positions: At index n, for n from 1 to `LONGEST`: how many n-grams there are, repeated ones counted again.
+        positions: At index n, for n from 1 to `LONGEST`: how many n-grams there are, repeated ones
+            counted again.
     """
 
     words: WordTypes

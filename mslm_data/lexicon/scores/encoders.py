@@ -1,7 +1,8 @@
-"""Frozen Hugging Face models for scoring: loaded from a folder or the hub, fed with rows of ids in batches.
+"""Load frozen Hugging Face models for scoring, and feed them rows of ids in batches.
 
-Weights come from safetensors files only, no code of a repository is run, and nothing is fetched unless the name is no
-folder. A model is only used if all its weights were in its files: what transformers would fill in at random is refused.
+Weights come from safetensors files only, no code of a repository is run, and nothing is fetched
+unless the name is no folder. A model is only used if all its weights were in its files: what
+transformers would fill in at random is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _WANTED = ("config.json", "*.safetensors", "*.safetensors.index.json", *_TOKENIZ
            "tokenizer_config.json", "special_tokens_map.json")  # fmt: skip
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _MOST_PADDING = 128
-"""Embeddings beyond the last id, less one: models pad their vocabulary to a multiple of 8, 64 or 128."""
+"""Embeddings beyond the last id, less one: models pad their vocabulary to a multiple of 8, 64 or
+128."""
 
 Head = Literal["AutoModel", "AutoModelForTokenClassification"]
 Places = npt.NDArray[np.int64]
@@ -67,8 +69,9 @@ class FrozenEncoder:
     def shares_ids(self, tokenizer: Tokenizer) -> bool:
         """Say whether rows of this tokenizer's ids mean to the model what they say.
 
-        So it is where every piece has the same id in the model's own tokenizer. Where the model has none at hand, its
-        number of embeddings must be the tokenizer's, or larger by no more than padding.
+        So it is where every piece has the same id in the model's own tokenizer. Where the model has
+        none at hand, its number of embeddings must be the tokenizer's, or larger by no more than
+        padding.
         """
         spare = self.model.get_input_embeddings().weight.shape[0] - tokenizer.ids.size
         if self.tokenizer is None:
@@ -163,14 +166,15 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     """Load a model.
 
     Args:
-        name: A folder as `save_pretrained` writes it, or a hub id, whose files go to the hub's own cache.
+        name: A folder as `save_pretrained` writes it, or a hub id, whose files go to the hub's own
+            cache.
         head: Which of transformers' classes.
         attentions: Whether attention weights are wanted; slower.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        VocabularyError: No such model, or one that cannot be used: weights that are missing or no safetensors, code of
-            its own, an adapter.
+        VocabularyError: No such model, or one that cannot be used: weights that are missing or no
+            safetensors, code of its own, an adapter.
         TokenizerError: Its tokenizer cannot be used.
     """
     transformers = _optional.load("transformers", wanted_by="scores of an encoder")
@@ -213,7 +217,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
 
 
 def _from_hub(name: str) -> Path:
-    """Fetch a model's files, and nothing that is pickled or could be run, into the hub's own cache."""
+    """Fetch a model's files into the hub's cache; nothing that is pickled or could be run."""
     _optional.load("huggingface_hub", wanted_by="an encoder of the hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled

@@ -1,4 +1,4 @@
-"""A folder's tokenizer, and words from elsewhere, such as those of a table, as a tokenizer's ids."""
+"""Load a folder's tokenizer, and encode words from elsewhere, such as those of a table."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
         table: Of the tokenizer; filled with the words that are new.
 
     Returns:
-        int32, the ids of each word without special tokens, and for each id the number of its word within the string,
-        as running text is numbered; see `words_of_pieces`.
+        int32, the ids of each word without special tokens, and for each id the number of its word
+        within the string, as running text is numbered; see `words_of_pieces`.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     given = np.flatnonzero(lengths)

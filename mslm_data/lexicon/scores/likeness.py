@@ -1,11 +1,14 @@
-"""How like anchor words each word type is, by an encoder: the score of Difference-Masking (Wilf et al. 2023).
+"""Score how like anchor words each word type is, by an encoder.
 
-A word's embedding is that of the word alone, so a score belongs to a word type and is computed once. Scores are raw
-cosines; what is done with them (ranks, swish) is the strategy's.
+This is the score of Difference-Masking (Wilf et al. 2023).
 
-Rule for the encoder's ids: where every piece of the shards' tokenizer has the same id in the encoder's (see
-`FrozenEncoder.shares_ids`), a word keeps its ids; otherwise it is decoded to a string, which has lost what the shards'
-tokenizer normalised away, and encoded by the encoder's tokenizer as a word of a sequence.
+A word's embedding is that of the word alone, so a score belongs to a word type and is computed
+once. Scores are raw cosines; what is done with them (ranks, swish) is the strategy's.
+
+Rule for the encoder's ids: where every piece of the shards' tokenizer has the same id in the
+encoder's (see `FrozenEncoder.shares_ids`), a word keeps its ids; otherwise it is decoded to a
+string, which has lost what the shards' tokenizer normalised away, and encoded by the encoder's
+tokenizer as a word of a sequence.
 """
 
 from __future__ import annotations
@@ -40,13 +43,14 @@ class Likeness:
     Attributes:
         encoder: What embeds.
         tokenizer: That of the folder, in whose ids words come.
-        embedding: `pooler` is the pooler's output of `[CLS] word [SEP]`, as in the released code; `mean` the mean of
-            the last layer over the word's pieces; `input` the mean of their input embeddings, with no layer at all.
+        embedding: `pooler` is the pooler's output of `[CLS] word [SEP]`, as in the released code;
+            `mean` the mean of the last layer over the word's pieces; `input` the mean of their
+            input embeddings, with no layer at all.
         combine: Which of a word's cosines to the anchors is its score; the paper has the highest.
 
     Raises:
-        VocabularyError: An encoder without a trained pooler, where that is wanted, or one whose tokenizer is not the
-            folder's and not known.
+        VocabularyError: An encoder without a trained pooler, where that is wanted, or one whose
+            tokenizer is not the folder's and not known.
     """
 
     encoder: FrozenEncoder
@@ -67,11 +71,12 @@ class Likeness:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Score words.
 
-        Left out are words with an `[UNK]`, of the shards' tokenizer or the encoder's, with no piece in the encoder's,
-        or longer than the encoder can take: their embedding would not be theirs.
+        Left out are words with an `[UNK]`, of the shards' tokenizer or the encoder's, with no piece
+        in the encoder's, or longer than the encoder can take: their embedding would not be theirs.
 
         Args:
-            words: int32, W rows, the ids of each word by the folder's tokenizer, without special tokens.
+            words: int32, W rows, the ids of each word by the folder's tokenizer, without special
+                tokens.
             anchors: Likewise, of the words to compare with.
             advance: Called with a number of words whenever these are done.
 
@@ -98,7 +103,7 @@ class Likeness:
         return np.concatenate(numbers), np.clip(np.concatenate(scores), -1, 1)
 
     def _pieces(self, words: Ragged) -> tuple[npt.NDArray[np.int64], Ragged]:
-        """Return the words that can be embedded, and their ids as the encoder has them, specials around them."""
+        """Return the words that can be embedded, and their ids in the encoder with specials around."""
         unknown = _any(words, words.values == self.tokenizer.ids.unk)
         own = self.encoder.tokenizer or self.tokenizer
         if self.encoder.shares_ids(self.tokenizer):
@@ -113,7 +118,7 @@ class Likeness:
         return kept, Ragged.of(around, np.int32)
 
     def _unit(self, pieces: Ragged) -> npt.NDArray[np.float64]:
-        """Return the embeddings of words, `[W, D]`, of length 1; one of length 0 stays 0, like no other."""
+        """Return the embeddings of words, `[W, D]`, each of length 1 or, like no other, 0."""
         own = self.encoder.tokenizer or self.tokenizer
         inside = slice(len(own.prefix), -len(own.suffix) or None)
         out = np.zeros((len(pieces), 1))
@@ -157,7 +162,9 @@ def by_likeness(
     scores: npt.NDArray[np.float64],
     about: dict[str, Any],
 ) -> Lexicon:
-    """Return the words that have a score as a lexicon, the likest first, words of equal score in their order.
+    """Return the words that have a score as a lexicon, the likest first.
+
+    Words of equal score keep their order.
 
     Args:
         words: Of the folder.

@@ -1,4 +1,7 @@
-"""The loop over shards that makes a score column: a file for each shard, so that it goes on where it was stopped."""
+"""Make a score column in a loop over shards.
+
+Each shard has a file of its own, so an interrupted column can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ from mslm_data.shard.split import Split
 from mslm_data.shard.write import ShardRecord
 
 Score = Callable[[Examples, Callable[[int], None]], npt.NDArray[np.float32]]
-"""Scores of one shard's rows, `[T]`; calls its second argument with a number of tokens whenever these are done."""
+"""Scores of one shard's rows, `[T]`; calls its second argument with a number of tokens whenever
+these are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,8 @@ def write_column(
 ) -> ColumnReport:
     """Score each row of splits, shard by shard; one process at a time may be at work in a column.
 
-    Files that an earlier call with the same `about` has made are kept. They are looked at before anything is scored.
+    Files that an earlier call with the same `about` has made are kept. They are looked at before
+    anything is scored.
 
     Args:
         folder: The column, files `SPLIT/SHARD.arrow` below it.

@@ -1,14 +1,17 @@
-"""Which tokens a task model does not need: the rule stage of Selective Masking (Gu et al. 2020), on task data.
+"""Score which tokens a task model does not need, by the rule of Selective Masking.
+
+This is the stage on task data of Gu et al. 2020.
 
 The model is behind a callable, so that any framework will do:
 
     def p_true(rows: list[list[int]], keys: list[int]) -> Sequence[float]
 
-gives for each sequence of token ids the probability of the true label of the row that it comes from. `rows[i]` has
-the special tokens around it and is no row of the folder but what the algorithm has put together of one; `keys[i]` is
-that row's key, by which its label is found: `{row["key"]: label_of[row["doc_id"]] for row in load(DIR)["train"]}`.
-NaN says that a row is not to be used: it has no label, or, as the paper asks, the model is wrong about it. Only the
-answer for a whole row may be NaN; the first call for a key is with its whole row.
+gives for each sequence of token ids the probability of the true label of the row that it comes
+from. `rows[i]` has the special tokens around it and is no row of the folder but what the algorithm
+has put together of one; `keys[i]` is that row's key, by which its label is found: `{row["key"]:
+label_of[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to be used: it
+has no label, or, as the paper asks, the model is wrong about it. Only the answer for a whole row
+may be NaN; the first call for a key is with its whole row.
 """
 
 from __future__ import annotations
@@ -34,13 +37,14 @@ _ROUNDING = 1e-5
 class Confidence:
     """The margin by which each token is important: `threshold - drop`.
 
-    A row is scanned from left to right with a buffer that is empty at first. A token w is put to its end; where
-    `drop = P(y | row) - P(y | buffer + w)` is below the threshold, w is important and taken out again, otherwise it
-    stays (`data/sc_mask_gen.py` at 316eac9; stop words are scanned too, and only left unmasked afterwards).
+    A row is scanned from left to right with a buffer that is empty at first. A token w is put to
+    its end; where `drop = P(y | row) - P(y | buffer + w)` is below the threshold, w is important
+    and taken out again, otherwise it stays (`data/sc_mask_gen.py` at 316eac9; stop words are
+    scanned too, and only left unmasked afterwards).
 
-    So the score of a token that was scanned is above 0 just where it is important, and the higher, the more the
-    model was sure with it: the transform `flag` gives the released code's set exactly. Special tokens and rows that
-    are not used have 0.
+    So the score of a token that was scanned is above 0 just where it is important, and the higher,
+    the more the model was sure with it: the transform `flag` gives the released code's set exactly.
+    Special tokens and rows that are not used have 0.
 
     Attributes:
         p_true: See the module.
@@ -132,7 +136,10 @@ class _Scan:
         )
 
     def step(self) -> bool:
-        """Go on to the next token that is not special; specials before it are kept. False at the row's end."""
+        """Go on to the next token that is not special, and keep special ones before it.
+
+        Returns False at the row's end.
+        """
         self._next += 1
         while self._next < len(self.ids) and not self._wanted[self._next]:
             self._kept.append(self.ids[self._next])

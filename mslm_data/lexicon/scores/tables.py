@@ -55,19 +55,22 @@ class TableReport:
 def read_table(
     path: Path, tokenizer: Tokenizer, *, by: By, given_words: bool, about: dict[str, Any]
 ) -> tuple[Lexicon, TableReport]:
-    """Read a table of two columns between tabs, an entry and its number; entries keep the table's order.
+    """Read a table of two columns between tabs, an entry and its number.
 
-    A first line without a number in its second column is a header. A line is left out, and counted, that has no
-    finite number; no entry; an entry that becomes `[UNK]` in part or is no piece or id of the tokenizer; a special
-    token; or the ids of an earlier line, as a vocabulary of small letters makes of `Word` and `word`.
+    Entries keep the table's order.
+
+    A first line without a number in its second column is a header. A line is left out, and counted,
+    that has no finite number; no entry; an entry that becomes `[UNK]` in part or is no piece or id
+    of the tokenizer; a special token; or the ids of an earlier line, as a vocabulary of small
+    letters makes of `Word` and `word`.
 
     Args:
         path: UTF-8.
         tokenizer: The folder's.
-        by: `words`: words or phrases, encoded as the rows' words are; `pieces`: pieces of the vocabulary as they are
-            spelled there; `ids`: token ids.
-        given_words: Whether the folder's words are those between spaces, as a source of words gives them, or those
-            that running text is found to have, where `IL-2` is three.
+        by: `words`: words or phrases, encoded as the rows' words are; `pieces`: pieces of the
+            vocabulary as they are spelled there; `ids`: token ids.
+        given_words: Whether the folder's words are those between spaces, as a source of words gives
+            them, or those that running text is found to have, where `IL-2` is three.
         about: See `Lexicon`.
 
     Raises:
@@ -106,7 +109,9 @@ def read_table(
 
 
 def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
-    """Count token ids, the most frequent first, then by id; a unigram distribution where divided by their sum.
+    """Count token ids, the most frequent first, then by id.
+
+    Divided by their sum the counts are a unigram distribution.
 
     Special tokens are left out, `[UNK]` among them, and ids that do not occur.
 

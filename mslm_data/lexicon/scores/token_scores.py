@@ -1,8 +1,8 @@
-"""Scores that a model gives each token of a row: attention from the first token, or the logit of a class.
+"""Score each token of a row by a model: attention from the first token, or a class' logit.
 
-Attention is the score of AttnMask (Kakogeorgiou et al. 2022) and MST (Li et al. 2021), which are about images and take
-it from a teacher that follows the model in training. A frozen encoder and text are our adaptation of both: scores are
-made once, and do not change as the model learns.
+Attention is the score of AttnMask (Kakogeorgiou et al. 2022) and MST (Li et al. 2021), which are
+about images and take it from a teacher that follows the model in training. A frozen encoder and
+text are our adaptation of both: scores are made once, and do not change as the model learns.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from mslm_data.registry import did_you_mean
 Advance = Callable[[int], None]
 Value = Literal["logit", "margin"]
 _ATTENTION_BYTES = 1 << 29
-"""Memory that the attention weights of a batch may take, over all layers, which the library keeps."""
+"""Memory that the attention weights of a batch may take, over all layers, which the library
+keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention that a row's first token (`[CLS]`) pays each token in the last layer, mean over heads.
+    """Attention that a row's first token (`[CLS]`) pays each token.
 
-    Special tokens have 0. What they draw, often most, is not shared out among the others, so only a row's order and
-    shares among its words can be compared with another's.
+    It is that of the last layer, the mean over heads.
+
+    Special tokens have 0. What they draw, often most, is not shared out among the others, so only a
+    row's order and shares among its words can be compared with another's.
 
     Attributes:
         encoder: Loaded with `attentions`.
@@ -42,7 +45,8 @@ class Attention:
         """Return a score for each token, `[T]`; see `write_column`.
 
         Raises:
-            VocabularyError: A row that does not begin with a special token, so that none speaks for the row.
+            VocabularyError: A row that does not begin with a special token, so that none speaks for
+                the row.
         """
         ids, words = examples.input_ids, examples.word_ids.values
         if np.any(words[ids.offsets[:-1]] >= 0):
@@ -63,15 +67,18 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class ClassLogits:
-    """A token classifier's logit of one class, as the in-domain stage of Selective Masking ranks tokens by.
+    """A token classifier's logit of one class.
+
+    The in-domain stage of Selective Masking ranks tokens by it.
 
     Special tokens have 0.
 
     Attributes:
         encoder: Loaded with the head `AutoModelForTokenClassification`.
         index: The class; see `class_index`.
-        value: `logit` is the raw logit; `margin` is the logit less the highest of the other classes, which is above 0
-            just where the class is the one predicted (with two classes the softmax ranks tokens the same way).
+        value: `logit` is the raw logit; `margin` is the logit less the highest of the other
+            classes, which is above 0 just where the class is the one predicted (with two classes
+            the softmax ranks tokens the same way).
     """
 
     encoder: FrozenEncoder

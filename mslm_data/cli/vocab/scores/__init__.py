@@ -1,4 +1,4 @@
-"""`mslm-data vocab scores`: words or tokens of a built folder with a number each, one module for each kind."""
+"""`mslm-data vocab scores`: give each word or token of a built folder a number."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ COMMANDS = {
 def command() -> None:
     """Score words or tokens of a built folder, for strategies that hide some rather than others.
 
-    Scores of words and of token ids make a lexicon, one file. Scores of tokens where they stand make a score column, a
-    folder with a file for each shard; run the same command again to resume an interrupted one. Both are as private as
-    the rows.
+    Scores of words and of token ids make a lexicon, one file. Scores of tokens where they stand
+    make a score column, a folder with a file for each shard; run the same command again to resume
+    an interrupted one. Both are as private as the rows.
 
     \b
     Example:
@@ -72,7 +72,7 @@ def run_column(
 
 
 def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
-    """Print a report: one JSON object, or a table of its numbers, into which mappings are flattened."""
+    """Print a report: one JSON object, or a table into which mappings are flattened."""
     if as_json:
         output.print_json({"out": str(out), **report})
         return

@@ -57,14 +57,15 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Score each word type by its cosine to anchor words, as Difference-Masking does (Wilf et al. 2023).
+    """Score each word type by its cosine to anchor words, as Difference-Masking does.
 
-    Writes a lexicon. Each word is embedded alone. The released code takes the pooler of bert-base-uncased, whose
-    outputs are nearly constant. Scores are raw cosines in [-1, 1]; the strategies take ranks of them, as the released
-    code does.
+    Writes a lexicon. Each word is embedded alone. The released code takes the pooler of
+    bert-base-uncased, whose outputs are nearly constant. Scores are raw cosines in [-1, 1]; the
+    strategies take ranks of them, as the released code does.
 
-    Words with [UNK], and words that the encoder cannot take, have no entry. Where the encoder's tokenizer is not the
-    folder's, words are decoded and encoded anew; whether capitals count is then up to the encoder's tokenizer.
+    Words with [UNK], and words that the encoder cannot take, have no entry. Where the encoder's
+    tokenizer is not the folder's, words are decoded and encoded anew; whether capitals count is
+    then up to the encoder's tokenizer.
 
     \b
     Example:

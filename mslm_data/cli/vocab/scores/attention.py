@@ -28,9 +28,9 @@ def command(
 ) -> None:
     """Score each token by the attention that [CLS] pays it in the last layer, mean over heads.
 
-    Writes a score column. The model must have the folder's vocabulary. AttnMask and MST take attention from a teacher
-    that follows the model in training, and from images: a frozen encoder and text are an adaptation of both. Special
-    tokens have 0.
+    Writes a score column. The model must have the folder's vocabulary. AttnMask and MST take
+    attention from a teacher that follows the model in training, and from images: a frozen encoder
+    and text are an adaptation of both. Special tokens have 0.
 
     \b
     Example:

@@ -40,16 +40,17 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Score each token by whether a task model needs it, by Selective Masking's rule (Gu et al. 2020).
+    """Score each token by whether a task model needs it: Selective Masking's rule.
 
-    Writes a score column. The model is a Python function of yours, p_true(rows, keys). For lists of token ids, special
-    tokens among them, it returns the probability of the true label of each. That label is the one of the row with the
-    key at the same place; NaN says that the row is not to be used. Give each model a column of its own with --out.
+    Writes a score column. The model is a Python function of yours, p_true(rows, keys). For lists of
+    token ids, special tokens among them, it returns the probability of the true label of each. That
+    label is the one of the row with the key at the same place; NaN says that the row is not to be
+    used. Give each model a column of its own with --out.
 
-    A row is scanned from left to right with a buffer. Where P(row) - P(buffer + token) is below the threshold the token
-    is important, and leaves the buffer. The score is the threshold less that drop, so it is above 0 just where the
-    token is important. Special tokens and rows not used have 0. One call of the function holds a step of many rows; a
-    row of n tokens takes n + 1 sequences.
+    A row is scanned from left to right with a buffer. Where P(row) - P(buffer + token) is below the
+    threshold the token is important, and leaves the buffer. The score is the threshold less that
+    drop, so it is above 0 just where the token is important. Special tokens and rows not used have
+    0. One call of the function holds a step of many rows; a row of n tokens takes n + 1 sequences.
 
     \b
     Example:

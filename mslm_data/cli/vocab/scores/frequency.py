@@ -23,7 +23,7 @@ from mslm_data.cli.vocab.scores import chosen, say
 @out_option("DIR/vocab/frequency.arrow", "the lexicon to this file")
 @json_option
 def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Count the token ids of a built folder: the unigram distribution that SpanBERT draws random tokens from.
+    """Count the token ids of a built folder, which SpanBERT draws random tokens by.
 
     Writes a lexicon of single ids. Special tokens, and ids that do not occur, have no entry.
 

@@ -49,9 +49,9 @@ def command(
 ) -> None:
     """Score each token by a token classifier's logit of one class.
 
-    Writes a score column. The model must have the folder's vocabulary. The in-domain stage of Selective Masking ranks
-    tokens in this way (Gu et al. 2020). The margin is above 0 just where the class is the one predicted, which is
-    where that stage hides tokens. Special tokens have 0.
+    Writes a score column. The model must have the folder's vocabulary. The in-domain stage of
+    Selective Masking ranks tokens in this way (Gu et al. 2020). The margin is above 0 just where
+    the class is the one predicted, which is where that stage hides tokens. Special tokens have 0.
 
     \b
     Example:

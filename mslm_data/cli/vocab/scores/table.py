@@ -35,10 +35,12 @@ _GIVEN_WORDS = ("conll", "ebm", "hub")
 @out_option("DIR/vocab/table.arrow", "the lexicon to this file")
 @json_option
 def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) -> None:
-    """Make a lexicon of a table of words, pieces or ids with a number each; a header may stand first.
+    """Make a lexicon of a table of words, pieces or ids with a number each.
 
-    Words and phrases are encoded as the folder's are. Tables by ids are such as InforMask's rates. Entries keep their
-    order. Lines that cannot be used are counted, with the number of the first.
+    A header may stand first.
+
+    Words and phrases are encoded as the folder's are. Tables by ids are such as InforMask's rates.
+    Entries keep their order. Lines that cannot be used are counted, with the number of the first.
 
     \b
     Example:

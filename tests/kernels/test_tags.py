@@ -45,12 +45,12 @@ def test_paint_bio__holds_the_last_of_all_labels() -> None:
         np.array([0, 1]),
         np.array([1]),
         np.array([3]),
-        np.array([62], np.int16),
+        np.array([16_382], np.int16),
         np.array([0, 3]),
         bio,
     )
 
-    assert bio.tolist() == [0, 125, 126]
+    assert bio.tolist() == [0, 32_765, 32_766]
 
 
 @given(st.lists(st.lists(st.sampled_from(sorted(MEANINGS)), max_size=6), max_size=4))

@@ -74,6 +74,8 @@ class Conll(Source):
             SourceError: Most lines of the file's beginning are not a token and a tag.
         """
         path = Path(part.path)
+        name = path.name
+        of_file = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(read_bytes(path, part.start, part.stop), first=part.line)
         documents, data = marks.divide(data, first=part.line)
@@ -87,10 +89,8 @@ class Conll(Source):
             given = [""] * len(found.lines)
             lines = found.lines.tolist()
             firsts = np.arange(len(found.lines))
-        ids = [
-            name or f"{stem(path)}:{number}" for number, name in enumerate(given, start=part.first)
-        ]
-        places = [f"{path.name}:{line}" for line in lines]
+        ids = [one or f"{of_file}:{number}" for number, one in enumerate(given, start=part.first)]
+        places = [f"{name}:{line}" for line in lines]
 
         mentions = self._decode(found)
         if mentions.late.any() and self._opens_with_i(path, columns):

@@ -102,11 +102,13 @@ class Hub(Source):
                 path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
             ),
         )
+        name = path.name
+        of_file = stem(path)
         stop = num_rows if part.stop < 0 else part.stop
         found = arrow_rows.rows(path, part.start, stop, columns=wanted)
         for number, row in enumerate(found, start=part.start):
-            place = f"{path.name}:{number + 1}"
-            numbered = f"{stem(path)}:{number}"
+            place = f"{name}:{number + 1}"
+            numbered = f"{of_file}:{number}"
             if row is None:
                 yield SetAside(numbered, place, "expected UTF-8, got other bytes")
             else:

@@ -55,6 +55,8 @@ class JsonLines(Source):
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each row; see `Source.read`."""
         path = Path(part.path)
+        name = path.name
+        of_file = stem(path)
         reader = RowReader(
             names={"": self.tag_names} if self.tag_names else {},
             id_column=self.id_column,
@@ -63,8 +65,8 @@ class JsonLines(Source):
             beginning=lambda: _beginning(path),
         )
         for number, text in enumerate(_texts(part), start=part.first):
-            place = f"{path.name}:{text.number}"
-            numbered = f"{stem(path)}:{number}"
+            place = f"{name}:{text.number}"
+            numbered = f"{of_file}:{number}"
             try:
                 row = msgspec.json.decode(text.data)
             except _DECODE_ERRORS as error:

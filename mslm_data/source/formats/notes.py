@@ -153,8 +153,9 @@ class Notes(Cohort, Source):
             SourceError: It is not a table with these columns.
             ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
         """
+        of_file = stem(Path(part.path))
         for row in self._tables.rows(part):
-            record = self._record(row, f"{stem(Path(part.path))}:{row.number}")
+            record = self._record(row, f"{of_file}:{row.number}")
             if record is not None:
                 yield record
 

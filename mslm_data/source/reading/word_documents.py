@@ -6,7 +6,7 @@ A document's text is its words with one space between them, and one newline betw
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.data.ragged import offsets_of
 from mslm_data.source.reading.tagged_lines import TaggedSentences
 from mslm_data.source.reading.tags import Ints, TaggedMentions, WordSpan
+
+LATE = "begins with I"
+"""Reason in `Document.adjusted`: a mention begins with a tag that should have continued one."""
 
 
 def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
@@ -61,7 +64,7 @@ def document_of_words(
             for start, stop in itertools.pairwise(firsts)
         ),
         words=words,
-        adjusted=_adjusted(late),
+        adjusted={LATE: late} if late else {},
         place=place,
     )
 
@@ -96,14 +99,17 @@ def documents_of_lines(
 
     sentences = [*map(Sentence, starts, ends)]
     spans = _spans(words, mentions)
-    late = mentions.late.tolist() if mentions.late.any() else []
+    late_before = np.append(0, np.cumsum(mentions.late))
+    late_of_documents = (late_before[stops] - late_before[firsts]).tolist()
     ranges = (
         _slices(bases, np.append(0, ends_of_sentences)[stops]),
         _slices(firsts, stops),
         _slices(found.offsets[firsts], found.offsets[stops]),
         _slices(mentions.offsets[firsts], mentions.offsets[stops]),
     )
-    for (doc_id, place), characters, own, of_words, of_spans in zip(names, *ranges, strict=True):
+    for (doc_id, place), late, characters, own, of_words, of_spans in zip(
+        names, late_of_documents, *ranges, strict=True
+    ):
         broken = found.first_broken(own.start, own.stop)
         if broken is not None:
             name = place.rpartition(":")[0]
@@ -115,14 +121,9 @@ def documents_of_lines(
             spans=tuple(spans[of_spans]),
             sentences=tuple(sentences[own]),
             words=words[of_words],
-            adjusted=_adjusted(sum(late[own])),
+            adjusted={LATE: late} if late else {},
             place=place,
         )
-
-
-def _adjusted(late: int) -> Mapping[str, int]:
-    """Return `Document.adjusted` for mentions that begin with a tag that continues one."""
-    return {"begins with I": late} if late else {}
 
 
 def _spans(words: npt.NDArray[np.int32], mentions: TaggedMentions) -> list[Span]:

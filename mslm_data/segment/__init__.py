@@ -1,4 +1,4 @@
-"""Segmentation: which characters of a document make one sequence.
+"""Segmentation: cuts documents into sentences, which become rows.
 
 A segmenter is a frozen dataclass whose fields are its options, with one method, `sentences`.
 """
@@ -12,14 +12,20 @@ from mslm_data.registry import Registry
 
 
 class Segmenter(Protocol):
-    """Cuts documents into sequences."""
+    """Cuts documents into sentences."""
 
     def digest(self) -> str:
-        """Return a digest of everything but the options that decides where sentences end; "" for nothing."""
+        """Return a digest of all that decides where sentences end, but for the options.
+
+        This is the model; "" if there is none.
+        """
         ...
 
     def sentences(self, document: Document) -> list[Sentence]:
-        """Return sequences, sorted, not overlapping, that together hold every character but white space."""
+        """Return the sentences of a document, sorted and not overlapping.
+
+        Together they hold every character but white space, and no mention lies in two of them.
+        """
         ...
 
 

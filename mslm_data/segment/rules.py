@@ -1,7 +1,8 @@
-"""Where sentences of clinical text begin: one pure function of the text, used with spaCy and without.
+"""Finds where sentences of clinical text begin: a pure function of the text.
 
-Lines first: an item of a list, a section head and what follows an empty line begin a sentence, a line that was wrapped
-at a width does not. Then full stops within lines. No sentence begins inside a placeholder.
+Both segmenters of clinical text, with spaCy and without, use it. Lines come first. An item of a
+list, a section head, and text after an empty line begin a sentence; a line that was wrapped at a
+width does not. Then come full stops within lines. No sentence begins inside a placeholder.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from mslm_data.data.document import Placeholder
-from mslm_data.segment.lines import Line, goes_on, in_capitals, read_lines, wrap_width
+from mslm_data.segment.lines import NoteLine, goes_on, in_capitals, read_lines, wrap_width
 from mslm_data.segment.stops import MASK, ends_line, inner_stops
 from mslm_data.segment.wordlists import WordLists, word_lists
 
@@ -23,11 +24,14 @@ _PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]")
 def sentence_starts(
     text: str, placeholders: Iterable[Placeholder] = (), *, heads: Heads = "next"
 ) -> list[int]:
-    """Return the first character of each sentence, rising; white space comes before each but the first.
+    """Return the first character of each sentence, rising.
+
+    White space comes before each sentence but the first.
 
     Args:
-        text: Of a note.
-        placeholders: What was taken out of it, sorted; `[** **]` is found without.
+        text: The text of a note.
+        placeholders: Places where something was taken out of it, sorted. `[** **]` is found
+            without.
         heads: Whether a section head on a line of its own begins the sentence after it, or is one.
     """
     words = word_lists()
@@ -35,60 +39,83 @@ def sentence_starts(
     capitals = in_capitals(masked)
     lines = read_lines(masked, words, capitals=capitals)
     width = wrap_width(masked, lines, capitals=capitals)
+
     starts: list[int] = []
-    before: Line | None = None
-    number = 0
+    before: NoteLine | None = None
+    number = 0  # of the last item of the list, if there is one
     for line in lines:
         if before is not None and line.number >= 0:
             _check_number(masked, before, line, number, words)
+
         if before is None or _begins(masked, before, line, width, heads, words):
             starts.append(line.start)
-            number = line.number if line.item and line.number >= 0 else number
+            if line.item and line.number >= 0:
+                number = line.number
             before = line
-        starts += inner_stops(
-            masked, line.start, line.end, before.start, words
-        )  # words of the line that goes on, too
+
+        # Where this line goes on from the one before, words of that line are looked at too.
+        starts += inner_stops(masked, line.start, line.end, before.start, words)
         before = line
     return starts
 
 
-def _check_number(text: str, before: Line, line: Line, number: int, words: WordLists) -> None:
-    """Take a number at the beginning of a line for no list marker where it continues neither a list nor a sentence."""
+def _check_number(
+    text: str, before: NoteLine, line: NoteLine, number: int, words: WordLists
+) -> None:
+    """Take back that a line begins with a list marker, where its number cannot be one.
+
+    It cannot where it continues neither the list nor stands after the end of a sentence: `a score
+    of 2 out of` / `10. Follow up`.
+
+    Args:
+        text: Masked.
+        before: The line with any text before.
+        line: A line that begins with a number; changed.
+        number: The number of the last item of the list.
+        words: The word lists.
+    """
     in_order = line.number in (0, 1, number, number + 1)
     unfinished = not (before.head or before.ruler or line.blank_before)
-    if (
-        unfinished
-        and not in_order
-        and not ends_line(text, before.start, before.end, line.start, words)
-    ):
-        line.item, line.loose = 0, True
+    if not unfinished or in_order:
+        return
+    if not ends_line(text, before.start, before.end, line.start, words):
+        line.item = 0
+        line.loose = True
 
 
 def _begins(
-    text: str, before: Line, line: Line, width: int, heads: Heads, words: WordLists
+    text: str, before: NoteLine, line: NoteLine, width: int, heads: Heads, words: WordLists
 ) -> bool:
-    """Say whether a line begins a sentence, given the line with any text before it."""
+    """Return whether a line begins a sentence, given the line with any text before it."""
     if before.ruler or line.ruler or line.head:
         return True
     if before.head:
         return heads == "own"
-    if line.blank_before:
+    if line.blank_before or line.run_in:
         return True
-    if line.item or line.run_in:
-        dangling = line.number >= 0 and goes_on(text, before, line, 0, words)
-        return line.run_in or not dangling
+    if line.item:
+        # A number that hangs on the line before counts nothing: `a dose of` / `2. Then`.
+        return line.number < 0 or not goes_on(text, before, line, 0, words)
     if ends_line(text, before.start, before.end, line.start, words):
         return True
     return not goes_on(text, before, line, width, words)
 
 
 def _mask(text: str, placeholders: Iterable[Placeholder]) -> str:
-    """Write `MASK` over what was taken out, so that lines broken in it are whole and nothing in it is read."""
+    """Write `MASK` over all that was taken out of a text.
+
+    Lines that were broken in a placeholder are then whole, and nothing in it is read.
+    """
     if "[**" in text:
         text = _PLACEHOLDER.sub(lambda match: MASK * len(match.group()), text)
+
     pieces: list[str] = []
     past = 0
     for start, end, *_ in placeholders:
-        pieces += text[past:start], MASK * (end - start)
+        pieces.append(text[past:start])
+        pieces.append(MASK * (end - start))
         past = end
-    return "".join([*pieces, text[past:]]) if pieces else text
+    if not pieces:
+        return text
+    pieces.append(text[past:])
+    return "".join(pieces)

@@ -1,4 +1,4 @@
-"""The words that the clinical rules look up: `vocab/clinical-sentences.toml`, read once a process."""
+"""The words that the clinical rules look up: `vocab/clinical-sentences.toml`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class WordLists:
-    """Lower-case words, abbreviations without their last full stop; the file says what each list is for."""
+    """Lower-case words, and abbreviations without their last full stop.
+
+    The file says which words belong into each list.
+    """
 
     never: frozenset[str]
     sometimes: frozenset[str]
@@ -24,6 +27,6 @@ class WordLists:
 
 @cache
 def word_lists() -> WordLists:
-    """Return the shipped lists."""
+    """Return the shipped lists, read once a process."""
     text = resources.path("vocab", "clinical-sentences.toml").read_text(encoding="utf-8")
     return WordLists(**{name: frozenset(words) for name, words in tomllib.loads(text).items()})

@@ -1,102 +1,19 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.document import Document, Sentence
 from mslm_data.segment import SEGMENTERS
-from mslm_data.segment.presplit import Presplit, Whole, cover
+from mslm_data.segment.presplit import Presplit, Whole
 from tests import made
-
-some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
-
-
-@given(some_documents)
-def test_cover__loses_no_character_but_white_space(document: Document) -> None:
-    sentences = cover(document, document.sentences or ())
-
-    inside = {c for start, end in sentences for c in range(start, end)}
-    assert all(document.text[c].isspace() for c in range(len(document.text)) if c not in inside)
-
-
-@given(some_documents)
-def test_cover__gives_sorted_sentences_that_do_not_overlap(document: Document) -> None:
-    sentences = cover(document, document.sentences or ())
-
-    assert all(0 <= start < end <= len(document.text) for start, end in sentences)
-    assert all(a.end <= b.start for a, b in pairwise(sentences))
-
-
-@given(some_documents)
-def test_cover__cuts_no_mention(document: Document) -> None:
-    sentences = cover(document, document.sentences or ())
-
-    for start, end, *_ in document.spans:
-        touched = [s for s in sentences if s.start < end and start < s.end]
-        assert len(touched) <= 1
-
-
-@given(some_documents)
-def test_cover__begins_sentences_where_the_source_does(document: Document) -> None:
-    sentences = cover(document, document.sentences or ())
-
-    begins = {sentence.start for sentence in document.sentences or ()}
-    blank = "".join("_" if c.isspace() else "x" for c in document.text)
-    for sentence in sentences[1:]:
-        before = blank[: sentence.start].rstrip("_")
-        assert any(len(before) <= begin <= sentence.start for begin in begins)
-
-
-@given(made.documents_of_words())
-def test_cover__keeps_every_given_word_whole(document: Document) -> None:
-    sentences = cover(document, document.sentences or ())
-
-    assert document.words is not None
-    for start, end in document.words.tolist():
-        assert sum(s.start <= start and end <= s.end for s in sentences) == 1
-
 
 TEXT = "One two.  Three four. Five"
 THREE = (Sentence(0, 8), Sentence(10, 21), Sentence(22, 26))
 
 
-@pytest.mark.parametrize(
-    ("sentences", "spans", "expected"),
-    [
-        (THREE, (), [(0, 8), (10, 21), (22, 26)]),
-        ((), (), [(0, 26)]),
-        (THREE[:1], (), [(0, 26)]),
-        (THREE[1:], (), [(0, 21), (22, 26)]),  # text before all sentences joins the first
-        ((THREE[0], THREE[2]), (), [(0, 21), (22, 26)]),  # text between joins the one before
-        (THREE, (Span(4, 15, "X"),), [(0, 21), (22, 26)]),
-        (THREE, (Span(4, 15, "X"), Span(16, 24, "X")), [(0, 26)]),
-        (THREE, (Span(4, 24, "X"),), [(0, 26)]),
-        (
-            THREE,
-            (Span(0, 8, "X"), Span(10, 21, "X"), Span(22, 26, "X")),
-            [(0, 8), (10, 21), (22, 26)],
-        ),
-        (THREE, (Span(7, 10, "X"),), [(0, 8), (10, 21), (22, 26)]),  # ends where the next begins
-    ],
-)
-def test_cover__follows_its_rule(
-    sentences: tuple[Sentence, ...], spans: tuple[Span, ...], expected: list[tuple[int, int]]
-) -> None:
-    assert cover(Document(id="d", text=TEXT, spans=spans), sentences) == expected
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_cover__has_no_sentence_in_white_space(text: str) -> None:
-    assert cover(Document(id="d", text=text), ()) == []
-
-
-def test_cover__never_trims_a_given_word_away() -> None:
-    document = made.of_words(["\u00a0", "a", "\u2003"])
-
-    assert cover(document, ()) == [(0, 5)]
+some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
 def test_sentences__are_the_sources_or_the_whole() -> None:
@@ -110,7 +27,7 @@ def test_sentences__are_the_sources_or_the_whole() -> None:
 @pytest.mark.parametrize("name", SEGMENTERS.names())
 @given(document=some_documents)
 def test_sentences__hold_all_text_and_whole_mentions(name: str, document: Document) -> None:
-    """The contract of every segmenter; `spans` are flat and sorted here, as `annotate` makes them."""
+    """The contract of every segmenter; spans are flat and sorted, as `annotate` makes them."""
     sentences = SEGMENTERS.make(name, {}).sentences(document)
 
     inside = [c for start, end in sentences for c in range(start, end)]

@@ -94,7 +94,7 @@ def test_model__must_tell_sentences(tmp_path: Path) -> None:
 
     with pytest.raises(
         PipelineError,
-        match=r"segmenter 'spacy': expected a model that tells sentences .*entity_ruler",
+        match=r"segmenter 'spacy': expected a model that finds sentences .*entity_ruler",
     ):
         options.sentences(Document(id="d", text="a. b."))
 

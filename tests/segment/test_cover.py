@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.segment.cover import cover
+from tests import made
+
+some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
+
+
+def covered(document: Document) -> list[Sentence]:
+    """Cover a document by the beginnings of its own sentences."""
+    starts = [sentence.start for sentence in document.sentences or ()]
+    return cover(document.text, starts, spans=document.spans, words=document.words)
+
+
+@given(some_documents)
+def test_cover__loses_no_character_but_white_space(document: Document) -> None:
+    sentences = covered(document)
+
+    inside = {c for start, end in sentences for c in range(start, end)}
+    assert all(document.text[c].isspace() for c in range(len(document.text)) if c not in inside)
+
+
+@given(some_documents)
+def test_cover__gives_sorted_sentences_that_do_not_overlap(document: Document) -> None:
+    sentences = covered(document)
+
+    assert all(0 <= start < end <= len(document.text) for start, end in sentences)
+    assert all(a.end <= b.start for a, b in pairwise(sentences))
+
+
+@given(some_documents)
+def test_cover__cuts_no_mention(document: Document) -> None:
+    sentences = covered(document)
+
+    for start, end, *_ in document.spans:
+        touched = [s for s in sentences if s.start < end and start < s.end]
+        assert len(touched) <= 1
+
+
+@given(some_documents)
+def test_cover__begins_sentences_where_the_source_does(document: Document) -> None:
+    sentences = covered(document)
+
+    begins = {sentence.start for sentence in document.sentences or ()}
+    blank = "".join("_" if c.isspace() else "x" for c in document.text)
+    for sentence in sentences[1:]:
+        before = blank[: sentence.start].rstrip("_")
+        assert any(len(before) <= begin <= sentence.start for begin in begins)
+
+
+@given(made.documents_of_words())
+def test_cover__keeps_every_given_word_whole(document: Document) -> None:
+    sentences = covered(document)
+
+    assert document.words is not None
+    for start, end in document.words.tolist():
+        assert sum(s.start <= start and end <= s.end for s in sentences) == 1
+
+
+TEXT = "One two.  Three four. Five"
+
+
+STARTS = (0, 10, 22)
+
+
+@pytest.mark.parametrize(
+    ("starts", "spans", "expected"),
+    [
+        (STARTS, (), [(0, 8), (10, 21), (22, 26)]),
+        ((), (), [(0, 26)]),
+        (STARTS[:1], (), [(0, 26)]),
+        (STARTS[1:], (), [(0, 21), (22, 26)]),  # text before all sentences joins the first
+        ((0, 22), (), [(0, 21), (22, 26)]),  # text between joins the one before
+        (STARTS, (Span(4, 15, "X"),), [(0, 21), (22, 26)]),
+        (STARTS, (Span(4, 15, "X"), Span(16, 24, "X")), [(0, 26)]),
+        (STARTS, (Span(4, 24, "X"),), [(0, 26)]),
+        (
+            STARTS,
+            (Span(0, 8, "X"), Span(10, 21, "X"), Span(22, 26, "X")),
+            [(0, 8), (10, 21), (22, 26)],
+        ),
+        # a mention that ends where the next sentence begins
+        (STARTS, (Span(7, 10, "X"),), [(0, 8), (10, 21), (22, 26)]),
+    ],
+)
+def test_cover__follows_its_rule(
+    starts: tuple[int, ...], spans: tuple[Span, ...], expected: list[tuple[int, int]]
+) -> None:
+    assert cover(TEXT, starts, spans=spans) == expected
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_cover__has_no_sentence_in_white_space(text: str) -> None:
+    assert cover(text, ()) == []
+
+
+def test_cover__never_trims_a_given_word_away() -> None:
+    document = made.of_words(["\u00a0", "a", "\u2003"])
+
+    assert cover(document.text, (), words=document.words) == [(0, 5)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mslm_data.builds.stages import find_inputs
 from mslm_data.data.document import Document
-from mslm_data.encode.layout import shown
+from mslm_data.encode.layout import tokenised_text
 from mslm_data.errors import PipelineError, ShardError
 from mslm_data.loading import Shards
 from mslm_data.pipeline import Pipeline
@@ -75,8 +75,8 @@ def trainable(document: Document) -> str:
     between a placeholder's marks are left out, even if the pipeline keeps them for the shards.
     """
     marks = document.placeholders or placeholders(document.text, "drop")
-    hidden = (mark._replace(word=mark.word or "") for mark in marks)
-    text = shown(document.with_placeholders(hidden))
+    hidden = [mark._replace(word=mark.word or "") for mark in marks]
+    text = tokenised_text(document.text, hidden)
 
     if document.words is None:
         return text

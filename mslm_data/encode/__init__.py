@@ -1,1 +1,1 @@
-"""Encoding: documents with mentions to token rows with tags and spans."""
+"""Encoding: turns documents and their sentences into rows of tokens, with tags and mentions."""

@@ -1,6 +1,6 @@
-"""Documents laid end to end on one line of characters, and their tokens on it.
+"""Lays documents end to end on one line of characters, and their tokens on it.
 
-Everything `encode` does after this is arithmetic on the flat arrays that are made here.
+All that `encode` does afterwards is arithmetic on the flat arrays that are made here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Document, Sentence
+from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.data.ragged import offsets_of
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.words import count_pieces, find_words, lay_pieces
@@ -22,10 +22,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Documents, sentences and T tokens of a batch of documents.
+    """D documents, N sentences and T tokens of a batch of documents.
 
     Attributes:
-        bases: int64 `[D + 1]`, where each document's text begins on the line; one character lies between two.
+        bases: int64 `[D + 1]`, where each document's text begins on the line; one character lies
+            between two texts.
         sentence_documents: int64 `[N]`, each sentence's document.
         sentence_numbers: int64 `[N]`, its number within the document.
         offsets: int64 `[N + 1]`, tokens of each sentence.
@@ -57,59 +58,86 @@ def lay_out(
     """Tokenise documents.
 
     Args:
-        documents: Any number.
-        sentences: Of each document.
-        table: Filled with the words that are new.
+        documents: D documents.
+        sentences: The sentences of each document.
+        table: Words that are known; new ones are added to it.
     """
-    texts = [shown(document) for document in documents]
+    texts = [tokenised_text(document.text, document.placeholders) for document in documents]
     line = "\n".join(texts)
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
     bases = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+
+    # Sentences of all documents, on the line.
     per_document = np.fromiter(map(len, sentences), np.int64, len(documents))
-    document = np.repeat(np.arange(len(documents)), per_document)
-    on_line = np.fromiter(
-        chain.from_iterable(chain.from_iterable(sentences)), np.int64, 2 * len(document)
-    )
-    on_line = on_line.reshape(-1, 2) + bases[document, None]
-    given = np.array([document.words is not None for document in documents], np.bool_)[document]
-    words = _given_words(documents, bases)
-    room = len(words) + int((np.diff(on_line[~given]).sum() + len(on_line)) // 2 + 1)
-    bounds, counts = np.empty((room, 2), np.int64), np.empty(len(document), np.int64)
+    document_of = np.repeat(np.arange(len(documents)), per_document)
+    number_of = number_within(per_document)
+    positions = chain.from_iterable(chain.from_iterable(sentences))
+    on_line = np.fromiter(positions, np.int64, 2 * len(document_of)).reshape(-1, 2)
+    on_line += bases[document_of, None]
+
+    # Words: the source's, or the stretches between white space, of which C characters have at most
+    # (C + 1) / 2.
+    has_words = [document.words is not None for document in documents]
+    given = np.array(has_words, np.bool_)[document_of]
+    words = _given_words([document.words for document in documents], bases)
+    characters = int(np.diff(on_line[~given]).sum())
+    room = len(words) + (characters + len(on_line)) // 2 + 1
+    bounds = np.empty((room, 2), np.int64)
+    counts = np.empty(len(document_of), np.int64)
     find_words(chars, on_line, given, words, bounds, counts)
     bounds = bounds[: counts.sum()]
+
+    # Tokens: the pieces of each word, moved to where the word stands.
     rows = table.rows(line, chars, bounds)
-    offsets = np.empty(len(document) + 1, np.int64)
+    offsets = np.empty(len(document_of) + 1, np.int64)
     count_pieces(counts, rows, table.offsets, offsets)
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
-    numbers = np.arange(len(document)) - np.repeat(
-        np.cumsum(per_document) - per_document, per_document
-    )
-    return Layout(bases, document, numbers, offsets, *tokens)
+
+    ids, token_words, starts, ends = tokens
+    return Layout(bases, document_of, number_of, offsets, ids, token_words, starts, ends)
 
 
-def shown(document: Document) -> str:
-    """Return what of a document is tokenised: its text, with placeholders' words in their place, of the same length.
+def number_within(counts: Ints) -> Ints:
+    """Return 0, 1, 2 … for the items of each group.
 
-    A word that is longer than its placeholder leaves white space only.
+    Args:
+        counts: int64 `[G]`, items of each group.
+
+    Returns:
+        int64 `[counts.sum()]`.
     """
-    if not document.placeholders:
-        return document.text
+    firsts = np.cumsum(counts) - counts
+    numbers: Ints = np.arange(counts.sum()) - np.repeat(firsts, counts)
+    return numbers
+
+
+def tokenised_text(text: str, placeholders: Sequence[Placeholder]) -> str:
+    """Return the characters of a document that are tokenised, in a string as long as its text.
+
+    The word of a placeholder takes its place. A word that has no room in its placeholder leaves
+    white space only.
+    """
+    if not placeholders:
+        return text
+
     pieces: list[str] = []
-    end = 0
-    for placeholder in document.placeholders:
-        if placeholder.word is not None:
-            room = placeholder.end - placeholder.start
-            word = f" {placeholder.word}" if len(placeholder.word) < room else ""
-            pieces += [document.text[end : placeholder.start], word.ljust(room)]
-            end = placeholder.end
-    return "".join([*pieces, document.text[end:]])
+    past = 0
+    for start, end, word in placeholders:
+        if word is None:
+            continue
+        room = end - start
+        pieces.append(text[past:start])
+        pieces.append(f" {word}".ljust(room) if len(word) < room else " " * room)
+        past = end
+    pieces.append(text[past:])
+    return "".join(pieces)
 
 
-def _given_words(documents: Sequence[Document], bases: Ints) -> Ints:
-    """Return the words of all documents that have words, on the line."""
-    none = np.empty((0, 2), np.int32)
-    words = [none if document.words is None else document.words for document in documents]
-    placed = np.concatenate([none, *words], dtype=np.int64)
-    placed += np.repeat(bases[:-1], [*map(len, words)])[:, None]
+def _given_words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ints:
+    """Return the words of the documents that have words, on the line, int64 `[G, 2]`."""
+    nothing = np.empty((0, 2), np.int32)
+    of_documents = [nothing if given is None else given for given in words]
+    placed = np.concatenate([nothing, *of_documents], dtype=np.int64)
+    placed += np.repeat(bases[:-1], [len(given) for given in of_documents])[:, None]
     return placed

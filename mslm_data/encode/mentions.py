@@ -1,4 +1,4 @@
-"""Mentions in characters to mentions in tokens, and to the windows that they lie in."""
+"""Moves mentions from characters to tokens, and to the windows that they lie in."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Document
-from mslm_data.encode.layout import Ints, Layout
+from mslm_data.data.document import Span
+from mslm_data.encode.layout import Ints, Layout, number_within
 
 
 @dataclass(slots=True)
 class Account:
-    """What became of mentions and rows: `mentions` placed in rows = given - left out + pieces added by cuts.
+    """Counts what became of mentions and rows.
+
+    Mentions in rows = mentions given - those left out + pieces added by cuts.
 
     Attributes:
-        left_out: Reason -> mentions that are in no row.
-        cut_mentions: Mentions longer than a row, in several rows.
+        left_out: Reason -> number of mentions that are in no row.
+        cut_mentions: Mentions longer than a row, which lie in several rows.
         cut_pieces: Spans that those became, less one each.
-        windowed: Sequences that were too long for one row.
-        empty: Sequences without a token, in no row.
-        widened: Mentions that begin or end within a token, and take all of it.
+        windowed: Sentences that were too long for one row.
+        empty: Sentences without a token, which are in no row.
+        widened: Mentions that begin or end within a token, and were given all of it.
     """
 
     left_out: Counter[str] = field(default_factory=Counter)
@@ -36,14 +38,14 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mentions:
+class TokenMentions:
     """S mentions over the tokens of a `Layout`, rising, not overlapping.
 
     Attributes:
         starts: int64 `[S]`, first token.
         ends: int64 `[S]`, half open, past the start.
         labels: int16 `[S]`.
-        sources: int64 `[S]`, which of the documents' mentions, counted over all of them.
+        sources: int64 `[S]`, the number of the mention among those of all documents.
     """
 
     starts: Ints
@@ -53,72 +55,72 @@ class Mentions:
 
 
 def align(
-    documents: Sequence[Document], layout: Layout, labels: Mapping[str, int], account: Account
-) -> Mentions:
+    spans: Sequence[Sequence[Span]],
+    layout: Layout,
+    labels: Mapping[str, int],
+    account: Account,
+) -> TokenMentions:
     """Find the tokens of each mention: all that share a character with it.
 
     Args:
-        documents: With flat, sorted mentions.
-        layout: Of the same documents.
+        spans: The mentions of each document, flat and sorted.
+        layout: Tokens of the same documents.
         labels: Label -> index.
-        account: What became of them; added to.
+        account: Counts of mentions, added to.
     """
-    of_documents = [document.spans for document in documents]
-    first, last, names = [*zip(*chain.from_iterable(of_documents), strict=True)][:3] or ((), (), ())
-    base = np.repeat(layout.bases[:-1], [*map(len, of_documents)])
-    begins, stops = np.array(first, np.int64) + base, np.array(last, np.int64) + base
-    of = np.array([labels[name] for name in names], np.int16)
+    # Characters of mentions on the line; `[*zip(...)]` turns spans into columns.
+    columns = [*zip(*chain.from_iterable(spans), strict=True)]
+    first, past, names = columns[:3] or ((), (), ())
+    bases = np.repeat(layout.bases[:-1], [len(of_document) for of_document in spans])
+    begins = np.array(first, np.int64) + bases
+    stops = np.array(past, np.int64) + bases
+    indices = np.array([labels[name] for name in names], np.int16)
+
+    # The first token that ends after the mention's start, and past the last that begins before its
+    # end.
     starts = np.searchsorted(layout.ends, begins, side="right")
     ends = np.searchsorted(layout.starts, stops, side="left")
-    bare = starts >= ends
-    account.left_out["no token"] += int(bare.sum())
-    ends = np.where(bare, 0, ends)
-    taken = np.concatenate([[0], np.maximum.accumulate(ends)[:-1]]) if len(ends) else ends
+    is_bare = starts >= ends
+
+    # A token that two mentions share belongs to the first. Mentions without a token take none.
+    ends = np.where(is_bare, 0, ends)
+    taken = np.concatenate([[0], np.maximum.accumulate(ends)])[:-1]
     starts = np.maximum(starts, taken)
-    shared = ~bare & (starts >= ends)
-    account.left_out["shares its tokens with another"] += int(shared.sum())
-    kept = np.flatnonzero(~bare & ~shared)
-    widened = (layout.starts[starts[kept]] < begins[kept]) | (
-        layout.ends[ends[kept] - 1] > stops[kept]
-    )
-    account.widened += int(widened.sum())
-    return Mentions(starts[kept], ends[kept], of[kept], kept)
+    is_shared = ~is_bare & (starts >= ends)
+
+    kept = np.flatnonzero(~is_bare & ~is_shared)
+    begins_within = layout.starts[starts[kept]] < begins[kept]
+    ends_within = layout.ends[ends[kept] - 1] > stops[kept]
+
+    account.left_out["no token"] += int(is_bare.sum())
+    account.left_out["shares its tokens with another"] += int(is_shared.sum())
+    account.widened += int((begins_within | ends_within).sum())
+    return TokenMentions(starts[kept], ends[kept], indices[kept], kept)
 
 
-def costs(layout: Layout, mentions: Mentions, *, protect: bool) -> npt.NDArray[np.uint8]:
-    """Say what it costs to begin a window at each token: 0 nothing, 1 a word is cut, 2 a mention, 3 both.
-
-    Args:
-        layout: The tokens.
-        mentions: What `protect` protects.
-        protect: Whether cutting a mention costs anything.
-    """
-    cost = (~layout.heads).astype(np.uint8)
-    if protect:
-        depth = np.zeros(len(cost) + 1, np.int64)
-        np.add.at(depth, mentions.starts + 1, 2)
-        np.add.at(depth, mentions.ends, -2)
-        cost += np.cumsum(depth)[:-1].astype(np.uint8)
-    return cost
-
-
-def split_at(mentions: Mentions, cuts: Ints) -> tuple[Mentions, Ints]:
+def split_at(mentions: TokenMentions, cuts: Ints) -> tuple[TokenMentions, Ints]:
     """Divide mentions at the windows' first tokens.
 
     Args:
         mentions: S mentions.
-        cuts: int64 `[W]`, rising, the first token of each window; `cuts[0] == 0` if there is a token.
+        cuts: int64 `[W]`, rising, the first token of each window; `cuts[0] == 0` if there is a
+            token.
 
     Returns:
-        The mentions, those that go over a cut as one piece a window, and each one's window.
+        The mentions, with one piece in each window for those that go over a cut, and the window of
+        each piece.
     """
     first = np.searchsorted(cuts, mentions.starts, side="right") - 1
     last = np.searchsorted(cuts, mentions.ends - 1, side="right") - 1
-    pieces = last - first + 1
-    which = np.repeat(np.arange(len(pieces)), pieces)
-    nth = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    window = first[which] + nth
-    starts = np.where(nth > 0, cuts[window], mentions.starts[which])
-    following = np.append(cuts, np.iinfo(np.int64).max)[window + 1]
-    ends = np.minimum(mentions.ends[which], following)
-    return Mentions(starts, ends, mentions.labels[which], mentions.sources[which]), window
+
+    # Piece n of mention m lies in window `first[m] + n`.
+    num_pieces = last - first + 1
+    mention = np.repeat(np.arange(len(num_pieces)), num_pieces)
+    nth = number_within(num_pieces)
+    window = first[mention] + nth
+
+    next_cut = np.append(cuts, np.iinfo(np.int64).max)[window + 1]
+    starts = np.where(nth > 0, cuts[window], mentions.starts[mention])
+    ends = np.minimum(mentions.ends[mention], next_cut)
+    pieces = TokenMentions(starts, ends, mentions.labels[mention], mentions.sources[mention])
+    return pieces, window

@@ -1,7 +1,7 @@
-"""Tokenizers from whatever form users have them in, made ready to encode corpus text exactly.
+"""Loads tokenizers from any form that users have them in, and makes them encode text exactly.
 
-Three things are set right on every tokenizer: truncation and padding are off (a `tokenizer.json` may carry them), and
-text that spells a special token (`[SEP]`) is text, never that token.
+Three things are set right on every tokenizer. Truncation and padding are off; a `tokenizer.json`
+may carry them. Text that spells a special token (`[SEP]`) is text, never that token.
 """
 
 from __future__ import annotations
@@ -32,24 +32,29 @@ _FILES = (
     "merges.txt",
 )
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_MOST_HOLES = 1 << 20
-"""Ids without a token; a table of a number for each id is made of what a tokenizer says, here and elsewhere."""
+
+_MAX_HOLES = 1 << 20
+"""Ids without a token. Tables with an item for each id are made; one huge id would fill memory."""
+
 _PROBE = "\u2603\U0010fffd 7x"
-"""What hardly any vocabulary has."""
+"""Characters that hardly any vocabulary has."""
+
 _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
+"""Kind of special token -> its usual names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """A tokenizer and what its ids mean.
+    """A tokenizer and the meaning of its ids.
 
     Attributes:
-        core: The `tokenizers` object.
+        core: The object of the `tokenizers` library.
         ids: Its special ids.
-        prefix: Special ids before a sequence (`[CLS]`).
+        prefix: Special ids before a row (`[CLS]`).
         suffix: Special ids after it (`[SEP]`).
-        lead: What stands before each word when it is encoded: a space for byte-level tokenizers, whose pieces hold
-            it, as `is_split_into_words` with `add_prefix_space` has it; nothing for others.
+        lead: Characters put before each word when it is encoded. This is a space for byte-level
+            tokenizers, whose pieces hold it, as `is_split_into_words` with `add_prefix_space` has
+            it; "" for all others.
         json: Its `tokenizer.json`.
     """
 
@@ -62,16 +67,13 @@ class Tokenizer:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its `tokenizer.json`."""
+        """The SHA-256 of its `tokenizer.json`."""
         return hashlib.sha256(self.json.encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to other processes as JSON."""
-        names = {
-            kind: self.core.id_to_token(id_)
-            for kind in _USUAL
-            if (id_ := getattr(self.ids, kind)) >= 0
-        }
+        """Travel to other processes as JSON, with the names of special tokens."""
+        ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
+        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         return of_json, (self.json, names)
 
 
@@ -79,12 +81,14 @@ def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:
     """Load a tokenizer.
 
     Args:
-        name: A `tokenizer.json`, a BERT `vocab.txt`, a folder as `save_pretrained` writes it, or a hub id.
-        lowercase: For a `vocab.txt`: whether text is lower-cased. None: it is where the vocabulary has no capitals,
-            whatever a config beside it says (Bio_ClinicalBERT's says `do_lower_case` over a cased vocabulary).
+        name: A `tokenizer.json`, a BERT `vocab.txt`, a folder as `save_pretrained` writes it, or a
+            hub id.
+        lowercase: For a `vocab.txt`: whether text is lower-cased. None lower-cases it if the
+            vocabulary has no capitals, whatever a config beside it says (Bio_ClinicalBERT's says
+            `do_lower_case` over a cased vocabulary).
 
     Raises:
-        TokenizerError: Nothing there, or nothing that can be used.
+        TokenizerError: Nothing is there, or it is not a tokenizer that can be used.
     """
     path = Path(name)
     if path.is_dir():
@@ -103,10 +107,10 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
 
     Args:
         text: JSON.
-        names: `mask`, `pad`, `unk` -> that token, where it is not one of the usual names.
+        names: `mask`, `pad`, `unk` -> the token, where it does not have one of the usual names.
 
     Raises:
-        TokenizerError: Not a tokenizer.
+        TokenizerError: The text is not a tokenizer.
     """
     with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
@@ -115,25 +119,26 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
 
 @contextmanager
 def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
-    """Turn what the tokenizers library raises, bare exceptions and panics, into one error.
+    """Turn the errors of the tokenizers library, bare exceptions and panics, into one error.
 
     Args:
-        expected: Where, and what was expected; the library's own words follow.
-        private: Whether they are left out, as they could hold the text that was encoded.
+        expected: The beginning of the message: where, and what was expected. The library's own
+            words follow.
+        private: Whether these are left out, as they could hold the text that was encoded.
 
     Raises:
-        TokenizerError: Instead.
+        TokenizerError: The library raised an error.
     """
     try:
         yield
     except TokenizerError:
         raise
-    except (
-        BaseException
-    ) as error:  # a panic of Rust is no Exception, and has a class that nobody can import
+    except BaseException as error:
+        # A panic of Rust is not an Exception, and its class cannot be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise TokenizerError(f"{expected}{type(error).__name__ if private else error}") from None
+        got = type(error).__name__ if private else error
+        raise TokenizerError(f"{expected}{got}") from None
 
 
 def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
@@ -141,13 +146,16 @@ def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
     for file in ("tokenizer.json", "vocab.txt"):
         if (folder / file).is_file():
             return _of_file(folder / file, names, lowercase)
+
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         with library_errors(f"{folder}: expected vocab.json and merges.txt of byte-level BPE: "):
             core = _byte_level(folder)
         return _ready(core, names)
+
     raise TokenizerError(
-        f"{folder}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt; a folder with only a "
-        "SentencePiece model gets a tokenizer.json by AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+        f"{folder}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt, got none of "
+        f"them; a folder with only a SentencePiece model gets a tokenizer.json by "
+        f"AutoTokenizer.from_pretrained(...).save_pretrained(...)"
     )
 
 
@@ -162,6 +170,7 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
         raise TokenizerError(
             f"{path}: expected a file that can be read, got {error.strerror}"
         ) from None
+
     if text.lstrip().startswith("{"):
         return of_json(text, names)
     return _ready(_word_piece(path, text, lowercase), names)
@@ -183,8 +192,8 @@ def _from_hub(name: str) -> Path:
         OfflineModeIsEnabled,
     ) as error:
         raise TokenizerError(
-            f"{name}: no such file or folder here, and the hub could not be asked ({type(error).__name__}); "
-            "pass a path to a tokenizer.json, a vocab.txt or a folder"
+            f"{name}: no such file or folder here, and the hub could not be asked "
+            f"({type(error).__name__}); pass a path to a tokenizer.json, a vocab.txt or a folder"
         ) from None
 
 
@@ -192,19 +201,28 @@ def _names_in(folder: Path) -> dict[str, str]:
     """Read the names of special tokens from the files beside a tokenizer."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (folder / file).is_file():
-            try:
-                config = json.loads((folder / file).read_text(encoding="utf-8"))
-            except (OSError, ValueError, RecursionError):
-                config = None
-            if not isinstance(config, dict):
-                raise TokenizerError(f"{folder / file}: expected a JSON object")
-            for kind in _USUAL:
-                token = config.get(f"{kind}_token")
-                token = token.get("content") if isinstance(token, dict) else token
-                if isinstance(token, str):
-                    names.setdefault(kind, token)
+        if not (folder / file).is_file():
+            continue
+        config = _read_object(folder / file)
+        for kind in _USUAL:
+            token = config.get(f"{kind}_token")
+            if isinstance(token, dict):
+                token = token.get("content")
+            if isinstance(token, str):
+                names.setdefault(kind, token)
     return names
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise TokenizerError(
+            f"{path}: expected a JSON object, got {type(error).__name__}"
+        ) from None
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
 
 
 def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
@@ -216,14 +234,17 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
     missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocab]
     if missing:
         raise TokenizerError(
-            f"{path}: expected a BERT vocabulary, one piece a line, with {', '.join(missing)}"
+            f"{path}: expected a BERT vocabulary, one piece a line, got one without "
+            f"{', '.join(missing)}"
         )
-    cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
-    lower = not cased if lowercase is None else lowercase
-    if lower and cased:
+
+    is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
+    lower = not is_cased if lowercase is None else lowercase
+    if lower and is_cased:
         warnings.warn(
             f"{path.name}: lower-casing text for a vocabulary that has capitals", stacklevel=2
         )
+
     core = tokenizers.Tokenizer(
         models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
     )
@@ -233,9 +254,8 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
     core.post_processor = processors.BertProcessing(
         ("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"])
     )
-    core.add_special_tokens(
-        [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocab]
-    )
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    core.add_special_tokens([token for token in special if token in vocab])
     return core
 
 
@@ -246,55 +266,60 @@ def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     )
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
+
     vocab = core.get_vocab()
     if "<s>" in vocab and "</s>" in vocab:
         core.post_processor = processors.RobertaProcessing(
             ("</s>", vocab["</s>"]), ("<s>", vocab["<s>"])
         )
-    core.add_special_tokens(
-        [token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if token in vocab]
-    )
+    special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    core.add_special_tokens([token for token in special if token in vocab])
     return core
 
 
 def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
+    """Set a tokenizer right, and find out what its ids mean.
+
+    Args:
+        core: The tokenizer; changed.
+        names: Kind of special token -> its name, where it does not have one of the usual names.
+    """
     core.no_truncation()
     core.no_padding()
     core.encode_special_tokens = True
     size = _size(core)
     text = core.to_str()
-    lead = " " if '"ByteLevel"' in json.dumps(json.loads(text).get("pre_tokenizer")) else ""
+    pre_tokenizer = json.dumps(json.loads(text).get("pre_tokenizer"))
+    lead = " " if '"ByteLevel"' in pre_tokenizer else ""
     with library_errors("tokenizer: expected that it encodes any text: "):
         prefix, suffix = _around(core)
         core.encode(_PROBE)
+
     known = {
         kind: _id_of(core, (names[kind],) if kind in names else usual)
         for kind, usual in _USUAL.items()
     }
     added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
-    ids = TokenIds(
-        size=size,
-        special=tuple(
-            sorted(added | set(prefix) | set(suffix) | {id_ for id_ in known.values() if id_ >= 0})
-        ),
-        **known,
-    )
-    if max(ids.special, default=0) >= size:
+    present = {id_ for id_ in known.values() if id_ >= 0}
+    special = tuple(sorted(added | present | set(prefix) | set(suffix)))
+    if max(special, default=0) >= size:
         raise TokenizerError(
-            f"tokenizer: expected special ids below {size}, as its tokens have, got {ids.special[-1]}"
+            f"tokenizer: expected special ids below {size}, as its tokens have, got {special[-1]}"
         )
+
+    ids = TokenIds(size=size, special=special, **known)
     return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
 
 
 def _size(core: tokenizers.Tokenizer) -> int:
-    """Return the number of ids, those without a token included."""
+    """Return the number of ids, including those without a token."""
     ids = core.get_vocab(with_added_tokens=True).values()
     size = max(ids, default=-1) + 1
     if len(set(ids)) < len(ids):
         raise TokenizerError(
             f"tokenizer: expected an id for each token, got {len(set(ids))} for {len(ids)} tokens"
         )
-    if size > len(ids) + _MOST_HOLES:
+    if size > len(ids) + _MAX_HOLES:
         raise TokenizerError(
             f"tokenizer: expected ids that rise without large holes, got up to {size - 1}"
         )
@@ -303,11 +328,18 @@ def _size(core: tokenizers.Tokenizer) -> int:
 
 def _id_of(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
     """Return the id of the first of these tokens that the vocabulary has, or -1."""
-    return next((id_ for token in tokens if (id_ := core.token_to_id(token)) is not None), -1)
+    for token in tokens:
+        id_ = core.token_to_id(token)
+        if id_ is not None:
+            return int(id_)
+    return -1
 
 
 def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the special ids that the tokenizer puts before and after a sequence."""
+    """Return the special ids that a tokenizer puts before and after a row.
+
+    They stand around the ids of a probe that it encodes to anything at all.
+    """
     for probe in ("a", "0", "the", "A"):
         bare = core.encode(probe, add_special_tokens=False).ids
         full = core.encode(probe).ids

@@ -1,7 +1,8 @@
-"""Each distinct word is tokenised once; what a corpus repeats is looked up.
+"""Tokenises each distinct word once, and looks repeated words up.
 
-The `tokenizers` library encodes the items of a pre-tokenised sequence one by one, none knowing its neighbours, so the
-pieces of a word are a function of the word alone. Running text comes as its stretches between white space.
+The `tokenizers` library encodes the items of a pre-tokenised sequence one by one, and none knows
+its neighbours. So the pieces of a word are a function of the word alone. Running text comes as its
+stretches between white space.
 """
 
 from __future__ import annotations
@@ -17,27 +18,31 @@ from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.words import enter, look_up
 
-_AT_ONCE = 512
+_GROUP = 512
+"""Words in one sequence of the tokenizers library, which encodes sequences in parallel."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class WordTable:
-    """Word -> pieces, filled as words come. The words are kept as code points, so that a known one costs no object.
+    """Word -> pieces, filled as words come.
+
+    Words are kept as code points in a hash table of their own, so that looking a known word up
+    makes no Python object.
 
     Attributes:
-        offsets: int64 `[W + 1]`, pieces of each word known.
-        pieces: int32 `[P, 4]`: id; first character within the word; character after the last, past the first, as
-            every piece covers a character; for running text, number of the word within the stretch, see
-            `words_of_pieces`.
+        offsets: int64 `[W + 1]`, pieces of each known word.
+        pieces: int32 `[P, 4]`: id; first character within the word; character after the last, past
+            the first, as every piece covers a character; for running text, the number of the word
+            within the stretch, as `words_of_pieces` counts.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, limit: int = 4_000_000) -> None:
         """Begin with no words.
 
         Args:
-            tokenizer: What encodes.
-            limit: Distinct words after which the table begins anew, so that memory stays bounded.
+            tokenizer: The tokenizer of all words.
+            limit: Distinct words after which the table is cleared, so that memory stays bounded.
         """
         self._tokenizer = tokenizer
         self._limit = limit
@@ -45,16 +50,16 @@ class WordTable:
 
     @property
     def offsets(self) -> Ints:
-        """See the class."""
+        """Pieces of each known word, `[W + 1]`."""
         return self._offsets.values
 
     @property
     def pieces(self) -> npt.NDArray[np.int32]:
-        """See the class."""
+        """Pieces of all known words, `[P, 4]`."""
         return self._pieces.values
 
     def rows(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Return the row of each word; words not met before are tokenised.
+        """Return the row of each word in this table; words not met before are tokenised.
 
         Args:
             line: Text.
@@ -63,6 +68,7 @@ class WordTable:
         """
         if len(self._bounds.values) > self._limit:
             self._clear()
+
         rows = np.empty(len(bounds), np.int64)
         look_up(
             chars,
@@ -79,126 +85,153 @@ class WordTable:
         return rows
 
     def _clear(self) -> None:
-        self._offsets, self._pieces = (
-            Growing(np.zeros(1, np.int64)),
-            Growing(np.empty((0, 4), np.int32)),
-        )
-        self._chars, self._bounds = (
-            Growing(np.empty(0, np.uint32)),
-            Growing(np.empty((0, 2), np.int64)),
-        )
-        self._hashes, self._slots = Growing(np.empty(0, np.uint64)), _slots(0)
+        self._offsets = Growing(np.zeros(1, np.int64))
+        self._pieces = Growing(np.empty((0, 4), np.int32))
+
+        # The known words: their characters one after the other, and where each lies; then a hash
+        # table of their numbers, and their hashes.
+        self._chars = Growing(np.empty(0, np.uint32))
+        self._bounds = Growing(np.empty((0, 2), np.int64))
+        self._slots = _empty_slots(0)
+        self._hashes = Growing(np.empty(0, np.uint64))
 
     def _add(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
         """Tokenise and enter words that are not known, and return the row of each."""
+        # Of equal words the first stands for all: a hash table of these words alone finds it.
         first = np.empty(len(bounds), np.int64)
-        enter(chars, bounds, 0, _slots(len(bounds)), np.empty(len(bounds), np.uint64), first)
+        hashes = np.empty(len(bounds), np.uint64)
+        enter(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
         is_first = first == np.arange(len(bounds))
+
         starts, ends = bounds[is_first].T
         words = [line[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        row, pieces = self._encoded(words, ends - starts)
-        offsets = offsets_of(np.bincount(row, minlength=len(words)))
-        for i, word in enumerate(words):
+        word_of_piece, pieces = self._encoded(words, ends - starts)
+        offsets = offsets_of(np.bincount(word_of_piece, minlength=len(words)))
+        for number, word in enumerate(words):
             if not word.isalnum():
-                begin, end = offsets[i], offsets[i + 1]
-                pieces[begin:end, 3] = words_of_pieces(word, pieces[begin:end, 1].tolist())
-        known = len(self._bounds.values)
+                of_word = slice(offsets[number], offsets[number + 1])
+                pieces[of_word, 3] = words_of_pieces(word, pieces[of_word, 1].tolist())
+
+        num_known = len(self._bounds.values)
         self._offsets.extend(self.offsets[-1] + offsets[1:])
         self._pieces.extend(pieces)
         self._enter(words, ends - starts)
-        rows: Ints = known + (np.cumsum(is_first) - 1)[first]
+
+        number_among_first = np.cumsum(is_first) - 1
+        rows: Ints = num_known + number_among_first[first]
         return rows
 
     def _enter(self, words: Sequence[str], lengths: Ints) -> None:
         """Make words known, in this order."""
-        known, ends = len(self._bounds.values), len(self._chars.values) + np.cumsum(lengths)
-        self._chars.extend(
-            np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
-        )
+        num_known = len(self._bounds.values)
+        ends = len(self._chars.values) + np.cumsum(lengths)
+        codes = "".join(words).encode("utf-32-le", "surrogatepass")
+        self._chars.extend(np.frombuffer(codes, np.uint32))
         self._bounds.extend(np.stack([ends - lengths, ends], axis=1))
         self._hashes.extend(np.empty(len(words), np.uint64))
+
+        # A table that would be more than half full is made anew, of all words.
         bounds = self._bounds.values
+        first = num_known
         if 2 * len(bounds) > len(self._slots):
-            self._slots, known = _slots(2 * len(bounds)), 0
-        enter(
-            self._chars.values,
-            bounds,
-            known,
-            self._slots,
-            self._hashes.values,
-            np.empty(len(bounds), np.int64),
-        )
+            self._slots = _empty_slots(2 * len(bounds))
+            first = 0
+        unused = np.empty(len(bounds), np.int64)
+        enter(self._chars.values, bounds, first, self._slots, self._hashes.values, unused)
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Return the word of each piece, and the pieces as in `pieces`, but for the number of the word."""
+        """Tokenise words.
+
+        Args:
+            words: Distinct words.
+            lengths: Their characters.
+
+        Returns:
+            The word of each piece, and the pieces, whose last column is 0.
+        """
         lead = self._tokenizer.lead
-        groups = [words[i : i + _AT_ONCE] for i in range(0, len(words), _AT_ONCE)]
+        groups = [words[i : i + _GROUP] for i in range(0, len(words), _GROUP)]
+        if lead:
+            groups = [[lead + word for word in group] for group in groups]
         with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
             encodings = self._tokenizer.core.encode_batch(
-                [[lead + word for word in group] for group in groups] if lead else groups,
-                is_pretokenized=True,
-                add_special_tokens=False,
+                groups, is_pretokenized=True, add_special_tokens=False
             )
+
         ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int32)
-        control = set(self._tokenizer.ids.special) - {self._tokenizer.ids.unk}
-        if (
-            self._tokenizer.ids.unk >= 0
-        ):  # a Unigram model has `<mask>` among its pieces; text must never become it
-            ids[np.isin(ids, list(control))] = self._tokenizer.ids.unk
-        row = np.array(
+        self._make_unknown(ids)
+
+        word_of_piece = np.array(
             [
-                g * _AT_ONCE + word
-                for g, encoding in enumerate(encodings)
+                number * _GROUP + word
+                for number, encoding in enumerate(encodings)
                 for word in encoding.word_ids
                 if word is not None
             ],
             np.int64,
         )
+
+        # Characters count from the word's first, so without the lead. A piece of nothing but the
+        # lead, or of no character, gets the nearest character of the word.
         spans = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
         starts, ends = np.fromiter(spans, np.int64, 2 * len(ids)).reshape(-1, 2).T - len(lead)
         pieces = np.zeros((len(ids), 4), np.int32)
         pieces[:, 0] = ids
-        pieces[:, 1] = np.clip(starts, 0, lengths[row] - 1)
-        pieces[:, 2] = np.clip(ends, pieces[:, 1] + 1, lengths[row])
-        return row, pieces
+        pieces[:, 1] = np.clip(starts, 0, lengths[word_of_piece] - 1)
+        pieces[:, 2] = np.clip(ends, pieces[:, 1] + 1, lengths[word_of_piece])
+        return word_of_piece, pieces
+
+    def _make_unknown(self, ids: npt.NDArray[np.int32]) -> None:
+        """Turn special ids that came of text into the unknown token's, in place.
+
+        A Unigram model has `<mask>` among its pieces, and text must never become it.
+        """
+        unk = self._tokenizer.ids.unk
+        if unk < 0:
+            return
+        control = set(self._tokenizer.ids.special) - {unk}
+        ids[np.isin(ids, list(control))] = unk
 
 
 class Growing:
-    """An array that grows at its end and has room to spare, so that appending costs only what is appended."""
+    """An array that grows at its end.
+
+    It has room to spare, so the cost of appending is that of the values appended.
+    """
 
     def __init__(self, values: Array) -> None:
-        """Begin with these."""
-        self._room, self._length = values, len(values)
+        """Begin with these values."""
+        self._room = values
+        self._length = len(values)
 
     @property
     def values(self) -> Array:
-        """What is there, as a view."""
+        """The values so far, as a view."""
         return self._room[: self._length]
 
     def extend(self, values: Array) -> None:
         """Append values."""
         length = self._length + len(values)
         if length > len(self._room):
-            room = np.empty(
-                (max(length, 2 * self._length), *self._room.shape[1:]), self._room.dtype
-            )
+            capacity = max(length, 2 * self._length)
+            room = np.empty((capacity, *self._room.shape[1:]), self._room.dtype)
             room[: self._length] = self.values
             self._room = room
         self._room[self._length : length] = values
         self._length = length
 
 
-def _slots(words: int) -> Ints:
-    """Return an empty hash table of at least twice so many slots."""
+def _empty_slots(words: int) -> Ints:
+    """Return an empty hash table of more than twice as many slots as words."""
     return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int64)
 
 
 def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:
-    """Number the words of a stretch of running text, and say which word each piece belongs to.
+    """Number the words of a stretch of running text, and return the word of each piece.
 
-    A word is a run of letters, digits and combining marks, or one other character: the same words for every
-    tokenizer. A piece that begins at the first character of a word begins that word; any other piece belongs to the
-    word before it, so that pieces over several words make them one.
+    A word is a run of letters, digits and combining marks, or one other character: the same words
+    for every tokenizer. A piece that begins at the first character of a word begins that word. Any
+    other piece belongs to the word before it, so a piece over several words makes them one.
 
     Args:
         stretch: Characters without white space.
@@ -209,10 +242,13 @@ def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:
     """
     if stretch.isalnum():
         return [0] * len(starts)
+
     heads = _heads(stretch)
     numbers: list[int] = []
-    number, last = -1, -1
+    number = -1
+    last = -1
     for start in starts:
+        # Several pieces may begin at one character, whose bytes they share.
         if start != last and (start in heads or number < 0):
             number += 1
         numbers.append(number)
@@ -224,9 +260,13 @@ def _heads(stretch: str) -> set[int]:
     """Return the first character of each word of a stretch."""
     heads: set[int] = set()
     inside = False
-    for i, character in enumerate(stretch):
-        joined = character.isalnum() or (inside and unicodedata.category(character)[0] == "M")
-        if not (joined and inside):
-            heads.add(i)
-        inside = joined
+    for place, character in enumerate(stretch):
+        joins = character.isalnum() or (inside and _is_mark(character))
+        if not (inside and joins):
+            heads.add(place)
+        inside = joins
     return heads
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"

@@ -1,0 +1,85 @@
+"""Cuts sentences that are too long for one row into windows, where a cut does least harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.encode.layout import Ints, Layout, number_within
+from mslm_data.encode.mentions import TokenMentions
+from mslm_data.kernels.windows import cut_windows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """W windows of N sentences; each window becomes a row.
+
+    A sentence that fits is one window. A sentence without a token has none.
+
+    Attributes:
+        firsts: int64 `[W]`, first token of each window, rising.
+        lengths: int64 `[W]`, its tokens.
+        sentences: int64 `[W]`, its sentence.
+        numbers: int64 `[W]`, its number within the sentence.
+        per_sentence: int64 `[N]`, windows of each sentence.
+    """
+
+    firsts: Ints
+    lengths: Ints
+    sentences: Ints
+    numbers: Ints
+    per_sentence: Ints
+
+
+def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protect: bool) -> Windows:
+    """Cut sentences into windows of at most `limit` tokens.
+
+    Args:
+        layout: The sentences and their tokens.
+        mentions: Mentions over the same tokens.
+        limit: Tokens, at least 1.
+        protect: Whether to cut where no mention is, as far as that is possible; False cuts before
+            the word that would overflow.
+    """
+    lengths = np.diff(layout.offsets)
+    if lengths.max(initial=0) <= limit:
+        per_sentence = (lengths > 0).astype(np.int64)
+        firsts = layout.offsets[:-1][lengths > 0]
+    else:
+        per_sentence = np.empty(len(lengths), np.int64)
+        firsts = np.empty(len(layout.ids), np.int64)
+        cost = costs(layout, mentions, protect=protect)
+        cut_windows(layout.offsets, cost, limit, firsts, per_sentence)
+        firsts = firsts[: per_sentence.sum()]
+
+    return Windows(
+        firsts=firsts,
+        lengths=np.diff(firsts, append=len(layout.ids)),
+        sentences=np.repeat(np.arange(len(per_sentence)), per_sentence),
+        numbers=number_within(per_sentence),
+        per_sentence=per_sentence,
+    )
+
+
+def costs(layout: Layout, mentions: TokenMentions, *, protect: bool) -> npt.NDArray[np.uint8]:
+    """Return the cost of beginning a window at each token, `[T]`.
+
+    0: nothing is cut, 1: a word is, 2: a mention is, 3: both are.
+
+    Args:
+        layout: The tokens.
+        mentions: Mentions over them.
+        protect: Whether cutting a mention costs anything.
+    """
+    cost = (~layout.heads).astype(np.uint8)
+    if not protect:
+        return cost
+
+    # Tokens in a mention, but for its first, as sums of +2 after its start and -2 at its end.
+    steps = np.zeros(len(cost) + 1, np.int64)
+    np.add.at(steps, mentions.starts + 1, 2)
+    np.add.at(steps, mentions.ends, -2)
+    cost += np.cumsum(steps)[:-1].astype(np.uint8)
+    return cost

@@ -99,10 +99,6 @@ class Document:
         """Return a copy with other mentions."""
         return replace(self, spans=tuple(spans))
 
-    def with_placeholders(self, placeholders: Iterable[Placeholder]) -> Document:
-        """Return a copy with other placeholders."""
-        return replace(self, placeholders=tuple(placeholders))
-
 
 class SetAside(NamedTuple):
     """Report a document that cannot be used.

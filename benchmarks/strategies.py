@@ -30,11 +30,14 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.units import words
 
 _BATCH = 32
-_STAGES = {
-    "of": [{"hide": "mentions", "rate": 0.4, "kind": "entity"}, {"hide": "words", "rate": 0.12}]
+_PICKS = {
+    "picks": [
+        {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
+        {"units": "words", "budget": {"rate": 0.12}},
+    ]
 }
-_MIXTURE = {"of": [{"chance": 0.5, "use": "elm"}, {"chance": 0.5, "use": "blm"}]}
-_CURRICULUM = {"of": [{"epochs": 3, "use": "token"}, {"use": "whole-word"}]}
+_MIXTURE = {"chances": [0.5, 0.5], "parts": [{"use": "elm"}, {"use": "blm"}]}
+_CURRICULUM = {"epochs": [3], "parts": [{"use": "token"}, {"use": "whole-word"}]}
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,6 @@ def _options(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
     column = rng.normal(size=len(examples.input_ids.values)).astype(np.float32)
     path = folder / "column" / "train" / "data-00000-of-00001.arrow"
     write_scores(path, examples.keys, Ragged(column, examples.input_ids.offsets), about)
-    sentinels = tuple(range(ids.size - 1, ids.size - 201, -1))
     scored = (
         "selective",
         "selective-task",
@@ -176,16 +178,15 @@ def _options(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
     return {
         **{name: {"scores": "column"} for name in scored},
         **{
-            name: {"vocabulary": "difference.arrow"}
+            name: {"lexicon": "difference.arrow"}
             for name in ("difference", "difference-released", "keywords")
         },
-        "informask": {"vocabulary": "informask.arrow"},
-        "ccm": {"vocabularies": ("pmi.arrow",)},
+        "informask": {"lexicon": "informask.arrow"},
+        "ccm": {"lexicons": ("pmi.arrow",)},
         "ernie": {},
-        "stages": _STAGES,
+        "picks": _PICKS,
         "mixture": _MIXTURE,
         "curriculum": _CURRICULUM,
-        **{name: {"sentinels": sentinels} for name in ("t5", "ul2", "salient-t5")},
     }
 
 

@@ -13,6 +13,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError, VocabularyError
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import load
+from mslm_data.mask.artefacts import artefacts_of
 from tests import made
 
 
@@ -84,7 +85,8 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_p
     copied = tmp_path / "built"
     shutil.copytree(folder, copied)
     shards = load(copied)
-    stages = [{"hide": "words", "rate": 1.0, "how": "highest", "score": {"lexicon": "mine.arrow"}}]
+    order = {"by": "highest", "score": {"lexicon": "mine.arrow"}}
+    picks = [{"units": "words", "budget": {"rate": 1.0}, "order": order}]
     lexicon = Lexicon(
         tokens=Ragged.of([[9]], np.int32),
         word_starts=Ragged.of([[0]], np.int32),
@@ -96,8 +98,8 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_p
     )
     write_lexicon(copied / "vocab" / "mine.arrow", lexicon)
 
-    made = shards.strategy("stages", of=stages)
-    assert made.of[0].score.lexicon == str(copied / "vocab" / "mine.arrow")  # type: ignore[attr-defined]
+    made = shards.strategy("picks", picks=picks)
+    assert list(artefacts_of(made)) == [str(copied / "vocab" / "mine.arrow")]
     write_lexicon(
         copied / "vocab" / "mine.arrow",
         replace(lexicon, about={**lexicon.about, "tokenizer": "another"}),
@@ -106,4 +108,4 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_p
         VocabularyError,
         match=r"mine.arrow: expected ids of the tokenizer of .*, got those of another one",
     ):
-        shards.strategy("stages", of=stages)
+        shards.strategy("picks", picks=picks)

@@ -349,16 +349,22 @@ STRATEGIES = (
     b'[mask]\nuse = "whole-word"\n',
     b'[mask]\nuse = "span"\nrate = 0.15\n',
     b"""[mask]
-use = "stages"
 corruption = "80-10-10"
-of = [
-    { hide = "mentions", rate = 0.4, of = "units", kind = "entity" },
-    { hide = "tokens", rate = { shape = "linear", start = 0.3, stop = 0.1, over = 4 }, how = "each" },
-]
+
+[[mask.picks]]
+units = "mentions"
+budget = { rate = 0.4 }
+kind = "entity"
+
+[[mask.picks]]
+units = "tokens"
+budget = { rate = { shape = "linear", start = 0.3, stop = 0.1, over = 4 } }
+order = { by = "coins" }
 """,
     b"""[mask]
 use = "mixture"
-of = [{ chance = 0.4, use = "elm", elm = 0.5 }, { chance = 0.4, use = "blm", blm = 0.5, corruption = "80-10-10" }]
+chances = [0.4, 0.4]
+parts = [{ use = "elm", elm = 0.5 }, { use = "blm", blm = 0.5, corruption = "80-10-10" }]
 """,
     b"""[mask]
 use = "curriculum"

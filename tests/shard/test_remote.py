@@ -24,6 +24,7 @@ from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyErro
 from mslm_data.io import remote
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import Shards, load
+from mslm_data.mask.artefacts import artefacts_of
 from mslm_data.shard import remote as shard_remote
 from tests import faulty, made
 from tests.faulty import Fault, Faulty
@@ -157,9 +158,10 @@ def lexicon_for(shards: Shards, score: float) -> Lexicon:
 
 
 def lexicon_of(shards: Shards, name: str) -> str:
-    stages = [{"hide": "words", "rate": 1.0, "how": "highest", "score": {"lexicon": name}}]
-    strategy: Any = shards.strategy("stages", of=stages)
-    return str(strategy.of[0].score.lexicon)
+    order = {"by": "highest", "score": {"lexicon": name}}
+    picks = [{"units": "words", "budget": {"rate": 1.0}, "order": order}]
+    (found,) = artefacts_of(shards.strategy("picks", picks=picks))
+    return found
 
 
 def test_strategy__finds_its_lexicon_in_the_remote_folder(

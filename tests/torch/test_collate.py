@@ -93,7 +93,7 @@ def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
 def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_path: Path) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(encode={"keep_text": True}))
     split = md.load(tmp_path / "out")["train"]
-    chunks = md.strategy("stages", of=[{"hide": "chunks", "rate": 0.5}])
+    chunks = md.strategy("picks", picks=[{"units": "chunks", "budget": {"rate": 0.5}}])
 
     batch = MaskingCollator(chunks, split)([split[row] for row in range(8)])
 

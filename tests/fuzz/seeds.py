@@ -368,6 +368,7 @@ parts = [{ use = "elm", elm = 0.5 }, { use = "blm", blm = 0.5, corruption = "80-
 """,
     b"""[mask]
 use = "curriculum"
-of = [{ epochs = 1, use = "token" }, { use = "spanbert" }]
+epochs = [1]
+parts = [{ use = "token" }, { use = "spanbert" }]
 """,
 )

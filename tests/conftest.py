@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,18 @@ from hypothesis import settings
 
 settings.register_profile("house", deadline=None, max_examples=100)
 settings.load_profile("house")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Let no test wait for the disk, which took more than half of a small build's time.
+
+    Only a loss of power shows what a sync does; tests/faults/power.py has a model of that, which
+    needs the calls and not their effect. Programs that tests start do sync.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

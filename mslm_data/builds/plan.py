@@ -8,6 +8,7 @@ import importlib.metadata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,6 +154,7 @@ def make_plan(
     )
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of the packages that write bytes."""
     others = {name: importlib.metadata.version(name) for name in _WRITERS}

@@ -4,10 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,8 @@ from mslm_data.loading import load
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.verify import verify
 from tests import made
-from tests.builds.killed import UNIT_BYTES
 
+UNIT_BYTES = 1500
 NCBI = made.SAMPLE / "ncbi-disease"
 SMALL = made.pipeline_of(unit_bytes=UNIT_BYTES)
 
@@ -157,23 +154,6 @@ def test_build__goes_on_where_it_was_stopped(
     assert [progress.done for progress in seen] == list(range(after, seen[0].total + 1))
     assert (seen[-1].bytes_done, seen[-1].done) == (seen[-1].bytes_total, seen[-1].total)
     assert made.tree(out) == expected
-
-
-@pytest.mark.parametrize("moment", [1, 3, 4, 5, 18, 38, 45])
-def test_build__goes_on_where_it_was_killed(
-    tmp_path: Path, moment: int, expected: dict[str, bytes]
-) -> None:
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "tests.builds.killed", str(out), str(moment)]
-    killed = subprocess.run(command, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    with pytest.raises(ShardError):
-        load(out)
-
-    made.built(out, pipeline=SMALL)
-
-    assert made.tree(out) == expected
-    assert verify(out)[1] == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]", b"null"])

@@ -38,7 +38,7 @@ def failing(code: int) -> Callable[[str], None]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "out"
-    WORDS.build(made.SAMPLE / "ncbi-disease", out)
+    WORDS.build(WORDS.write(out.parent), out)
     return out
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -29,17 +30,32 @@ def children() -> Iterator[Children]:
         yield started
 
 
-@pytest.mark.parametrize("step", range(STEPS))
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_build__killed_at_any_call_ends_with_the_same_bytes(
-    corpus: str, step: int, children: Children, tmp_path: Path
-) -> None:
-    inputs = CORPORA[corpus].write(tmp_path / "in")
-    status, calls = children.build(corpus, inputs, tmp_path / "whole", kill_at=0)
-    expected = made.tree(tmp_path / "whole")
-    assert (status, verify(tmp_path / "whole")[1]) == (0, [])
-    assert calls > 60
+class Whole(NamedTuple):
+    """A corpus and what becomes of it in peace."""
 
+    name: str
+    inputs: Path
+    tree: dict[str, bytes]
+    calls: int
+
+
+@pytest.fixture(scope="module", params=CORPORA)
+def whole(
+    request: pytest.FixtureRequest, children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> Whole:
+    folder = tmp_path_factory.mktemp(request.param)
+    inputs = CORPORA[request.param].write(folder / "in")
+    status, calls = children.build(request.param, inputs, folder / "out", kill_at=0)
+    assert (status, verify(folder / "out")[1]) == (0, [])
+    assert calls > 60
+    return Whole(request.param, inputs, made.tree(folder / "out"), calls)
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_build__killed_at_any_call_ends_with_the_same_bytes(
+    step: int, whole: Whole, children: Children, tmp_path: Path
+) -> None:
+    corpus, inputs, expected, calls = whole
     for at in range(1 + step, calls + 1, STEPS):
         out = tmp_path / "out"
         status, _ = children.build(corpus, inputs, out, kill_at=at)
@@ -54,21 +70,16 @@ def test_build__killed_at_any_call_ends_with_the_same_bytes(
         shutil.rmtree(out)
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
 def test_build__killed_again_and_again_ends_with_the_same_bytes(
-    corpus: str, children: Children, tmp_path: Path
+    whole: Whole, children: Children, tmp_path: Path
 ) -> None:
-    inputs, out, chance = (
-        CORPORA[corpus].write(tmp_path / "in"),
-        tmp_path / "out",
-        random.Random(corpus),
-    )
-    CORPORA[corpus].build(inputs, tmp_path / "whole")
+    out = tmp_path / "out"
+    chance = random.Random(whole.name)
 
     kills = 0
     while (
         kills < MOST_KILLS
-        and children.build(corpus, inputs, out, kill_at=chance.randint(12, 40 + kills))[0]
+        and children.build(whole.name, whole.inputs, out, kill_at=chance.randint(12, 40 + kills))[0]
     ):
         kills += 1
         assert len(list(out.glob(".*.tmp"))) <= 1, (
@@ -76,4 +87,4 @@ def test_build__killed_again_and_again_ends_with_the_same_bytes(
         )
 
     assert 1 < kills < MOST_KILLS
-    assert made.tree(out) == made.tree(tmp_path / "whole")
+    assert made.tree(out) == whole.tree

@@ -1,48 +1,54 @@
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from mslm_data.builds import preloaded, stages
 from mslm_data.engine import PRELOAD
 
-SCRIPT = """
-import mslm_data.builds.preloaded
-from mslm_data.builds import stages
-print(len(stages._LOADED))
-"""
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str | None], int]]:
+    """Import the module that workers are forked from, and return how many annotators it loaded."""
+    monkeypatch.setattr(stages, "_LOADED", {})
+
+    def load(told: str | None) -> int:
+        monkeypatch.delenv(PRELOAD, raising=False)
+        if told is not None:
+            monkeypatch.setenv(PRELOAD, told)
+        importlib.reload(preloaded)
+        return len(stages._LOADED)
+
+    yield load
+    gc.unfreeze()
 
 
-def started(told: str | None) -> int:
-    """Import what workers are forked from, and return how many annotators it has in memory."""
-    environment = {name: value for name, value in os.environ.items() if name != PRELOAD}
-    if told is not None:
-        environment[PRELOAD] = told
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
-    )
-    return int(done.stdout)
+Loaded = Callable[[str | None], int]
 
 
-def test_preloaded__loads_nothing_unasked() -> None:
-    assert started(None) == 0
+def test_preloaded__loads_nothing_unasked(loaded: Loaded) -> None:
+    assert loaded(None) == 0
 
 
-def test_preloaded__has_the_annotator_that_the_build_told_it(tmp_path: Path) -> None:
+def test_preloaded__has_the_annotator_that_the_build_told_it(
+    loaded: Loaded, tmp_path: Path
+) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,Disease\n")
     told = json.dumps({"use": "terms", "options": {"table": str(tmp_path / "terms.csv")}})
 
-    assert started(told) == 1
+    assert loaded(told) == 1
 
 
-def test_preloaded__leaves_errors_to_the_workers(tmp_path: Path) -> None:
+def test_preloaded__leaves_errors_to_the_workers(loaded: Loaded, tmp_path: Path) -> None:
     told = json.dumps({"use": "terms", "options": {"table": str(tmp_path / "none.csv")}})
 
-    assert started(told) == 0
+    assert loaded(told) == 0
 
 
 @pytest.mark.parametrize("before", [None, "mine"])

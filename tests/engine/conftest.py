@@ -39,13 +39,19 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def connected(cluster: Any) -> Iterator[Any]:
+    """Ray, connected once for all tests of a module, as it takes seconds."""
+    with ray_cluster.connected(None) as ray:
+        yield ray
+
+
 @pytest.fixture
-def ray(cluster: Any) -> Iterator[Any]:
+def ray(cluster: Any, connected: Any) -> Any:
     """Ray, connected, with two nodes."""
     if not cluster.worker_nodes:
         cluster.add_node(num_cpus=1)
-    with ray_cluster.connected(None) as ray:
-        yield ray
+    return connected
 
 
 @pytest.fixture

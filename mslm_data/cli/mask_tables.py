@@ -212,5 +212,6 @@ def _group(counts: LengthCounts) -> dict[str, int]:
 
 def _rate(strategy: Strategy, name: str) -> float:
     """Return an option that is a number; 0 where a strategy has no such option or it varies."""
-    value = getattr(strategy, name, 0.0)
+    options = {} if strategy.origin is None else strategy.origin.options
+    value = options.get(name, 0.0)
     return float(value) if isinstance(value, float | int) else 0.0

@@ -41,6 +41,8 @@ def with_artefacts(value: T, found: Callable[[str], str]) -> T:
     elif _is_part(value):
         changed: dict[str, Any] = {}
         for field in dataclasses.fields(made):
+            if field.name == "origin":
+                continue
             inner = getattr(value, field.name)
             if field.metadata.get("artefact"):
                 changed[field.name] = found(inner) if inner else inner

@@ -8,6 +8,7 @@ the epoch and the strategy, and special tokens are never hidden.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
@@ -26,10 +27,29 @@ from mslm_data.mask.plan import Draft, MaskPlan
 from mslm_data.mask.toml import dump, table_of
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a strategy was made, for reports and for making it again with other options.
+
+    Attributes:
+        name: Its registered name, such as `joint.v1`.
+        options: Its options, defaults included.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+
+
 class Strategy(ABC):
-    """Decides which tokens of each row are predicted and why, then what the model sees in their place."""
+    """Decides which tokens of each row are predicted and why, then what the model sees in their place.
+
+    Attributes:
+        origin: How it was made, or None for one that a caller put together from picks.
+    """
 
     __slots__ = ()
+
+    origin: Origin | None
 
     @property
     @abstractmethod
@@ -118,6 +138,7 @@ class Recipe(Strategy):
 
     picks: tuple[Any, ...]
     corruption: Corruption = field(default_factory=Corruption)
+    origin: Origin | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "picks", tuple(self.picks))
@@ -136,7 +157,10 @@ class Recipe(Strategy):
 
     def table(self) -> dict[str, Any]:
         """See `Strategy`."""
-        return table_of(self)
+        return {
+            "corruption": table_of(self.corruption),
+            "picks": [table_of(pick) for pick in self.picks],
+        }
 
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
         """See `Strategy`."""
@@ -167,6 +191,7 @@ class Mixture(Strategy):
 
     parts: tuple[Strategy, ...]
     chances: tuple[float, ...]
+    origin: Origin | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_chances("chances", self.chances)
@@ -235,6 +260,7 @@ class Curriculum(Strategy):
 
     parts: tuple[Strategy, ...]
     epochs: tuple[int, ...] = ()
+    origin: Origin | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.parts:

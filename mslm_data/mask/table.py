@@ -6,6 +6,7 @@ would be a `.v2`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import typing
@@ -221,7 +222,29 @@ def options_of(name: str) -> dict[str, Any]:
         PipelineError: The name is unknown.
     """
     parameters = inspect.signature(STRATEGIES.load(name)).parameters
-    return {option: parameter.default for option, parameter in parameters.items()}
+    return {
+        option: parameter.default for option, parameter in parameters.items() if option != "origin"
+    }
+
+
+def varied(strategy: Strategy, **options: Any) -> Strategy:
+    """Make a strategy again with some other options.
+
+    Args:
+        strategy: One that was made by name.
+        **options: What changes.
+
+    Raises:
+        ValueError: It was not made by name, or an option is unknown or refused.
+    """
+    if strategy.origin is None:
+        raise ValueError(
+            "strategy: expected one that was made by name, got picks of a caller's own"
+        )
+    try:
+        return make(strategy.origin.name, {**strategy.origin.options, **options})
+    except PipelineError as error:
+        raise ValueError(str(error)) from None
 
 
 def strategies() -> dict[str, Summary]:
@@ -247,7 +270,7 @@ def summary(name: str) -> Summary:
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
     """Make a registered strategy; strategies and picks within its options are made first."""
     from mslm_data.mask.file import recipe_of
-    from mslm_data.mask.strategy import Strategy
+    from mslm_data.mask.strategy import Origin, Strategy
 
     if name in NO_MASKS:
         raise PipelineError(f"'{name}' is not a text-masking strategy: it {NO_MASKS[name]}")
@@ -255,7 +278,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
     full = STRATEGIES.resolve(name)
     if full == "picks.v1":
         recipe: Strategy = recipe_of(options, where=where)
-        return recipe
+        return dataclasses.replace(recipe, origin=Origin(full, options))  # type: ignore[type-var]
 
     options = dict(options)
     if isinstance(options.get("parts"), list | tuple):
@@ -263,8 +286,12 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             part if isinstance(part, Strategy) else _part(part, where=f"{where}: parts[{number}]")
             for number, part in enumerate(options["parts"])
         )
-    made: Strategy = from_options(_checked(STRATEGIES.load(full)), options, where=where)
-    return made
+    made: Any = from_options(_checked(STRATEGIES.load(full)), options, where=where)
+    realised = {
+        option: options.get(option, default) for option, default in options_of(full).items()
+    }
+    strategy: Strategy = dataclasses.replace(made, origin=Origin(full, realised))
+    return strategy
 
 
 def _part(table: Any, *, where: str) -> Strategy:

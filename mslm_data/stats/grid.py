@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows
 from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
 from mslm_data.stats.tally import LengthTable, check_epochs, maskable_of_rows, words_of_rows
 from mslm_data.stats.weights import MaskSpecificWeights
@@ -57,9 +57,7 @@ class SweepPoint:
 
 def has_both_rates(strategy: Strategy) -> bool:
     """Return whether a strategy has the options `elm` and `blm`, so that it can be swept."""
-    return dataclasses.is_dataclass(strategy) and {"elm", "blm"} <= {
-        field.name for field in dataclasses.fields(strategy)
-    }
+    return strategy.origin is not None and {"elm", "blm"} <= set(strategy.origin.options)
 
 
 def sweep(
@@ -91,7 +89,7 @@ def sweep(
     if not has_both_rates(strategy):
         raise ValueError("sweep: expected a strategy with the options elm and blm, such as joint")
     rates = [(elm, blm) for elm in elms for blm in blms]
-    ways = [dataclasses.replace(strategy, elm=elm, blm=blm) for elm, blm in rates]
+    ways = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
     tables = [LengthTable() for _ in ways]
     runs = np.zeros(LONGEST_RUN + 1, np.int64)  # of no interest here
     for examples in chunks():

@@ -15,6 +15,7 @@ from mslm_data.mask.file import read_table
 from mslm_data.mask.pick import Pick
 from mslm_data.mask.recipes.mslm import elm, joint
 from mslm_data.mask.strategy import Curriculum, Mixture, Recipe
+from mslm_data.mask.table import varied
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.mask.contract import OPTIONS, made
 from tests.reference import picks as twins
@@ -415,6 +416,29 @@ def test_number_of__short_paths_do_not_meet():
 
     assert len({number_of(path, 0) for path in packed}) == len(packed)
     assert max(number_of(path, 0) for path in packed) < 1 << 16
+
+
+def test_origin__says_how_a_strategy_was_made():
+    strategy = md.strategy("joint", elm=0.5)
+
+    assert strategy.origin.name == "joint.v1"
+    assert strategy.origin.options == {
+        "elm": 0.5,
+        "blm": 0.075,
+        "count": "fixed",
+        "pool": "all",
+        "corruption": "mask",
+    }
+    assert strategy == joint(elm=0.5)
+    assert joint(elm=0.5).origin is None
+
+
+def test_varied__changes_some_options_and_keeps_the_others():
+    assert varied(md.strategy("joint", elm=0.5), blm=0.3) == joint(elm=0.5, blm=0.3)
+    with pytest.raises(ValueError, match="^strategy: expected one that was made by name"):
+        varied(joint(), blm=0.3)
+    with pytest.raises(ValueError, match="unknown option 'bml'; did you mean 'blm'"):
+        varied(md.strategy("joint"), bml=0.3)
 
 
 def test_pick__is_equal_by_value():

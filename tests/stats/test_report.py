@@ -16,6 +16,7 @@ import tokenizers
 from tokenizers import models
 
 import mslm_data as md
+from mslm_data.mask.strategy import Recipe
 from mslm_data.stats import mask_stats, schemes, sweep
 from mslm_data.stats.report import Report, Sentences, choose_rows, said_options
 from mslm_data.stats.report.charts import histogram, text
@@ -172,7 +173,7 @@ def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
 
 def test_said_options__of_a_file_only_its_name() -> None:
     assert said_options(md.strategy("joint", corruption="80-10-10")).endswith("corruption 80-10-10")
-    assert said_options(object()) == "of one's own making"
+    assert said_options(Recipe(md.strategy("joint").picks)) == "picks of your own"
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

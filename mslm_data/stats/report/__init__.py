@@ -6,7 +6,6 @@ It shows sentences and words of the corpus. Equal input is equal bytes: there is
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import importlib.resources
 import json
@@ -91,11 +90,11 @@ class Report:
         )
 
 
-def said_options(strategy: Any) -> str:
+def said_options(strategy: Strategy) -> str:
     """Return a strategy's options as people read them; of a file only its name, and none that are empty."""
-    if not dataclasses.is_dataclass(strategy) or isinstance(strategy, type):
-        return "of one's own making"
-    options = dataclasses.asdict(strategy).items()
+    if strategy.origin is None:
+        return "picks of your own"
+    options = strategy.origin.options.items()
     return ", ".join(
         f"{name} {_plain(value)}" for name, value in options if value not in (None, "", (), [])
     )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mslm_data.data.bio import paint
 from mslm_data.data.ragged import Ragged, offsets_of, take_alike
-from mslm_data.kernels.rows import find_misplaced
+from mslm_data.kernels.user_rows import find_misplaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +156,10 @@ def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray
             "rows: expected as many span_ends and span_labels as span_starts in each row"
         )
 
-    misplaced = np.empty(1, np.int64)
-    find_misplaced(starts.offsets, starts.values, ends.values, sizes, misplaced)
-    if misplaced[0] >= 0:
+    misplaced = find_misplaced(starts.offsets, starts.values, ends.values, sizes)
+    if misplaced >= 0:
         raise ValueError(
-            f"row {misplaced[0]}: mentions must be sorted, must not overlap, "
+            f"row {misplaced}: mentions must be sorted, must not overlap, "
             "and must end within the row"
         )
 

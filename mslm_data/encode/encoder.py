@@ -19,7 +19,7 @@ from mslm_data.encode.windows import Windows, cut_sentences
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
-from mslm_data.kernels.words import wrap_rows
+from mslm_data.kernels.pieces import wrap_rows
 
 
 class Encoder:

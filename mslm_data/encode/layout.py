@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.data.ragged import offsets_of
 from mslm_data.encode.word_table import WordTable
-from mslm_data.kernels.words import count_pieces, find_words, lay_pieces
+from mslm_data.kernels.pieces import count_pieces, find_stretches, lay_pieces
 
 Ints = npt.NDArray[np.int64]
 
@@ -84,7 +84,7 @@ def lay_out(
     room = len(words) + (characters + len(on_line)) // 2 + 1
     bounds = np.empty((room, 2), np.int64)
     counts = np.empty(len(document_of), np.int64)
-    find_words(chars, on_line, given, words, bounds, counts)
+    find_stretches(chars, on_line, given, words, bounds, counts)
     bounds = bounds[: counts.sum()]
 
     # Tokens: the pieces of each word, moved to where the word stands.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
-from mslm_data.kernels.words import enter, look_up
+from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
 """Words in one sequence of the tokenizers library, which encodes sequences in parallel."""
@@ -70,7 +70,7 @@ class WordTable:
             self._clear()
 
         rows = np.empty(len(bounds), np.int64)
-        look_up(
+        look_up_words(
             chars,
             bounds,
             self._slots,
@@ -100,7 +100,7 @@ class WordTable:
         # Of equal words the first stands for all: a hash table of these words alone finds it.
         first = np.empty(len(bounds), np.int64)
         hashes = np.empty(len(bounds), np.uint64)
-        enter(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
+        enter_words(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
         is_first = first == np.arange(len(bounds))
 
         starts, ends = bounds[is_first].T
@@ -137,7 +137,7 @@ class WordTable:
             self._slots = _empty_slots(2 * len(bounds))
             first = 0
         unused = np.empty(len(bounds), np.int64)
-        enter(self._chars.values, bounds, first, self._slots, self._hashes.values, unused)
+        enter_words(self._chars.values, bounds, first, self._slots, self._hashes.values, unused)
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Tokenise words.

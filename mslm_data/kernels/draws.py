@@ -1,7 +1,8 @@
 """Stateless draws: draw k of a row is a pure function of the row's stream and of k.
 
-`stream = fold(fold(fold(key, seed), epoch), stage)`; draw k is output k of a SplitMix64 generator seeded with the
-stream, so a row's draws do not depend on the rows around it, on threads, or on how many draws others took.
+A stream is `fold(fold(fold(key, seed), epoch), pick)`. Draw k is output k of a SplitMix64 generator
+(Steele, Lea and Flood 2014) seeded with the stream. So a row's draws do not depend on the rows
+around it, on threads, or on how many draws others took.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import numpy as np
 from mslm_data.kernels._jit import Array, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 divided by the golden ratio: the step from one state of SplitMix64 to the next."""
 
 
 @kernel
 def mix(x: np.uint64) -> np.uint64:
-    """Return SplitMix64's finaliser of x: a bijection in which every bit of x moves every bit of the result."""
+    """Return SplitMix64's finaliser of x: a bijection; every bit of x moves every bit of it."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -46,25 +48,38 @@ def uniform(stream: np.uint64, k: int) -> float:
 
 
 @kernel
+def limit_of(chance: float) -> np.uint64:
+    """Return the limit below which `bits53` falls with a chance.
+
+    `bits53 < limit_of(chance)` holds exactly where `uniform < chance` does. Loops that compare
+    integers compile to SIMD.
+    """
+    return np.uint64(np.ceil(chance * 2.0**53))
+
+
+@kernel
 def below(stream: np.uint64, k: int, m: int) -> np.int64:
-    """Return draw k as an integer in `[0, m)`, for m up to 2**31; a value's chance is off 1/m by 2**-32 at most."""
+    """Return draw k as an integer in `[0, m)`, for m up to 2**31.
+
+    The chance of a value differs from 1/m by at most 2**-32 (Lemire 2019, without the rejection).
+    """
     high = bits(stream, k) >> np.uint64(32)
     return np.int64((high * np.uint64(m)) >> np.uint64(32))
 
 
 @kernel
-def name_streams(keys: Array, seed: int, epoch: int, stage: int, out: Array) -> None:
-    """Give each row its stream for one stage of one epoch.
+def name_streams(keys: Array, seed: int, epoch: int, pick: int, out: Array) -> None:
+    """Give each row its stream for one pick of one epoch.
 
     Args:
         keys: uint64 `[N]`.
-        seed: In `[0, 2**63)`; so epoch and stage.
+        seed: In `[0, 2**63)`, as are epoch and pick.
         epoch: Which pass over the data.
-        stage: Which of the steps that draw, so that no two of them share draws.
+        pick: Which choice of a strategy, so that no two choices share draws.
         out: uint64 `[N]`, written.
     """
     for i in range(len(keys)):
-        out[i] = fold(fold(fold(np.uint64(keys[i]), seed), epoch), stage)
+        out[i] = fold(fold(fold(np.uint64(keys[i]), seed), epoch), pick)
 
 
 @kernel

@@ -1,7 +1,7 @@
-"""Samplers with a budget: units of unequal length are taken one after the other until what is due is spent.
+"""Take units of unequal length, one after the other, until a budget of tokens is spent.
 
-The three differ in the order alone: uniform, by weight, or by rank. `taken` holds how much of a unit was taken, in
-what the budget counts, so that the last unit of a row can be cut.
+The samplers differ in their order alone: uniform, by weight, or by rank. `taken` holds how much of
+a unit was taken, in what the budget counts, because the last unit of a row may be cut.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, uniform
+from mslm_data.kernels.draws import uniform
+from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 CUT, SKIP, OVER, STOP = range(4)
-"""What becomes of a unit that is longer than what is left: its first tokens, none of it and on to the next, all of it
-and no more after it, or nothing more at all."""
+"""What becomes of a unit that is longer than what is left of the budget.
+
+CUT takes its first tokens, SKIP goes on with the next unit, OVER takes the whole unit and ends, and
+STOP ends without it.
+"""
+
 GROUP = 16
-"""Weights that are added up together: a walk over groups, then over one, costs less than a tree up to 10,000 units."""
+"""Weights that are summed together. A walk over groups, then within one, is faster than a tree for
+rows of up to 10,000 units."""
 
 
 @kernel
 def portion(length: int, left: int, overrun: int) -> int:
-    """Return how much of a unit is taken: all, some, 0 to go on without it, -1 to end here.
+    """Return how much of a unit is taken: all, some, 0 to go on without it, or -1 to end here.
 
     Args:
         length: Of the unit.
@@ -44,37 +50,34 @@ def fill_uniform(
     streams: Array,
     taken: Array,
 ) -> None:
-    """Take units in uniformly random order: the steps of a Fisher-Yates shuffle, as many as the budget allows.
+    """Take units in uniformly random order, by the steps of a Fisher-Yates shuffle.
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken.
-        lengths: int64 `[U]`: what a unit takes of the budget.
-        quota: int64 `[N]`: the budget; what is left of it afterwards, 0 at least.
-        overrun: What to do with a unit that is longer than what is left.
+        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
+        lengths: int64 `[U]`: how much of the budget a unit takes.
+        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        overrun: CUT, SKIP, OVER or STOP.
         streams: uint64 `[N]`; draw k of a row is step k.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
     """
-    longest = 1
+    places = np.empty(longest_row(offsets), np.int32)
     for i in range(len(streams)):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    places = np.empty(longest, np.int32)
-    for i in range(len(streams)):
-        begin, size, left = offsets[i], 0, quota[i]
-        for u in range(offsets[i + 1] - begin):
-            places[size] = u
-            size += int(pool[begin + u])
+        begin = offsets[i]
+        left = quota[i]
+        size = list_open(pool[begin : offsets[i + 1]], places)
+
         k = 0
         while k < size and left > 0:
-            j = k + below(streams[i], k, size - k)
-            u = begin + places[j]
-            places[j] = places[k]
+            u = begin + draw_next(places, streams[i], k, size)
             some = portion(lengths[u], left, overrun)
             if some < 0:
                 break
             taken[u] = some
             left -= some
             k += 1
+
+        # OVER may have taken more than was left.
         quota[i] = max(left, 0)
 
 
@@ -91,60 +94,71 @@ def fill_weighted(
 ) -> None:
     """Take units with chances in proportion to their weights, each draw among those that are left.
 
-    The law of `numpy.random.choice(replace=False, p)`, and of Efraimidis and Spirakis' keys: one draw and a short walk
-    a unit, in whole numbers, so that every machine takes the same. Weights are counted in 2**-31 of the row's largest;
-    what is smaller counts as one of these.
+    This is the law of `numpy.random.choice(replace=False, p)`, and of the keys of Efraimidis and
+    Spirakis (2006), at the cost of one draw and a short walk for each unit. It counts in whole
+    numbers, so that every machine takes the same units: a weight is rounded to 2**-31 of the row's
+    largest one, and smaller positive weights count as one of these parts.
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken.
-        weights: float64 `[U]`, finite; 0 and less is never taken.
-        lengths: int64 `[U]`: what a unit takes of the budget.
-        quota: int64 `[N]`: the budget; what is left of it afterwards, 0 at least.
-        overrun: What to do with a unit that is longer than what is left.
+        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
+        weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
+        lengths: int64 `[U]`: how much of the budget a unit takes.
+        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        overrun: CUT, SKIP, OVER or STOP.
         streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
     """
-    longest = 0
+    longest = longest_row(offsets)
+    parts = np.empty(longest, np.int64)
+    sums = np.empty(longest // GROUP + 1, np.int64)
     for i in range(len(streams)):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    parts, sums = np.empty(longest, np.int64), np.empty(longest // GROUP + 1, np.int64)
-    for i in range(len(streams)):
-        begin, end, left, k = offsets[i], offsets[i + 1], quota[i], 0
-        total = weigh(pool[begin:end], weights[begin:end], parts, sums) if left > 0 else 0
+        begin, end = offsets[i], offsets[i + 1]
+        left = quota[i]
+        total = 0
+        if left > 0:
+            total = sum_weights(pool[begin:end], weights[begin:end], parts, sums)
+
+        k = 0
         while left > 0 and total > 0:
-            u = pick(parts, sums, min(int(uniform(streams[i], k) * total), total - 1))
-            total -= drop(parts, sums, u)
+            u = find_unit(parts, sums, draw_part(streams[i], k, total))
+            total -= drop_unit(parts, sums, u)
             k += 1
+
             some = portion(lengths[begin + u], left, overrun)
             if some < 0:
                 break
             taken[begin + u] = some
             left -= some
+
+        # OVER may have taken more than was left.
         quota[i] = max(left, 0)
 
 
 @kernel
-def weigh(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
-    """Put the weights of a row in whole numbers, and add them up in groups, so that `pick` need not pass them all.
+def sum_weights(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
+    """Write the weights of a row as whole numbers, and sum them in groups for `find_unit`.
 
     Args:
         pool: uint8 `[n]`: 1 where a unit may be taken, 0 elsewhere.
         weights: float64 `[n]`.
-        parts: int64, `[0, n)` written: the weights, 0 where they are less or not in the pool.
-        sums: int64, `[0, n / GROUP)` written, rounded up: the sum of each `GROUP` parts.
+        parts: int64, at least `[n]`, written: the weights; 0 where a unit may not be taken.
+        sums: int64, at least `[n / GROUP]` rounded up, written: the sum of each `GROUP` parts.
 
     Returns:
-        The sum of all.
+        The sum of all parts.
     """
-    most = 0.0
+    largest = 0.0
     for u in range(len(weights)):
-        most = max(most, pool[u] * weights[u])
-    if most <= 0.0:
+        largest = max(largest, pool[u] * weights[u])
+    if largest <= 0.0:
         return 0
+
+    # A positive weight is at least one part, so that it can be drawn when all others are gone.
     for u in range(len(weights)):
         weight = max(pool[u] * weights[u], 0.0)
-        parts[u] = max(np.int64(weight / most * 2.0**31), np.int64(weight > 0))
+        parts[u] = max(np.int64(weight / largest * 2.0**31), np.int64(weight > 0))
+
     total = 0
     for first in range(0, len(weights), GROUP):
         some = 0
@@ -156,18 +170,34 @@ def weigh(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
 
 
 @kernel
-def pick(parts: Array, sums: Array, drawn: int) -> int:
-    """Return the unit in whose part of the sum a number falls; see `weigh`.
+def draw_part(stream: np.uint64, k: int, total: int) -> int:
+    """Return draw k of a stream as a number in `[0, total)`.
+
+    `below` cannot do it, because a total may exceed 2**31.
 
     Args:
-        parts: int64.
-        sums: int64.
-        drawn: In `[0, sum of all)`.
+        stream: Of the row.
+        k: Which draw, 0 or more.
+        total: More than 0.
+    """
+    # A draw near 1 times a large total may round up to the total itself.
+    return min(int(uniform(stream, k) * total), total - 1)
+
+
+@kernel
+def find_unit(parts: Array, sums: Array, drawn: int) -> int:
+    """Return the unit in whose part of the whole sum a number falls.
+
+    Args:
+        parts: int64, as `sum_weights` wrote them.
+        sums: int64, as `sum_weights` wrote them.
+        drawn: In `[0, sum of all parts)`.
     """
     group = 0
     while drawn >= sums[group]:
         drawn -= sums[group]
         group += 1
+
     u = group * GROUP
     while drawn >= parts[u]:
         drawn -= parts[u]
@@ -176,8 +206,14 @@ def pick(parts: Array, sums: Array, drawn: int) -> int:
 
 
 @kernel
-def drop(parts: Array, sums: Array, u: int) -> int:
-    """Make a unit's part 0, and return what it was; see `weigh`."""
+def drop_unit(parts: Array, sums: Array, u: int) -> int:
+    """Set a unit's part to 0, so that it is not drawn again, and return what it was.
+
+    Args:
+        parts: int64, as `sum_weights` wrote them; changed.
+        sums: int64, as `sum_weights` wrote them; changed.
+        u: The unit.
+    """
     part = int(parts[u])
     sums[u // GROUP] -= part
     parts[u] = 0
@@ -198,17 +234,18 @@ def fill_ranked(
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken.
+        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
         ranks: float64 `[U]`.
-        lengths: int64 `[U]`: what a unit takes of the budget.
-        quota: int64 `[N]`: the budget; what is left of it afterwards, 0 at least.
-        overrun: What to do with a unit that is longer than what is left.
+        lengths: int64 `[U]`: how much of the budget a unit takes.
+        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        overrun: CUT, SKIP, OVER or STOP.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
     """
     for i in range(len(quota)):
-        begin, left = offsets[i], quota[i]
+        left = quota[i]
         if left > 0:
-            order = np.argsort(ranks[begin : offsets[i + 1]], kind="mergesort")
+            begin, end = offsets[i], offsets[i + 1]
+            order = np.argsort(ranks[begin:end], kind="mergesort")
             for place in range(len(order)):
                 u = begin + order[place]
                 if pool[u] == 0:
@@ -218,4 +255,6 @@ def fill_ranked(
                     break
                 taken[u] = some
                 left -= some
+
+        # OVER may have taken more than was left.
         quota[i] = max(left, 0)

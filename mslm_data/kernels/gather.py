@@ -1,4 +1,4 @@
-"""Moves ragged rows, and measures them."""
+"""Copy chosen rows of ragged columns."""
 
 from __future__ import annotations
 
@@ -14,50 +14,49 @@ def gather(rows: Array, offsets: Array, values: Array, to: Array, out: Array) ->
     """Copy chosen rows of a ragged column.
 
     Args:
-        rows: integers `[R]`, each in `[0, N)`, in any order, also several times.
+        rows: integers `[R]`, each in `[0, N)`, in any order; a row may be chosen several times.
         offsets: integers `[N + 1]` of the source rows.
         values: `[T]`, any type.
         to: int64 `[R]` or longer: where in `out` each copy begins.
-        out: written.
+        out: of the type of `values`, written where copies lie.
     """
     for r in range(len(rows)):
-        source = values[offsets[rows[r]] : offsets[rows[r] + 1]]
-        copy = out[to[r] : to[r] + len(source)]
-        for t in range(len(source)):
-            copy[t] = source[t]
+        start, stop = offsets[rows[r]], offsets[rows[r] + 1]
+        begin = to[r]
+        copy(values[start:stop], out[begin : begin + stop - start])
 
 
 @kernel
 def gather_alike(rows: Array, offsets: Array, columns: Arrays, to: Array, out: Arrays) -> None:
-    """Copy chosen rows of three columns that share their offsets; in one pass, as most of it is waiting for memory.
+    """Copy chosen rows of three columns that share their offsets.
+
+    One pass over the rows, because most of the time is spent waiting for memory.
 
     Args:
-        rows: integers `[R]`, each in `[0, N)`, in any order, also several times.
+        rows: integers `[R]`, each in `[0, N)`, in any order; a row may be chosen several times.
         offsets: integers `[N + 1]` of the source rows.
-        columns: `[T]` each, any type.
-        to: int64 `[R]` or longer: where in `out` each copy begins.
-        out: of the columns' types, written.
+        columns: Three arrays `[T]`, of any types.
+        to: int64 `[R]` or longer: where in the `out` arrays each copy begins.
+        out: Three arrays of the columns' types, written where copies lie.
     """
     first, second, third = columns
     out_first, out_second, out_third = out
     for r in range(len(rows)):
         start, stop = offsets[rows[r]], offsets[rows[r] + 1]
-        copy(first[start:stop], out_first[to[r] : to[r] + stop - start])
-        copy(second[start:stop], out_second[to[r] : to[r] + stop - start])
-        copy(third[start:stop], out_third[to[r] : to[r] + stop - start])
+        begin = to[r]
+        end = begin + stop - start
+        copy(first[start:stop], out_first[begin:end])
+        copy(second[start:stop], out_second[begin:end])
+        copy(third[start:stop], out_third[begin:end])
 
 
 @kernel
 def copy(values: Array, out: Array) -> None:
-    """Copy values to an array of the same length."""
+    """Copy values to an array of the same length, by a loop: rows are too short for a memcpy call.
+
+    Args:
+        values: `[n]`, any type.
+        out: `[n]`, of the same type, written.
+    """
     for t in range(len(values)):
         out[t] = values[t]
-
-
-@kernel
-def most_of_a_row(offsets: Array) -> int:
-    """Return the number of items of the row that has most, 1 at least."""
-    most = 1
-    for i in range(len(offsets) - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most

@@ -1,18 +1,18 @@
-"""Row keys."""
+"""Give rows the keys that seed their draws."""
 
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import fold, mix
-from mslm_data.kernels.words import hash_word
+from mslm_data.kernels.hashing import hash_item
 
 
 @kernel
 def name_rows(digests: Array, sentences: Array, windows: Array, out: Array) -> None:
-    """Give each row the key that seeds its draws.
+    """Give each row a key made of its document, its sentence and its window.
 
     Args:
-        digests: uint64 `[N]`, digest of the row's document's id.
+        digests: uint64 `[N]`, digest of the id of the row's document.
         sentences: int64 `[N]`, number of its sentence within the document.
         windows: int64 `[N]`, number of its window within the sentence.
         out: uint64 `[N]`, written.
@@ -23,7 +23,7 @@ def name_rows(digests: Array, sentences: Array, windows: Array, out: Array) -> N
 
 @kernel
 def digest_rows(offsets: Array, ids: Array, out: Array) -> None:
-    """Give each row a key that its ids alone decide, so that rows of equal ids have equal keys.
+    """Give each row a key made of its ids alone, so that rows of equal ids have equal keys.
 
     Args:
         offsets: int64 `[N + 1]`.
@@ -31,4 +31,4 @@ def digest_rows(offsets: Array, ids: Array, out: Array) -> None:
         out: uint64 `[N]`, written.
     """
     for i in range(len(out)):
-        out[i] = mix(hash_word(ids[offsets[i] : offsets[i + 1]]))
+        out[i] = mix(hash_item(ids, offsets[i], offsets[i + 1]))

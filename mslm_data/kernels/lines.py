@@ -1,25 +1,29 @@
-"""Lines of columns, as bytes of UTF-8: where words, tags and sentences are, with no object made for any of them."""
+"""Find words, tags and sentences in lines of columns, which are bytes of UTF-8."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.words import hash_word, is_same
+from mslm_data.kernels.hashing import find_slot, hash_item, is_same
 
 TAB, NEWLINE, SPACE = 9, 10, 32
 MOST_FIELDS = 5
+"""The most fields that a line may have. Lines with more are broken."""
 
 
 @kernel
 def is_blank(byte: int) -> bool:
-    """Say whether a byte, no newline, is one of those that a line without a word may hold: space, TAB, CR, VT, FF."""
+    """Return whether a byte other than a newline may stand in a line without a word.
+
+    These are space, TAB, CR, VT and FF.
+    """
     return (byte == SPACE) | ((byte >= TAB) & (byte <= 13))
 
 
 @kernel
 def trim(text: Array, start: int, stop: int) -> tuple[int, int]:
-    """Return the range without blanks at its ends; an empty one where it has nothing else."""
+    """Return the range without blanks at its ends; an empty range where it holds nothing else."""
     while start < stop and is_blank(text[start]):
         start += 1
     while stop > start and is_blank(text[stop - 1]):
@@ -29,53 +33,56 @@ def trim(text: Array, start: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
-    """Find the fields between runs of spaces; a space at the line's beginning has an empty field before it.
+    """Find the fields between runs of spaces, and return how many there are.
+
+    A space at the beginning of the line has an empty field before it.
 
     Args:
         text: uint8.
-        start: The line's first byte; it is not blank as a whole.
-        stop: Byte after its last.
-        fields: int64 `[MOST_FIELDS + 1, 2]`, written: their bounds; the last row is any of those that are too many.
-
-    Returns:
-        How many there are.
+        start: The first byte of a line that is not blank.
+        stop: The byte after its last.
+        fields: int64 `[MOST_FIELDS + 1, 2]`, written: their bounds. The last row takes all fields
+            that are too many, one over the other.
     """
-    count, begin = 0, start
+    count = 0
+    begin = start
     for c in range(start, stop + 1):
-        if c == stop or text[c] == SPACE:
-            if c > begin or c == start:
-                row = min(count, MOST_FIELDS)
-                fields[row, 0], fields[row, 1] = begin, c
-                count += 1
-            begin = c + 1
+        if c < stop and text[c] != SPACE:
+            continue
+
+        # A field ends here; a second space in a row ends none, but for one at the line's beginning.
+        if c > begin or c == start:
+            row = min(count, MOST_FIELDS)
+            fields[row, 0] = begin
+            fields[row, 1] = c
+            count += 1
+        begin = c + 1
     return count
 
 
 @kernel
 def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, known: int) -> int:
-    """Return the number of a tag, a new one for one that was not met; -1 where there is no room for it.
+    """Return the number of a tag: `known` for a new one, -1 for a new one without room.
 
     Args:
         text: uint8.
         start: The tag's first byte.
-        stop: Byte after its last.
+        stop: The byte after its last.
         names: int64 `[M, 2]`: where each distinct tag stands first; a new one is written.
-        slots: int64 `[2**k]`, more than M: a hash table of tags' numbers, -1 where there is none.
-        known: Tags met.
+        slots: int64 `[2**k]`, more than M: a table of tags, see `hashing`; a new one is written.
+        known: Number of tags met.
     """
-    last = np.uint64(len(slots) - 1)
-    s = hash_word(text[start:stop]) & last
-    while slots[s] >= 0 and not is_same(
-        text, start, stop, text, names[slots[s], 0], names[slots[s], 1]
-    ):
-        s = (s + np.uint64(1)) & last
-    if slots[s] < 0 and known < len(names):
-        slots[s], names[known, 0], names[known, 1] = known, start, stop
-    return int(slots[s])
+    hashed = hash_item(text, start, stop)
+    place = find_slot(slots, hashed, text, start, stop, text, names[:, 0], names[:, 1], None)
+    if slots[place] < 0 and known < len(names):
+        slots[place] = known
+        names[known, 0] = start
+        names[known, 1] = stop
+    return int(slots[place])
 
 
 @kernel
-def scan_lines(
+def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as long
     text: Array,
     columns: Array,
     names: Array,
@@ -85,57 +92,96 @@ def scan_lines(
     sentences: Array,
     sizes: Array,
 ) -> None:
-    """Take lines apart: a word and a tag from each, a sentence's end at each blank one.
+    """Take lines apart: each holds a word and a tag, and a blank line ends a sentence.
 
     Args:
         text: uint8, UTF-8, ends with a newline.
-        columns: int64 `[2]`: which fields, from 0, are the word and the tag.
+        columns: int64 `[2]`: which fields, from 0, hold the word and the tag.
         names: int64 `[M, 2]`, written: where each distinct tag stands first in `text`.
         slots: int64 `[2**k]`, more than M, all -1; changed.
-        laid: uint8, as long as `text`, written: the words, a space after each, but a newline between sentences.
-        words: integers `[lines, 3]`, written: of each line that is not blank, the word's first character in `laid`, the
-            one after its last, and the number of its tag, -1 where the line is broken or `names` is full.
-        sentences: integers `[lines + 1, 2]`, written: of each sentence the first word and line; then the ends.
+        laid: uint8, as long as `text`, written: the words, a space after each, or a newline after
+            the last word of a sentence that another one follows.
+        words: integers `[lines, 3]`, written: for each line that is not blank the word's first
+            character in `laid`, the one after its last, and the number of its tag; -1 where the
+            line is broken, or where `names` is full.
+        sentences: integers `[lines + 1, 2]`, written: of each sentence the first word and the first
+            line; after the last sentence, the number of words and of lines.
         sizes: int64 `[4]`, written: words, sentences, bytes laid, and distinct tags.
     """
-    fields, word, tag = np.zeros((MOST_FIELDS + 1, 2), np.int64), columns[0], columns[1]
-    w = s = line = tabs = place = at = known = 0
-    number, inside = -1, False
+    word_field = columns[0]
+    tag_field = columns[1]
+    fields = np.zeros((MOST_FIELDS + 1, 2), np.int64)
+
+    num_words = 0
+    num_sentences = 0
+    num_tags = 0
+    num_bytes = 0  # of `laid`
+    num_chars = 0  # of `laid`
+    line = 0
+    tabs = 0  # in this line so far
+    number = -1  # of the last tag
+    inside = False  # of a sentence
+
     for c in range(len(text)):
-        if text[c] > NEWLINE:  # nearly all
+        if text[c] > NEWLINE:  # nearly all bytes
             continue
+
+        # A tab ends one field and begins the next. Row MOST_FIELDS takes those that are too many.
         if text[c] == TAB:
             tabs += 1
             row = min(tabs, MOST_FIELDS)
-            fields[row - 1, 1], fields[row, 0] = c, c + 1
+            fields[row - 1, 1] = c
+            fields[row, 0] = c + 1
         if text[c] != NEWLINE:
             continue
+
         begin, end = trim(text, fields[0, 0], c)
         if begin < end:
             if not inside:
-                sentences[s, 0], sentences[s, 1] = w, line
-                laid[max(place - 1, 0)] = NEWLINE
-                s += 1
-            words[w, 0], words[w, 2] = at, -1
+                sentences[num_sentences, 0] = num_words
+                sentences[num_sentences, 1] = line
+                num_sentences += 1
+                laid[max(num_bytes - 1, 0)] = NEWLINE  # in place of the space after the last word
+
+            # A line without tabs has spaces between its fields.
             fields[min(tabs, MOST_FIELDS), 1] = c
             count = tabs + 1 if tabs > 0 else split_spaces(text, fields[0, 0], c, fields)
-            if 2 <= count <= MOST_FIELDS and count > word and count > tag:
-                first, last = trim(text, fields[word, 0], fields[word, 1])
-                start, stop = trim(text, fields[tag, 0], fields[tag, 1])
+
+            # Until the line turns out to be whole, its word is empty and has no tag.
+            words[num_words, 0] = num_chars
+            words[num_words, 2] = -1
+            if 2 <= count <= MOST_FIELDS and count > word_field and count > tag_field:
+                first, last = trim(text, fields[word_field, 0], fields[word_field, 1])
+                start, stop = trim(text, fields[tag_field, 0], fields[tag_field, 1])
                 if first < last and start < stop:
-                    for i in range(fields[word, 0], fields[word, 1]):
-                        laid[place] = text[i]
-                        place += 1
-                        at += int((text[i] & 0xC0) != 0x80)  # the first byte of a character
+                    # The word is laid as it stands, with blanks at its ends.
+                    for b in range(fields[word_field, 0], fields[word_field, 1]):
+                        laid[num_bytes] = text[b]
+                        num_bytes += 1
+                        num_chars += int((text[b] & 0xC0) != 0x80)  # first bytes of characters
+
+                    # Most tags are the same as the one before, and need no table.
                     if number < 0 or not is_same(
                         text, start, stop, text, names[number, 0], names[number, 1]
                     ):
-                        number = number_tag(text, start, stop, names, slots, known)
-                        known = max(known, number + 1)
-                    words[w, 2] = number
-            words[w, 1], laid[place] = at, SPACE
-            w, place, at = w + 1, place + 1, at + 1
+                        number = number_tag(text, start, stop, names, slots, num_tags)
+                        num_tags = max(num_tags, number + 1)
+                    words[num_words, 2] = number
+            words[num_words, 1] = num_chars
+
+            laid[num_bytes] = SPACE
+            num_bytes += 1
+            num_chars += 1
+            num_words += 1
+
         inside = begin < end
-        fields[0, 0], line, tabs = c + 1, line + 1, 0
-    sentences[s, 0], sentences[s, 1] = w, line
-    sizes[0], sizes[1], sizes[2], sizes[3] = w, s, place, known
+        line += 1
+        tabs = 0
+        fields[0, 0] = c + 1
+
+    sentences[num_sentences, 0] = num_words
+    sentences[num_sentences, 1] = line
+    sizes[0] = num_words
+    sizes[1] = num_sentences
+    sizes[2] = num_bytes
+    sizes[3] = num_tags

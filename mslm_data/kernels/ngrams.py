@@ -1,10 +1,13 @@
-"""Counts n-grams as pairs: an n-gram is the (n - 1)-grams that begin at its first and at its second word.
+"""Count n-grams as pairs: an n-gram is the two (n - 1)-grams at its first and at its second word.
 
-A stream is int32 `[P]`: at each place the number of the gram that begins there, -1 where none does, as at the end of a
-sentence. A pair's key is `left << 32 | right`. A table of pairs is two arrays, `keys` uint64 `[2**n]` and `numbers`
-int32 `[2**n]`, -1 where it is empty; it is never more than half full. Most pairs of a corpus are rare, so a first pass
-counts pairs by their hash alone, in a sieve: uint8 `[2**k]`, which counts up to a least number, and never less than
-there are.
+A stream is int32 `[P]`: at each place the number of the gram that begins there, or -1 where none
+does, as at the end of a sentence. The key of a pair is `left << 32 | right`.
+
+A table of pairs is a table of keys (`hashing`) with `numbers` beside it, int32 `[2**n]`: the number
+of each key, -1 where there is none.
+
+Most pairs of a corpus are rare. So a first pass counts pairs by their hash alone, in a sieve:
+uint8 `[2**k]`, which counts up to a minimum and never counts less than there are.
 """
 
 from __future__ import annotations
@@ -13,36 +16,29 @@ import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import mix
+from mslm_data.kernels.hashing import find_key, pair
+from mslm_data.kernels.rows import begins_word, longest_row
 
 
 @kernel
-def key_of(stream: Array, p: int) -> np.uint64:
+def key_at(stream: Array, p: int) -> np.uint64:
     """Return the key of the pair at place p."""
-    return (np.uint64(stream[p]) << np.uint64(32)) | np.uint64(stream[p + 1])
-
-
-@kernel
-def place_of(keys: Array, numbers: Array, key: np.uint64) -> np.uint64:
-    """Return the place of a key in a table, or the empty one where it belongs."""
-    last = np.uint64(len(keys) - 1)
-    place = mix(key) & last
-    while numbers[place] >= 0 and keys[place] != key:
-        place = (place + np.uint64(1)) & last
-    return place
+    return pair(stream[p], stream[p + 1])
 
 
 @kernel
 def place_pairs(pairs: Array, keys: Array, numbers: Array) -> None:
-    """Put pairs, no two of them equal, into an empty table, and number them.
+    """Put pairs, no two of them equal, into an empty table, and number them in this order.
 
     Args:
         pairs: uint64 `[K]`, their keys.
-        keys: uint64 `[2**n]`, see above; written.
-        numbers: int32 `[2**n]`, see above; written.
+        keys: uint64 `[2**n]`, all `EMPTY`; written.
+        numbers: int32 `[2**n]`, written.
     """
     for k in range(len(pairs)):
-        place = place_of(keys, numbers, pairs[k])
-        keys[place], numbers[place] = pairs[k], k
+        place = find_key(keys, pairs[k])
+        keys[place] = pairs[k]
+        numbers[place] = k
 
 
 @kernel
@@ -50,11 +46,13 @@ def find_live(stream: Array, places: Array) -> int:
     """Find the places where a pair begins, and return how many there are.
 
     Args:
-        stream: int32 `[P + 1]`, see above.
-        places: int32 `[P]` or longer; so many are written, and the next is of no use.
+        stream: int32 `[P + 1]`.
+        places: int32 `[P]` or longer. Written up to the returned number; the item after that may
+            hold scratch data.
     """
+    # No branch: a place where no pair begins is overwritten by the next place.
     size = 0
-    for p in range(len(stream) - 1):  # no branch: a place that is none is overwritten by the next
+    for p in range(len(stream) - 1):
         places[size] = p
         size += int((stream[p] >= 0) & (stream[p + 1] >= 0))
     return size
@@ -62,34 +60,38 @@ def find_live(stream: Array, places: Array) -> int:
 
 @kernel
 def fill_sieve(stream: Array, places: Array, least: int, sieve: Array) -> None:
-    """Count pairs together with all others whose hash is the same.
+    """Count each pair together with all pairs of the same hash.
 
     Args:
-        stream: int32 `[P + 1]`, see above.
+        stream: int32 `[P + 1]`.
         places: int32 `[M]`, where pairs begin.
-        least: In `[1, 255]`; so far is counted.
+        least: In `[1, 255]`; the sieve counts up to this.
         sieve: uint8 `[2**k]`; added to.
     """
     last = np.uint64(len(sieve) - 1)
     for k in range(len(places)):
-        place = mix(key_of(stream, places[k])) & last
+        place = mix(key_at(stream, places[k])) & last
         sieve[place] += np.uint8(sieve[place] < least)
 
 
 @kernel
 def keep_frequent(stream: Array, least: int, sieve: Array, places: Array) -> int:
-    """Keep the places whose pairs may occur often enough, by a sieve, and return how many there are.
+    """Keep the places whose pairs may occur often enough, and return how many there are.
 
     Args:
-        stream: int32 `[P + 1]`, see above.
+        stream: int32 `[P + 1]`.
         least: What the sieve counted up to.
-        sieve: uint8 `[2**k]`.
-        places: int32 `[M]`, where pairs begin; so many are written.
+        sieve: uint8 `[2**k]`, filled by `fill_sieve`.
+        places: int32 `[M]`, where pairs begin; written up to the returned number.
     """
-    last, size = np.uint64(len(sieve) - 1), 0
+    last = np.uint64(len(sieve) - 1)
+
+    # No branch: a place that is not kept is overwritten by the next one. `size` never passes k, so
+    # no place is overwritten before it is read.
+    size = 0
     for k in range(len(places)):
         places[size] = places[k]
-        size += int(sieve[mix(key_of(stream, places[k])) & last] >= least)
+        size += int(sieve[mix(key_at(stream, places[k])) & last] >= least)
     return size
 
 
@@ -103,29 +105,35 @@ def count_pairs(
     state: Array,
     out: Array,
 ) -> None:
-    """Count pairs, and number them in order of first appearance, until they end or the table is half full.
+    """Count pairs and number them in order of first appearance, until the table is half full.
 
     Args:
-        stream: int32 `[P + 1]`, see above.
+        stream: int32 `[P + 1]`.
         places: int32 `[M]`, where pairs begin.
-        keys: uint64 `[2**n]`, see above; written.
-        numbers: int32 `[2**n]`, see above; written.
+        keys: uint64 `[2**n]`, written.
+        numbers: int32 `[2**n]`, written.
         counts: int64 `[2**n / 2]`: how often each numbered pair occurs; added to.
-        state: int64 `[2]`: which of the places to go on at, and how many pairs the table has; written.
-        out: int32 `[P]`: the number of the pair that begins there; elsewhere as it was.
+        state: int64 `[2]`: index into `places` at which to continue, and number of pairs in the
+            table; changed.
+        out: int32 `[P]`: the number of the pair that begins at each place; elsewhere as it was.
     """
-    k, known = state[0], state[1]
+    k = state[0]
+    known = state[1]
     while k < len(places) and known < len(counts):
-        key = key_of(stream, places[k])
-        place = place_of(keys, numbers, key)
+        key = key_at(stream, places[k])
+        place = find_key(keys, key)
         if numbers[place] < 0:
-            keys[place], numbers[place] = key, known
+            keys[place] = key
+            numbers[place] = known
             known += 1
+
         number = numbers[place]
         counts[number] += 1
         out[places[k]] = number
         k += 1
-    state[0], state[1] = k, known
+
+    state[0] = k
+    state[1] = known
 
 
 @kernel
@@ -133,8 +141,8 @@ def list_keys(keys: Array, numbers: Array, out: Array) -> None:
     """List the keys of a table in the order of their numbers.
 
     Args:
-        keys: uint64 `[2**n]`, see above.
-        numbers: int32 `[2**n]`, see above.
+        keys: uint64 `[2**n]`.
+        numbers: int32 `[2**n]`.
         out: uint64 `[K]`, written.
     """
     for place in range(len(keys)):
@@ -144,13 +152,14 @@ def list_keys(keys: Array, numbers: Array, out: Array) -> None:
 
 @kernel
 def rename(names: Array, stream: Array, out: Array) -> None:
-    """Replace numbers in a stream.
+    """Replace the numbers of a stream.
 
     Args:
-        names: int32 `[G + 1]`, the new number of each, -1 for none; the last is -1, and so -1 stays, without a branch.
-        stream: int32 `[P]`, -1 for none.
-        out: int32 `[P]`, written.
+        names: int32 `[G + 1]`: the new number of each gram, -1 for none. The last item must be -1.
+        stream: int32 `[P]`.
+        out: int32 `[P]`, written; may be `stream`.
     """
+    # A place without a gram, -1, takes the last item of `names`, which is -1: no branch.
     for p in range(len(stream)):
         out[p] = names[stream[p]]
 
@@ -160,14 +169,15 @@ def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: A
     """Write the number of each pair that a table has.
 
     Args:
-        stream: int32 `[P + 1]`, see above.
+        stream: int32 `[P + 1]`.
         places: int32 `[M]`, where pairs begin.
-        keys: uint64 `[2**n]`, see above.
-        numbers: int32 `[2**n]`, see above.
-        out: int32 `[P]`: the number of the pair that begins there, -1 where the table has it not; elsewhere as it was.
+        keys: uint64 `[2**n]`.
+        numbers: int32 `[2**n]`, -1 where there is no key.
+        out: int32 `[P]`: the number of the pair that begins at each of the places, -1 where the
+            table does not have it; elsewhere as it was.
     """
     for k in range(len(places)):
-        out[places[k]] = numbers[place_of(keys, numbers, key_of(stream, places[k]))]
+        out[places[k]] = numbers[find_key(keys, key_at(stream, places[k]))]
 
 
 @kernel
@@ -180,30 +190,34 @@ def mark_mentions(
     ends: Array,
     out: Array,
 ) -> None:
-    """Mark the words that lie, at least in part, in a mention.
+    """Mark the words that lie in a mention, at least in part.
 
     Args:
-        offsets: int64 `[N + 1]`.
+        offsets: int64 `[N + 1]` of the tokens.
         word_ids: int32 `[T]`, -1 on special tokens.
-        words: int64 `[N + 1]`, offsets of the words.
-        spans: int64 `[N + 1]`, offsets of the mentions.
-        starts: int32 `[S]`: a mention's first token, counted within its row; rising, not overlapping.
+        words: int64 `[N + 1]` of the words.
+        spans: int64 `[N + 1]` of the mentions.
+        starts: int32 `[S]`: a mention's first token, counted within its row; rising, not
+            overlapping.
         ends: int32 `[S]`, half open.
-        out: uint8, one for each word of all rows, 0 throughout; written: 1 at a mention's first word, 2 at its others;
-            a word of two mentions is the first one's.
+        out: uint8 `[W]`, all 0; written: 1 at a mention's first word, 2 at its other words. A word
+            that two mentions share belongs to the first.
     """
-    longest = 0
+    word_of = np.empty(longest_row(offsets), np.int64)
     for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    word_of = np.empty(longest, np.int64)
-    for i in range(len(offsets) - 1):
-        row, w, last = word_ids[offsets[i] : offsets[i + 1]], words[i] - 1, -1
-        for t in range(
-            ends[spans[i + 1] - 1] if spans[i] < spans[i + 1] else 0
-        ):  # as far as there are mentions
-            w += int((row[t] >= 0) & (row[t] != last))
+        if spans[i] == spans[i + 1]:
+            continue
+        row = word_ids[offsets[i] : offsets[i + 1]]
+
+        # Number the words as far as the last mention reaches. A special token has the number of the
+        # word before it, and is passed over below.
+        w = words[i] - 1
+        before = -1
+        for t in range(ends[spans[i + 1] - 1]):
+            w += int(begins_word(row[t], before))
             word_of[t] = w
-            last = row[t]
+            before = row[t]
+
         for s in range(spans[i], spans[i + 1]):
             mark = 1
             for t in range(starts[s], ends[s]):
@@ -214,50 +228,59 @@ def mark_mentions(
 
 @kernel
 def match_mentions(stream: Array, n: int, marks: Array, out: Array) -> None:
-    """Find the grams that are a mention somewhere, or lie within one.
+    """Find the n-grams that are a mention somewhere, or lie within one.
 
     Args:
         stream: int32 `[P]`, of n-grams.
-        n: Their number of words.
-        marks: uint8 `[P]`, see `mark_mentions`.
-        out: uint8 `[G]`, 0 or written: 1 where an occurrence lies within a mention, 2 where one is a whole mention.
+        n: Number of their words.
+        marks: uint8 `[P]`, as `mark_mentions` writes them.
+        out: uint8 `[G]`, raised: 1 where an occurrence lies within a mention, 2 where an occurrence
+            is a whole mention.
     """
     for p in range(len(stream) - n + 1):
-        if stream[p] >= 0 and marks[p] > 0 and out[stream[p]] < 2:
-            q = p + 1
-            while q < p + n and marks[q] == 2:
-                q += 1
-            if q == p + n:
-                whole = marks[p] == 1 and (q == len(marks) or marks[q] != 2)
-                out[stream[p]] = 2 if whole else 1
+        gram = stream[p]
+        if gram < 0 or marks[p] == 0 or out[gram] == 2:
+            continue
+
+        # Words after the first must go on with the mention of the word before them: mark 2.
+        q = p + 1
+        while q < p + n and marks[q] == 2:
+            q += 1
+        if q == p + n:
+            ends_here = q == len(marks) or marks[q] != 2
+            whole = marks[p] == 1 and ends_here
+            out[gram] = 2 if whole else 1
 
 
 @kernel
 def lower_needs(stream: Array, n: int, listed: Array, needs: Array) -> None:
-    """Note at each word the least list that has an n-gram over it.
+    """Note at each word the size of the smallest list that has an n-gram over it.
 
     Args:
         stream: int32 `[P]`, of n-grams.
-        n: Their number of words.
-        listed: int64 `[G]`: the size of the least list that has a gram.
-        needs: int64 `[P + n - 1]` or longer, lowered to the least `listed` of the grams over each place.
+        n: Number of their words.
+        listed: int64 `[G]`: the size of the smallest list that has a gram.
+        needs: int64 `[P + n - 1]` or longer, lowered to the smallest `listed` of the grams over
+            each place.
     """
     for p in range(len(stream)):
-        if stream[p] >= 0:
-            size = listed[stream[p]]
-            for q in range(p, p + n):
-                needs[q] = min(needs[q], size)
+        if stream[p] < 0:
+            continue
+        size = listed[stream[p]]
+        for q in range(p, p + n):
+            needs[q] = min(needs[q], size)
 
 
 @kernel
 def add_needs(words: Array, sizes: Array, needs: Array, out: Array) -> None:
-    """Count tokens by the least list that covers them.
+    """Count tokens by the size of the smallest list that covers them.
 
     Args:
         words: int32 `[P]`: the word at each place, -1 for none.
-        sizes: int64 `[W]`: tokens of each word.
-        needs: int64 `[P]` or longer, see `lower_needs`; those that no list covers have the last item of `out`.
-        out: int64: added to.
+        sizes: int64 `[W]`: number of tokens of each word.
+        needs: int64 `[P]` or longer, as `lower_needs` writes them. Words that no list covers need
+            the last item of `out`.
+        out: int64; tokens are added at the size that they need.
     """
     for p in range(len(words)):
         if words[p] >= 0:

@@ -1,4 +1,4 @@
-"""Ragged rows to rectangles."""
+"""Write chosen rows of a chunk as a rectangle: B rows of L tokens or M mentions, with padding."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ IGNORED = -100
 
 @kernel
 def measure_rows(rows: Array, offsets: Array, span_offsets: Array, out: Array) -> None:
-    """Find the longest of chosen rows.
+    """Find the most tokens and the most mentions of chosen rows.
 
     Args:
         rows: int64 `[B]`.
         offsets: int64 `[N + 1]`, tokens of the rows.
         span_offsets: int64 `[N + 1]`, mentions of the rows.
-        out: int64 `[2]`, written: most tokens, most mentions; 0 where there is no row.
+        out: int64 `[2]`, written: most tokens, most mentions; 0 where no row is chosen.
     """
-    tokens, spans = 0, 0
+    tokens = 0
+    spans = 0
     for b in range(len(rows)):
-        tokens = max(tokens, offsets[rows[b] + 1] - offsets[rows[b]])
-        spans = max(spans, span_offsets[rows[b] + 1] - span_offsets[rows[b]])
-    out[0], out[1] = tokens, spans
+        row = rows[b]
+        tokens = max(tokens, offsets[row + 1] - offsets[row])
+        spans = max(spans, span_offsets[row + 1] - span_offsets[row])
+    out[0] = tokens
+    out[1] = spans
 
 
 @kernel
 def pad_masked(
     rows: Array, offsets: Array, ids: Array, hidden: Array, kinds: Array, pad: int, out: Array
 ) -> None:
-    """Write chosen rows of a masked chunk as a batch, padding included.
+    """Write the ids of chosen rows, the attention mask and the labels.
 
     Args:
         rows: int64 `[B]`, rows of the chunk.
@@ -38,18 +41,25 @@ def pad_masked(
         hidden: int32 `[T]`, ids as the model sees them.
         kinds: uint8 `[T]`, why a token is predicted; 0 where it is not.
         pad: The id of padding.
-        out: int64 `[3, B, L]`, written: input_ids, attention_mask, and labels, -100 where nothing is predicted.
+        out: int64 `[3, B, L]`, written: input_ids; attention_mask; and labels, -100 where nothing
+            is predicted.
     """
     for b in range(len(rows)):
         begin, end = offsets[rows[b]], offsets[rows[b] + 1]
-        row_ids, row_hidden, row_kinds = ids[begin:end], hidden[begin:end], kinds[begin:end]
-        seen, there, labels = out[0, b], out[1, b], out[2, b]
+        row_ids = ids[begin:end]
+        row_hidden = hidden[begin:end]
+        row_kinds = kinds[begin:end]
+
+        input_ids = out[0, b]
+        attention = out[1, b]
+        labels = out[2, b]
         for t in range(len(row_ids)):
-            seen[t] = row_hidden[t]
-            there[t] = 1
+            input_ids[t] = row_hidden[t]
+            attention[t] = 1
             labels[t] = row_ids[t] if row_kinds[t] != 0 else IGNORED
-        seen[len(row_ids) :] = pad
-        there[len(row_ids) :] = 0
+
+        input_ids[len(row_ids) :] = pad
+        attention[len(row_ids) :] = 0
         labels[len(row_ids) :] = IGNORED
 
 
@@ -63,12 +73,12 @@ def pad_tags(
     out: Array,
     out_kinds: Array,
 ) -> None:
-    """Write tags and kinds of chosen rows of a masked chunk as a batch, padding included.
+    """Write the tags and kinds of chosen rows.
 
     Args:
-        rows: int64 `[B]`.
+        rows: int64 `[B]`, rows of the chunk.
         offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        bio: int16 `[T]`.
+        bio: int16 `[T]`, tags.
         words: int32 `[T]`, -1 on special tokens.
         kinds: uint8 `[T]`.
         out: int64 `[B, L]`, written: the tags, -100 on special tokens and padding.
@@ -76,11 +86,16 @@ def pad_tags(
     """
     for b in range(len(rows)):
         begin, end = offsets[rows[b]], offsets[rows[b] + 1]
-        row_bio, row_words, row_kinds = bio[begin:end], words[begin:end], kinds[begin:end]
-        tags, kinds_of = out[b], out_kinds[b]
+        row_bio = bio[begin:end]
+        row_words = words[begin:end]
+        row_kinds = kinds[begin:end]
+
+        tags = out[b]
+        kinds_of = out_kinds[b]
         for t in range(len(row_bio)):
             tags[t] = row_bio[t] if row_words[t] >= 0 else IGNORED
             kinds_of[t] = row_kinds[t]
+
         tags[len(row_bio) :] = IGNORED
         kinds_of[len(row_bio) :] = 0
 
@@ -89,13 +104,13 @@ def pad_tags(
 def pad_spans(
     rows: Array, offsets: Array, starts: Array, ends: Array, labels: Array, out: Array
 ) -> None:
-    """Write the mentions of chosen rows as a batch, padded with -1.
+    """Write the mentions of chosen rows, padded with -1.
 
     Args:
-        rows: int64 `[B]`.
-        offsets: int64 `[N + 1]`, mentions of the rows.
+        rows: int64 `[B]`, rows of the chunk.
+        offsets: int64 `[N + 1]`, mentions of the chunk's rows.
         starts: int32 `[S]`.
-        ends: int32 `[S]`.
+        ends: int32 `[S]`, half open.
         labels: int16 `[S]`.
         out: int64 `[3, B, M]`, written: starts, ends, labels.
     """
@@ -111,7 +126,7 @@ def pad_spans(
 
 @kernel
 def pad_sequences(rows: Array, offsets: Array, ids: Array, pad: int, out: Array) -> None:
-    """Write chosen rows as a batch, padding included.
+    """Write chosen rows, padded.
 
     Args:
         rows: int64 `[B]`.

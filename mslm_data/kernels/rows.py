@@ -1,65 +1,66 @@
-"""What rows that users bring lack: words numbered over the row, and a look at the mentions."""
+"""What many kernels do with a row. numba inlines these helpers, so a call costs nothing."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels.draws import below
 
 
 @kernel
-def number_words(offsets: Array, special: Array, out: Array) -> None:
-    """Make each token a word of its own.
+def longest_row(offsets: Array) -> int:
+    """Return the number of items of the longest row, but at least 1.
 
     Args:
         offsets: int64 `[N + 1]`.
-        special: bool `[T]`.
-        out: int32 `[T]`, written: the word within the row, -1 on special tokens.
     """
+    longest = 1
     for i in range(len(offsets) - 1):
-        row, numbers = special[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
-        word = 0
-        for t in range(len(row)):
-            numbers[t] = -1 if row[t] else word
-            word += int(not row[t])
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return longest
 
 
 @kernel
-def count_on(offsets: Array, words: Array) -> None:
-    """Count words on where a row's numbers fall, as those of a pair of texts do at the second.
-
-    They fall too where the first text has one word: a special token stands between it and the second's word 0.
+def list_open(pool: Array, places: Array) -> int:
+    """List the entries of a row that may be chosen, and return how many there are.
 
     Args:
-        offsets: int64 `[N + 1]`.
-        words: int32 `[T]`, -1 on special tokens; changed.
+        pool: uint8 `[n]`: 1 where an entry may be chosen, 0 elsewhere.
+        places: integers, at least `[n]`; the entries are written from the left, rising.
     """
-    for i in range(len(offsets) - 1):
-        row = words[offsets[i] : offsets[i + 1]]
-        last, after, more = -1, 0, 0
-        for t in range(len(row)):
-            if row[t] >= 0:
-                word = row[t]
-                if last >= 0 and word < last + int(t > after):
-                    more += last + 1
-                row[t] += more
-                last, after = word, t + 1
+    # No branch: the place of an entry that is not in the pool is overwritten by the next entry.
+    size = 0
+    for t in range(len(pool)):
+        places[size] = t
+        size += int(pool[t])
+    return size
 
 
 @kernel
-def find_misplaced(offsets: Array, starts: Array, ends: Array, sizes: Array, out: Array) -> None:
-    """Find the first row whose mentions are not within it, rising and apart.
+def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
+    """Take step k of a Fisher-Yates shuffle, and return the item that it draws.
 
     Args:
-        offsets: int64 `[N + 1]` of the mentions.
-        starts: int32 `[S]`, tokens of the row.
-        ends: int32 `[S]`, half open.
-        sizes: int64 `[N]`, tokens of the rows.
-        out: int64 `[1]`, written: its number, -1 where there is none.
+        places: integers; `[k, size)` holds the items that are left, `[k + 1, size)` afterwards.
+        stream: Of the row; step k takes draw k.
+        k: Which step, 0 or more.
+        size: Number of items that are shuffled.
     """
-    out[0] = -1
-    for i in range(len(sizes)):
-        before = 0
-        for s in range(offsets[i], offsets[i + 1]):
-            if not before <= starts[s] < ends[s] <= sizes[i]:
-                out[0] = i
-                return
-            before = ends[s]
+    j = k + below(stream, k, size - k)
+    drawn = int(places[j])
+
+    # Half of the usual swap: no step looks at place k again, so the drawn item is not put there.
+    places[j] = places[k]
+    return drawn
+
+
+@kernel
+def begins_word(word: int | np.int32, before: int | np.int32) -> bool:
+    """Return whether a token is the first one of a word.
+
+    Args:
+        word: The number of the token's word, -1 for a special token.
+        before: That of the token before it in the row; -1 for the first token.
+    """
+    return bool((word >= 0) & (word != before))

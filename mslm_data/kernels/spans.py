@@ -1,6 +1,7 @@
-"""Samplers of spans: where runs of tokens begin, how long they are, and how a row is cut into segments.
+"""Draw spans of tokens: where they begin, how long they are, and what they may not touch.
 
-Lengths come from tables of chances summed up in whole numbers of 2**-53, so that every machine draws the same.
+Lengths come from tables of chances, summed up in whole numbers of 2**-53, so that every machine
+draws the same lengths.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import below, bits53
+from mslm_data.kernels.rows import draw_next, longest_row
 
 END, CLOSED, OPEN, BEGIN = range(4)
-"""What a token is to spans: special, so that the text ends there; not to be hidden; may lie in one; may begin one."""
+"""What a token is to spans.
+
+END is a special token, where the text ends. A CLOSED token may not be hidden. An OPEN token may lie
+in a span. At a BEGIN token a span may begin too.
+"""
 
 
 @kernel
@@ -21,9 +27,11 @@ def draw_length(stream: np.uint64, k: int, sums: Array) -> int:
     Args:
         stream: Of the row.
         k: Which draw, 0 or more.
-        sums: uint64 `[L]`: the chance, in units of 2**-53, of a length up to 1, up to 2 and so on; the last is 2**53.
+        sums: uint64 `[L]`: the chance, in units of 2**-53, of a length up to 1, up to 2 and so on;
+            the last item is 2**53.
     """
-    drawn, length = bits53(stream, k), 1
+    drawn = bits53(stream, k)
+    length = 1
     while drawn >= sums[length - 1]:
         length += 1
     return length
@@ -40,26 +48,35 @@ def open_spans(
         words: int32 `[T]`, -1 on special tokens.
         ids: int32 `[T]`.
         unk: The id that may not be hidden, -1 for none.
-        kinds: uint8 `[T]`, not 0 where an earlier stage took the token.
+        kinds: uint8 `[T]`, not 0 where an earlier pick took the token.
         whole: Whether spans begin at the first token of a word only.
         state: uint8 `[T]`, written: END, CLOSED, OPEN or BEGIN.
     """
     for i in range(len(offsets) - 1):
-        row, row_ids = words[offsets[i] : offsets[i + 1]], ids[offsets[i] : offsets[i + 1]]
-        row_kinds, out = kinds[offsets[i] : offsets[i + 1]], state[offsets[i] : offsets[i + 1]]
+        start, stop = offsets[i], offsets[i + 1]
+        row = words[start:stop]
+        row_ids = ids[start:stop]
+        row_kinds = kinds[start:stop]
+        out = state[start:stop]
         for t in range(len(row)):
-            begins = OPEN if whole and t > 0 and row[t] == row[t - 1] else BEGIN
-            out[t] = (
-                END if row[t] < 0 else CLOSED if row_ids[t] == unk or row_kinds[t] != 0 else begins
-            )
+            goes_on = whole and t > 0 and row[t] == row[t - 1]
+            closed = row_ids[t] == unk or row_kinds[t] != 0
+            if row[t] < 0:
+                out[t] = END
+            elif closed:
+                out[t] = CLOSED
+            else:
+                out[t] = OPEN if goes_on else BEGIN
 
 
 @kernel
 def run_from(state: Array, t: int, most: int) -> int:
-    """Return how many tokens a span has that begins at t: 0 where it may not, `most`, or fewer at the text's end.
+    """Return how many tokens a span that begins at t has.
+
+    These are `most`, or fewer where the text ends before; 0 where no span may begin or lie.
 
     Args:
-        state: uint8, of one row; see `open_spans`.
+        state: uint8, of one row, as `open_spans` writes it.
         t: The first token.
         most: Tokens, 1 or more.
     """
@@ -77,42 +94,47 @@ def run_from(state: Array, t: int, most: int) -> int:
 def place_spans(
     offsets: Array, state: Array, quota: Array, sums: Array, streams: Array, mark: int, out: Array
 ) -> None:
-    """Take spans that do not overlap, beginning at the tokens of each row in random order, up to a budget of tokens.
+    """Take spans that do not overlap, from tokens in random order, up to a budget of tokens.
 
-    One pass over a Fisher-Yates shuffle of the row, step by step. The places are put back after each row, so that a
-    row costs what it takes and not its length.
+    The order is a Fisher-Yates shuffle of the tokens of the row, made step by step.
 
     Args:
         offsets: int64 `[N + 1]`.
-        state: uint8 `[T]`, see `open_spans`; CLOSED afterwards where a span lies.
-        quota: int64 `[N]`: tokens; what is left of them afterwards.
-        sums: uint64 `[L]`, of lengths in tokens; see `draw_length`.
-        streams: uint64 `[2, N]`: step k takes draw k of the first for its place and of the second for its length.
+        state: uint8 `[T]`, as `open_spans` writes it; CLOSED afterwards where a span lies.
+        quota: int64 `[N]`: tokens; afterwards what is left of them.
+        sums: uint64 `[L]`, of lengths in tokens, as in `draw_length`.
+        streams: uint64 `[2, N]`: step k takes draw k of the first for its token and of the second
+            for its length.
         mark: What to write.
         out: uint8 `[T]`: `mark` where a span lies, elsewhere as it was.
     """
-    longest = 1
+    # `places` is 0, 1, 2 … at the start of every row. It is put back after each row rather than
+    # written anew, so that a row costs what it draws and not its length.
+    places = np.arange(longest_row(offsets)).astype(np.int32)
     for i in range(len(quota)):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    places = np.arange(longest).astype(np.int32)
-    for i in range(len(quota)):
-        row, out_row = state[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
-        left, k = quota[i], 0
+        start, stop = offsets[i], offsets[i + 1]
+        row = state[start:stop]
+        out_row = out[start:stop]
+
+        left = quota[i]
+        k = 0
         while left > 0 and k < len(row):
-            j = k + below(streams[0, i], k, len(row) - k)
-            first, places[j] = places[j], places[k]
-            places[k] = first
+            first = draw_next(places, streams[0, i], k, len(row))
+            places[k] = first  # the whole swap, as the loops below look at the first k places
+
             if row[first] == BEGIN:
-                size = run_from(row, first, min(draw_length(streams[1, i], k, sums), left))
+                most = min(draw_length(streams[1, i], k, sums), left)
+                size = run_from(row, first, most)
                 row[first : first + size] = CLOSED
                 out_row[first : first + size] = mark
                 left -= size
             k += 1
         quota[i] = left
+
+        # After k steps, a place p from k on holds another number only if p was drawn, so p stands
+        # among the first k places.
         for s in range(k):
-            if (
-                places[s] >= k
-            ):  # where a place beyond was swapped away, its own number is among the first k
+            if places[s] >= k:
                 places[places[s]] = places[s]
         for s in range(k):
             places[s] = s
@@ -130,50 +152,58 @@ def grow_spans(
     streams: Array,
     out: Array,
 ) -> None:
-    """Take spans of whole words, which may grow into one another, or mentions, up to a budget of tokens.
+    """Take mentions, or spans of whole words that may touch, up to a budget of tokens.
+
+    In rows with mentions a fair coin decides at each step whether to take a mention.
 
     Args:
         offsets: int64 `[N + 1]`.
         words: int32 `[T]`, -1 on special tokens.
-        mention_offsets: int64 `[N + 1]`; in rows with mentions a fair coin says at each step whether to take one.
+        mention_offsets: int64 `[N + 1]`.
         starts: int32 `[S]`: a mention's first token, counted within its row.
         ends: int32 `[S]`, half open.
-        quota: int64 `[N]`: tokens; what the row had not afterwards.
-        sums: uint64 `[L]`, of lengths in words; see `draw_length`.
-        streams: uint64 `[3, N]`: step k takes draw k of the first for its token or mention, of the second for its
-            length, of the third for its coin.
-        out: uint8 `[T]`: 1 where a span lies and 2 where a mention does; what was not 0 stays.
+        quota: int64 `[N]`: tokens; afterwards how many of them the row did not have.
+        sums: uint64 `[L]`, of lengths in words, as in `draw_length`.
+        streams: uint64 `[3, N]`: step k takes draw k of the first for its token or mention, of the
+            second for its length, of the third for its coin.
+        out: uint8 `[T]`: 1 where a span lies, 2 where a mention does; what was not 0 stays.
     """
     for i in range(len(quota)):
-        row, out_row = words[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]]
-        first, mentions = mention_offsets[i], mention_offsets[i + 1] - mention_offsets[i]
+        start, stop = offsets[i], offsets[i + 1]
+        row = words[start:stop]
+        out_row = out[start:stop]
+        first_mention = mention_offsets[i]
+        mentions = mention_offsets[i + 1] - first_mention
+
+        # No more than the row has, so that the loop below ends.
         free = 0
         for t in range(len(row)):
             free += int((row[t] >= 0) & (out_row[t] == 0))
-        left, k = min(quota[i], free), 0
+        left = min(quota[i], free)
         quota[i] -= left
+
+        k = 0
         while left > 0:
             if mentions > 0 and below(streams[2, i], k, 2) == 0:
-                s = first + below(streams[0, i], k, mentions)
+                s = first_mention + below(streams[0, i], k, mentions)
                 left -= take(out_row, starts[s], ends[s], left, 2)
             else:
                 anchor = int(below(streams[0, i], k, len(row)))
                 if row[anchor] >= 0 and out_row[anchor] == 0:
-                    left = take_words(
-                        row, out_row, anchor, draw_length(streams[1, i], k, sums), left
-                    )
+                    length = draw_length(streams[1, i], k, sums)
+                    left = take_words(row, out_row, anchor, length, left)
             k += 1
 
 
 @kernel
 def take(out: Array, start: int, stop: int, left: int, mark: int) -> int:
-    """Mark what is free of a range of tokens, from the left and `left` of them at most; return how many.
+    """Mark the free tokens of a range, from the left, and return how many were marked.
 
     Args:
         out: uint8, of one row: 0 where a token is free.
         start: First token.
         stop: Half open.
-        left: Of the budget.
+        left: The most tokens to mark.
         mark: What to write.
     """
     taken = 0
@@ -186,17 +216,18 @@ def take(out: Array, start: int, stop: int, left: int, mark: int) -> int:
 
 @kernel
 def take_words(words: Array, out: Array, t: int, length: int, left: int) -> int:
-    """Mark words from the one that a token is of, to the right; return what is left of the budget.
+    """Mark words from that of a token on, to the right, and return what is left of the budget.
 
     Args:
         words: int32, of one row; -1 on special tokens, where the text ends.
-        out: uint8, of one row: 1 is written where it is 0.
+        out: uint8, of one row; 1 is written where it is 0.
         t: A token that is not special.
         length: Words.
-        left: Tokens that may be marked.
+        left: The most tokens to mark.
     """
     while t > 0 and words[t - 1] == words[t]:
         t -= 1
+
     for _ in range(length):
         start = t
         while t < len(words) and words[t] == words[start]:

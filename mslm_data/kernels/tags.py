@@ -1,4 +1,4 @@
-"""Mentions to tags, and tags to mentions."""
+"""Write mentions as BIO tags, and read mentions from tags of any scheme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mslm_data.kernels._jit import Array, kernel
 def paint_bio(
     span_offsets: Array, starts: Array, ends: Array, labels: Array, offsets: Array, bio: Array
 ) -> None:
-    """Write B on the first token of each mention and I on the others.
+    """Write B on the first token of each mention and I on its other tokens.
 
     Args:
         span_offsets: int64 `[N + 1]`, mentions of each row.
@@ -17,7 +17,7 @@ def paint_bio(
         ends: int32 `[S]`, half open.
         labels: int16 `[S]`; label l has the tags `1 + 2 l` (B) and `2 + 2 l` (I).
         offsets: int64 `[N + 1]`, tokens of each row.
-        bio: int16 `[T]`, zeros, written where mentions are.
+        bio: int16 `[T]`, zeros; written where mentions are.
     """
     for i in range(len(span_offsets) - 1):
         for s in range(span_offsets[i], span_offsets[i + 1]):
@@ -31,30 +31,40 @@ def paint_bio(
 def find_mentions(
     offsets: Array, tags: Array, meanings: Array, spans: Array, counts: Array
 ) -> None:
-    """Read mentions from the tags of sentences; a tag's meaning says which scheme it is of.
+    """Read mentions from the tags of sentences. A table says what each tag of the scheme means.
 
     Args:
         offsets: integers `[S + 1]`, words of each sentence.
-        tags: integers `[W]`, each a row of `meanings`, -1 for the last.
-        meanings: int64 `[M, 4]`: the label, -1 for a word in no mention; 1 where the word goes on with a mention of its
-            label, if one is open; 1 where no word goes on with its mention; 1 where it should not open one.
-        spans: int64 `[W, 3]`, written: of each mention the first word, the one after its last, and the label.
+        tags: integers `[W]`, each a row of `meanings`; -1 for its last row.
+        meanings: int64 `[M, 4]`: the label, -1 for a word in no mention; 1 where the word continues
+            an open mention of its label; 1 where the mention ends with the word; 1 where the word
+            should not open a mention.
+        spans: int64 `[W, 3]`, written: of each mention the first word, the one after its last, and
+            the label. The row after the last mention may hold scratch data.
         counts: int64 `[2, S]`, written: mentions, and those opened by a word that should not.
     """
-    m = 0
+    m = 0  # mentions that have ended; an open one is written at row m
     for s in range(len(offsets) - 1):
-        before, late, open_ = m, 0, False
+        first = m
+        late = 0
+        is_open = False
         for w in range(offsets[s], offsets[s + 1]):
             label = meanings[tags[w], 0]
-            if not (open_ and meanings[tags[w], 1] != 0 and label == spans[m, 2]):
-                m += int(open_)
-                open_ = label >= 0
+            continues = is_open and meanings[tags[w], 1] != 0 and label == spans[m, 2]
+            if not continues:
+                m += int(is_open)
+                is_open = label >= 0
                 late += meanings[tags[w], 3]
-                if open_:
-                    spans[m, 0], spans[m, 2] = w, label
-            if open_:
+                if is_open:
+                    spans[m, 0] = w
+                    spans[m, 2] = label
+
+            if is_open:
                 spans[m, 1] = w + 1
             if meanings[tags[w], 2] != 0:
-                m, open_ = m + int(open_), False
-        m += int(open_)
-        counts[0, s], counts[1, s] = m - before, late
+                m += int(is_open)
+                is_open = False
+
+        m += int(is_open)
+        counts[0, s] = m - first
+        counts[1, s] = late

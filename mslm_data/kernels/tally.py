@@ -1,27 +1,33 @@
-"""Counts what a plan hides: in rows, in mentions, in words."""
+"""Count what a plan hides: in rows, in mentions, in words."""
 
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels.rows import begins_word
+
+_ENTITY = 2
+"""`MaskKind.ENTITY`."""
 
 
 @kernel
 def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
-    """Count the hidden tokens of each row by kind, and the lengths of runs of them.
+    """Count the hidden tokens of each row by kind, and the runs of hidden tokens by length.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: 0 is not hidden, 2 is ENTITY, the rest is BASE.
-        runs: int64 `[C]`: 1 is added at k for each run of k hidden tokens, at `C - 1` for longer ones too. A run goes
-            on over a change of kind, and ends with the row.
+        kinds: uint8 `[T]`: 0 where a token is not hidden, 2 for ENTITY, any other number for BASE.
+        runs: int64 `[C]`: 1 is added at k for each run of k hidden tokens; the last item counts
+            longer runs too. A run goes on where the kind changes, and ends with the row.
         out: int64 `[N, 2]`, written: ENTITY tokens and BASE tokens.
     """
     for i in range(len(out)):
         row = kinds[offsets[i] : offsets[i + 1]]
-        entity, hidden, run = 0, 0, 0
+        entity = 0
+        hidden = 0
+        run = 0
         for t in range(len(row)):
             if row[t] != 0:
-                entity += int(row[t] == 2)
+                entity += int(row[t] == _ENTITY)
                 hidden += 1
                 run += 1
             elif run > 0:
@@ -29,6 +35,7 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
                 run = 0
         if run > 0:
             runs[min(run, len(runs) - 1)] += 1
+
         out[i, 0] = entity
         out[i, 1] = hidden - entity
 
@@ -49,9 +56,10 @@ def tally_units(
     """
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
-            entity, hidden = 0, 0
+            entity = 0
+            hidden = 0
             for t in range(offsets[i] + starts[u], offsets[i] + ends[u]):
-                entity += int(kinds[t] == 2)
+                entity += int(kinds[t] == _ENTITY)
                 hidden += int(kinds[t] != 0)
             out[u, 0] = entity
             out[u, 1] = hidden
@@ -59,7 +67,7 @@ def tally_units(
 
 @kernel
 def find_hidden_words(offsets: Array, word_ids: Array, kinds: Array, out: Array) -> None:
-    """Find the words with a hidden token; words are those of `counts.find_words`.
+    """Find the words with a hidden token. Words are those of `counts.find_words`.
 
     Args:
         offsets: int64 `[N + 1]`.
@@ -69,12 +77,12 @@ def find_hidden_words(offsets: Array, word_ids: Array, kinds: Array, out: Array)
     """
     w = -1
     for i in range(len(offsets) - 1):
-        last = -1
+        before = -1
         for t in range(offsets[i], offsets[i + 1]):
-            if word_ids[t] >= 0:
-                if word_ids[t] != last:
-                    w += 1
-                    out[w] = 0
-                if kinds[t] != 0:
-                    out[w] = 1
-            last = word_ids[t]
+            word = word_ids[t]
+            if begins_word(word, before):
+                w += 1
+                out[w] = 0
+            if word >= 0 and kinds[t] != 0:
+                out[w] = 1
+            before = word

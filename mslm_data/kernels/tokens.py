@@ -1,10 +1,14 @@
-"""What may be masked, how much of it there is, and painting whole units of tokens."""
+"""Find the tokens and units that may be hidden, count them, and mark units in a plan."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels.rows import begins_word, longest_row
+
+_LARGEST, _MEAN, _SUM = range(3)
+"""What `reduce_units` makes of the numbers of a unit's tokens; any other number: the first one."""
 
 
 @kernel
@@ -17,29 +21,30 @@ def open_pool(
     pool: Array,
     sizes: Array,
 ) -> None:
-    """Find the tokens that may still be chosen, and count the tokens of each row that are not special.
+    """Find the tokens that may still be chosen, and count the tokens that are not special.
 
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, -1 on special tokens.
         input_ids: int32 `[T]`.
-        unk: The id of `[UNK]`, a useless target; -1 where the tokenizer has none, or where it may be chosen.
-        kinds: uint8 `[T]`, not 0 where an earlier stage took the token.
-        pool: uint8 `[T]`, written: 1 where a token is neither special, nor `[UNK]`, nor taken.
-        sizes: int64 `[N]`, written: tokens that are not special, whether taken or not.
+        unk: The id of the unknown token, a useless target; -1 where the tokenizer has none, or
+            where it may be chosen.
+        kinds: uint8 `[T]`, not 0 where an earlier pick took the token.
+        pool: uint8 `[T]`, written: 1 where a token is neither special, nor unknown, nor taken.
+        sizes: int64 `[N]`, written: tokens of each row that are not special, taken ones included.
     """
     for i in range(len(sizes)):
         start, stop = offsets[i], offsets[i + 1]
-        words, ids, taken, pool_row = (
-            word_ids[start:stop],
-            input_ids[start:stop],
-            kinds[start:stop],
-            pool[start:stop],
-        )
+        row_words = word_ids[start:stop]
+        row_ids = input_ids[start:stop]
+        row_kinds = kinds[start:stop]
+        row_pool = pool[start:stop]
+
+        # No branch, and a count of 32 bits, so that it compiles to SIMD.
         size = np.int32(0)
-        for t in range(len(words)):
-            real = words[t] >= 0
-            pool_row[t] = real & (ids[t] != unk) & (taken[t] == 0)
+        for t in range(len(row_words)):
+            real = row_words[t] >= 0
+            row_pool[t] = real & (row_ids[t] != unk) & (row_kinds[t] == 0)
             size += np.int32(real)
         sizes[i] = size
 
@@ -69,14 +74,17 @@ def count_words(offsets: Array, word_ids: Array, out: Array) -> None:
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, never falling within a row but for the -1 of special tokens.
-        out: int64 `[N]`, written: distinct values that are not -1.
+        out: int64 `[N]`, written: distinct values other than -1.
     """
     for i in range(len(out)):
         row = word_ids[offsets[i] : offsets[i + 1]]
-        count, last = 0, -1
+        count = 0
+        last = -1
         for t in range(len(row)):
+            # Special tokens stand below any word, so `last` passes over them.
             if row[t] > last:
-                count, last = count + 1, row[t]
+                count += 1
+                last = row[t]
         out[i] = count
 
 
@@ -84,22 +92,26 @@ def count_words(offsets: Array, word_ids: Array, out: Array) -> None:
 def find_units(
     offsets: Array, numbers: Array, starts: Array, ends: Array, unit_offsets: Array
 ) -> None:
-    """Find runs of equal numbers within rows.
+    """Find runs of equal numbers within rows, such as words by their `word_ids`.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         numbers: integers `[T]`; negative ones belong to no run.
-        starts: int32 `[T]`, `[0, U)` written: a run's first token, counted within its row; the next is of no use.
-        ends: int32 `[T]`, `[0, U)` written; half open.
-        unit_offsets: int64 `[N + 1]`, written: the runs of each row; U is the last.
+        starts: int32 `[T]`, written up to U: a run's first token, counted within its row. Item U
+            may hold scratch data.
+        ends: int32 `[T]`, written up to U; half open.
+        unit_offsets: int64 `[N + 1]`, written: the runs of each row; U is the last item.
     """
     u = 0
     unit_offsets[0] = 0
     for i in range(len(offsets) - 1):
-        row, before = numbers[offsets[i] : offsets[i + 1]], -1
+        row = numbers[offsets[i] : offsets[i + 1]]
+        before = -1
         for t in range(len(row)):
-            starts[u] = t  # overwritten by the next if no run begins here
-            u += int((row[t] >= 0) & (row[t] != before))
+            # No branch: where no run begins, the next one overwrites this.
+            starts[u] = t
+            u += int(begins_word(row[t], before))
+
             if row[t] >= 0:
                 ends[u - 1] = t + 1
             before = row[t]
@@ -116,7 +128,7 @@ def paint_units(
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
-        taken: int64 `[U]`: how many tokens of each to mark; 0 for none.
+        taken: int64 `[U]`: how many tokens of each unit to mark; 0 for none.
         mark: What to write.
         out: uint8 `[T]`: `mark` in these tokens, elsewhere as it was.
     """
@@ -131,25 +143,25 @@ def paint_units(
 def find_open_units(
     offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array
 ) -> None:
-    """Find the units all of whose tokens can be had, by running sums: half the time of a loop over each unit's tokens.
+    """Find the units all of whose tokens may be hidden.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[T]`: 1 where a token can be had, 0 elsewhere.
-        out: uint8 `[U]`, written: 1 where all tokens of a unit can be had, 0 elsewhere.
+        pool: uint8 `[T]`: 1 where a token may be hidden, 0 elsewhere.
+        out: uint8 `[U]`, written: 1 where all tokens of a unit may be hidden, 0 elsewhere.
     """
-    longest = 0
+    # `sums[t]` counts the open tokens before token t: half the time of a loop over each unit.
+    sums = np.zeros(longest_row(offsets) + 1, np.int32)
     for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    sums = np.zeros(longest + 1, np.int32)
-    for i in range(len(offsets) - 1):
-        row, total = pool[offsets[i] : offsets[i + 1]], 0
+        row = pool[offsets[i] : offsets[i + 1]]
+        total = 0
         for t in range(len(row)):
             total += int(row[t])
             sums[t + 1] = total
+
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
             out[u] = sums[ends[u]] - sums[starts[u]] == ends[u] - starts[u]
 
@@ -164,7 +176,7 @@ def reduce_units(
     how: int,
     out: Array,
 ) -> None:
-    """Make one number of those of each unit's tokens.
+    """Make one number of the numbers of each unit's tokens.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -178,14 +190,19 @@ def reduce_units(
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
             first, past = offsets[i] + starts[u], offsets[i] + ends[u]
-            most, total = values[first], 0.0
+
+            # Both at once for every `how`: units are short, and a branch in the loop costs more.
+            largest = values[first]
+            total = 0.0
             for t in range(first, past):
-                most = max(most, values[t])
+                largest = max(largest, values[t])
                 total += values[t]
-            out[u] = (
-                most
-                if how == 0
-                else values[first]
-                if how == 3
-                else total / (past - first if how == 1 else 1)
-            )
+
+            if how == _LARGEST:
+                out[u] = largest
+            elif how == _MEAN:
+                out[u] = total / (past - first)
+            elif how == _SUM:
+                out[u] = total
+            else:
+                out[u] = values[first]

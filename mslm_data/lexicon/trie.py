@@ -16,7 +16,8 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.kernels.trie import EMPTY, add_entries, exact_values, match_entries
+from mslm_data.kernels.hashing import EMPTY
+from mslm_data.kernels.trie import add_entries, exact_values, match_entries
 from mslm_data.lexicon.artefacts import remake
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 

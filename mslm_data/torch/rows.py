@@ -15,8 +15,8 @@ from mslm_data.data.examples import Examples, TokenIds, check_spans
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.kernels.keys import digest_rows
-from mslm_data.kernels.packed import unpack_lists
-from mslm_data.kernels.rows import count_on, number_words
+from mslm_data.kernels.messagepack import unpack_lists
+from mslm_data.kernels.user_rows import continue_words, number_tokens
 from mslm_data.torch.mentions import Spans, no_spans, spans_of
 
 Row: TypeAlias = Mapping[str, Any]
@@ -160,10 +160,10 @@ def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
     else:
         special = _special(rows, tokens, ids)
         words = Ragged(np.empty(len(special), np.int32), tokens.offsets)
-        number_words(words.offsets, special, words.values)
+        number_tokens(words.offsets, special, words.values)
         return words
     numbers = np.array(words.values)  # the caller's own
-    count_on(words.offsets, numbers)
+    continue_words(words.offsets, numbers)
     return Ragged(numbers, words.offsets)
 
 

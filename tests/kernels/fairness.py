@@ -1,4 +1,4 @@
-"""Is a sampler fair? Pearson's chi-square over the outcomes, with fixed keys, so that a verdict never flickers."""
+"""Tests of fairness: Pearson's chi-square, over fixed keys, so that a verdict never changes."""
 
 from __future__ import annotations
 

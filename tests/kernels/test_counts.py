@@ -1,4 +1,4 @@
-"""The kernels of `counts.py` and `ngrams.py`; tests/vocab compares what is made of them with slow twins."""
+"""The kernels of `counts.py` and `ngrams.py`. tests/lexicon compares their results with slow twins."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels import counts, ngrams
+from mslm_data.kernels.hashing import EMPTY
 from tests.generate import random_examples
 from tests.reference import ngrams as reference
 
@@ -118,7 +119,7 @@ def test_keep_frequent__leaves_out_what_is_rare(least, kept) -> None:
 def test_count_pairs__counts_and_numbers_in_order(stream) -> None:
     pairs, places = pairs_of(stream), live(stream)
     keys, numbers, tally = (
-        np.empty(64, np.uint64),
+        np.full(64, EMPTY, np.uint64),
         np.full(64, -1, np.int32),
         np.zeros(32, np.int64),
     )
@@ -144,7 +145,7 @@ def test_count_pairs__stops_at_a_half_full_table_and_goes_on() -> None:
     state, out = np.zeros(2, np.int64), np.full(9, -5, np.int32)
 
     def count(size):
-        table = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+        table = np.full(size, EMPTY, np.uint64), np.full(size, -1, np.int32)
         ngrams.count_pairs(stream, places, *table, np.zeros(size // 2, np.int64), state, out)
 
     count(8)
@@ -158,7 +159,7 @@ def test_count_pairs__stops_at_a_half_full_table_and_goes_on() -> None:
 
 
 def test_find_pairs__what_the_table_has_not_is_none() -> None:
-    keys, numbers = np.empty(4, np.uint64), np.full(4, -1, np.int32)
+    keys, numbers = np.full(4, EMPTY, np.uint64), np.full(4, -1, np.int32)
     ngrams.place_pairs(np.array([1 << 32 | 2], np.uint64), keys, numbers)
     stream, out = np.array([1, 2, 1, 2, 3], np.int32), np.full(4, -5, np.int32)
 

@@ -15,12 +15,13 @@ from mslm_data.kernels.fill import (
     OVER,
     SKIP,
     STOP,
-    drop,
+    draw_part,
+    drop_unit,
     fill_ranked,
     fill_uniform,
     fill_weighted,
-    pick,
-    weigh,
+    find_unit,
+    sum_weights,
 )
 from tests.kernels.fairness import critical_value, is_fair
 from tests.reference import draws
@@ -140,18 +141,29 @@ def test_fill_ranked__a_unit_that_is_longer_than_what_is_left(overrun, taken, le
 
 
 @given(st.lists(WEIGHTS, max_size=3 * GROUP + 2), st.data())
-def test_pick__is_where_the_running_sum_passes(weights, data):
+def test_find_unit__is_where_the_running_sum_passes(weights, data):
     size = len(weights)
     parts, sums = np.zeros(size, np.int64), np.zeros(size // GROUP + 1, np.int64)
-    total = weigh(np.ones(size, np.uint8), np.array(weights, np.float64), parts, sums)
+    total = sum_weights(np.ones(size, np.uint8), np.array(weights, np.float64), parts, sums)
     gone = data.draw(st.sets(st.integers(0, size - 1)) if weights else st.just(set()))
     for u in sorted(gone) if total else ():
-        total -= drop(parts, sums, u)
+        total -= drop_unit(parts, sums, u)
     drawn = data.draw(st.integers(0, max(total - 1, 0)))
 
     assert total == (parts.sum() if max(weights, default=0) > 0 else 0)
     if total:
-        assert pick(parts, sums, drawn) == np.searchsorted(np.cumsum(parts), drawn, side="right")
+        assert find_unit(parts, sums, drawn) == np.searchsorted(
+            np.cumsum(parts), drawn, side="right"
+        )
+
+
+@pytest.mark.parametrize("total", [1, 7, 2**31 + 5, 2**53 + 1])
+def test_draw_part__is_within_the_total(total):
+    drawn = [draw_part(np.uint64(stream), 3, total) for stream in range(200)]
+
+    assert min(drawn) >= 0
+    assert max(drawn) < total
+    assert max(drawn) >= 0.9 * total - 1
 
 
 def taken_of_equal_rows(weights, k, rows, first=0):

@@ -27,14 +27,14 @@ some_lines = st.lists(
 
 
 def scanned(
-    text: str, *, word: int, tag: int, room: int = 16
+    text: str, *, word: int, tag: int, room: int = 16, places: int = 32
 ) -> tuple[list[tuple[int, list[object]]], str, int]:
     """Return what was found as the twin returns it, the text that was laid, and the number of distinct tags."""
     data = np.frombuffer(text.encode() + b"\n", np.uint8)
     size = int((data == NEWLINE).sum())
     names, slots, laid = (
         np.zeros((room, 2), np.int64),
-        np.full(2 * room, -1),
+        np.full(places, -1),
         np.zeros(len(data), np.uint8),
     )
     words, sentences, sizes = (
@@ -77,6 +77,18 @@ def test_scan_lines__has_no_room_for_more_tags_than_there_is() -> None:
 
     assert met == 4
     assert full[0][1] == [("w", "T0"), ("w", "T1"), ("w", "T2"), ("w", "T3"), None]
+
+
+@pytest.mark.parametrize("distinct", [3, 15])
+def test_scan_lines__tags_that_collide_keep_their_numbers(distinct: int) -> None:
+    """A table of 16 places for 15 tags: every search passes over places of other tags."""
+    tags = [f"B-T{number}" for number in range(distinct)]
+    text = "\n".join(f"w\t{tag}" for tag in [*tags, *reversed(tags), *tags[::2]])
+
+    found, _, met = scanned(text, word=0, tag=1, room=15, places=16)
+
+    assert met == distinct
+    assert [pair[1] for pair in found[0][1]] == [*tags, *reversed(tags), *tags[::2]]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", " \n\t"])

@@ -4,75 +4,55 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.rows import count_on, find_misplaced, number_words
+from mslm_data.data.ragged import offsets_of
+from mslm_data.kernels.rows import begins_word, draw_next, list_open, longest_row
+from tests.kernels.fairness import is_fair
+from tests.reference import draws
 
 
-@given(st.lists(st.lists(st.booleans(), max_size=6), max_size=4))
-def test_number_words__equals_its_twin(special: list[list[bool]]) -> None:
-    rows = Ragged.of(special, np.bool_)
-    out = np.full(len(rows.values), 77, np.int32)
-
-    number_words(rows.offsets, rows.values, out)
-
-    expected = [
-        -1 if is_special else row[:t].count(False)
-        for row in special
-        for t, is_special in enumerate(row)
-    ]
-    assert out.tolist() == expected
+@given(st.lists(st.integers(0, 9), max_size=5))
+def test_longest_row__is_at_least_one(lengths: list[int]) -> None:
+    assert longest_row(offsets_of(np.array(lengths, np.int64))) == max([1, *lengths])
 
 
-@given(st.lists(st.lists(st.integers(-1, 3), max_size=8), max_size=4))
-def test_count_on__equals_its_twin(words: list[list[int]]) -> None:
-    rows = Ragged.of(words, np.int32)
-    changed = rows.values.copy()
+@given(st.lists(st.integers(0, 1), max_size=9))
+def test_list_open__equals_its_twin(pool: list[int]) -> None:
+    places = np.full(len(pool), 77, np.int32)
 
-    count_on(rows.offsets, changed)
+    size = list_open(np.array(pool, np.uint8), places)
 
-    assert Ragged(changed, rows.offsets).tolist() == [counted_on(row) for row in words]
-
-
-def counted_on(row: list[int]) -> list[int]:
-    """Give each stretch of numbers that do not fall what all before it have had."""
-    out, base, real = [], 0, [t for t, word in enumerate(row) if word >= 0]
-    for before, t in zip([None, *real], real, strict=False):
-        if before is not None:
-            fell = row[t] < row[before]
-            again = row[t] == row[before] and t > before + 1
-            base += (row[before] + 1) * (fell or again)
-        out.append(row[t] + base)
-    counted = iter(out)
-    return [next(counted) if word >= 0 else word for word in row]
+    assert places[:size].tolist() == [t for t, is_open in enumerate(pool) if is_open]
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 6),
-            st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 7)), max_size=3),
-        ),
-        max_size=4,
-    )
-)
-def test_find_misplaced__equals_its_twin(rows: list[tuple[int, list[tuple[int, int]]]]) -> None:
-    starts = Ragged.of([[start for start, _ in spans] for _, spans in rows], np.int32)
-    ends = Ragged.of([[end for _, end in spans] for _, spans in rows], np.int32)
-    out = np.full(1, 77, np.int64)
+@given(st.integers(0, 2**64 - 1), st.integers(1, 9), st.data())
+def test_draw_next__equals_the_steps_of_a_whole_shuffle(
+    stream: int, size: int, data: st.DataObject
+) -> None:
+    steps = data.draw(st.integers(0, size))
+    places, expected = np.arange(10, 10 + size), list(range(10, 10 + size))
 
-    find_misplaced(
-        starts.offsets,
-        starts.values,
-        ends.values,
-        np.array([size for size, _ in rows], np.int64),
-        out,
-    )
+    drawn = [draw_next(places, np.uint64(stream), k, size) for k in range(steps)]
 
-    wrong = [i for i, (size, spans) in enumerate(rows) if not fits(size, spans)]
-    assert out[0] == (wrong[0] if wrong else -1)
+    for k in range(steps):
+        j = k + draws.below(stream, k, size - k)
+        expected[k], expected[j] = expected[j], expected[k]
+    assert drawn == expected[:steps]
+    assert places[steps:].tolist() == expected[steps:]
 
 
-def fits(size: int, spans: list[tuple[int, int]]) -> bool:
-    places = [place for span in spans for place in range(*span)]
-    within = all(0 <= start < end <= size for start, end in spans)
-    return within and places == sorted(set(places))
+def test_draw_next__every_order_is_as_likely() -> None:
+    orders = []
+    for stream in range(3000):
+        places = np.arange(3)
+        orders.append(tuple(int(draw_next(places, np.uint64(stream), k, 3)) for k in range(3)))
+
+    possible = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    assert is_fair(orders, possible)
+
+
+def test_begins_word__a_number_other_than_the_one_before() -> None:
+    row = [-1, 0, 0, 1, -1, 1, -1]
+
+    found = [begins_word(word, before) for before, word in zip([-1, *row], row, strict=False)]
+
+    assert [bool(begins) for begins in found] == [False, True, False, True, False, True, False]

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
 from mslm_data.kernels import ngrams as kernels
+from mslm_data.kernels.hashing import EMPTY
 from mslm_data.lexicon.ngrams.stream import IN_MEMORY, Scratch, WordStream
 
 MEMORY = 1 << 30
@@ -228,7 +229,7 @@ class PairTable:
         return keys
 
     def _make(self, places: int) -> None:
-        self._table = np.empty(places, np.uint64)
+        self._table = np.full(places, EMPTY, np.uint64)
         self._numbers = np.full(places, -1, np.int32)
 
     def _grow(self) -> None:
@@ -282,7 +283,7 @@ def merge_runs(
 def _found(stream: Array, pairs: Array) -> npt.NDArray[np.int32]:
     """Return the stream of pairs, each named by its place among these keys."""
     table_size = 1 << (2 * len(pairs)).bit_length()
-    keys = np.empty(table_size, np.uint64)
+    keys = np.full(table_size, EMPTY, np.uint64)
     numbers = np.full(table_size, -1, np.int32)
     kernels.place_pairs(pairs, keys, numbers)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.words import enter, find_words, is_space, look_up
+from mslm_data.kernels.pieces import find_stretches, is_space
 from tests import made
 
 SPACES = re.compile(r"[ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
@@ -26,7 +26,9 @@ def test_is_space__is_what_bert_takes_for_white_space() -> None:
 
 
 @given(some_documents, st.data())
-def test_find_words__equals_its_twin(documents: list[made.Document], data: st.DataObject) -> None:
+def test_find_stretches__equals_its_twin(
+    documents: list[made.Document], data: st.DataObject
+) -> None:
     line, sentences, given_, words, expected = "", [], [], [], []
     for document in documents:
         base, size = len(line), len(document.text)
@@ -54,7 +56,7 @@ def test_find_words__equals_its_twin(documents: list[made.Document], data: st.Da
         line += document.text + "\n"
     bounds, counts = np.empty((len(line) + 1, 2), np.int64), np.empty(len(sentences), np.int64)
 
-    find_words(
+    find_stretches(
         code_points(line),
         np.array(sentences, np.int64).reshape(-1, 2),
         np.array(given_, np.bool_),
@@ -67,26 +69,3 @@ def test_find_words__equals_its_twin(documents: list[made.Document], data: st.Da
     assert [tuple(pair) for pair in bounds[: counts.sum()].tolist()] == [
         pair for of in expected for pair in of
     ]
-
-
-@given(
-    st.lists(st.text("ab\U0001f9ec", max_size=3), max_size=30),
-    st.lists(st.text("ab\U0001f9ec", max_size=3)),
-)
-def test_look_up__finds_what_was_entered_and_nothing_else(
-    known: list[str], asked: list[str]
-) -> None:
-    def bounds_of(words: list[str]) -> np.ndarray:
-        lengths = np.array([len(word) for word in words], np.int64)
-        return np.stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)], axis=1)
-
-    slots = np.full(64, -1, np.int64)
-    hashes, numbers = np.empty(len(known), np.uint64), np.empty(len(known), np.int64)
-    rows = np.empty(len(asked), np.int64)
-    chars, bounds = code_points("".join(known)), bounds_of(known)
-
-    enter(chars, bounds, 0, slots, hashes, numbers)
-    look_up(code_points("".join(asked)), bounds_of(asked), slots, chars, bounds, hashes, rows)
-
-    assert numbers.tolist() == [known.index(word) for word in known]
-    assert rows.tolist() == [known.index(word) if word in known else -1 for word in asked]

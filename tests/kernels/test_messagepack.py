@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.packed import unpack_lists
+from mslm_data.kernels.messagepack import unpack_lists
 
 LIMITS = [
     0,

@@ -1,0 +1,59 @@
+"""The rules that CONTRIBUTING states for kernels, checked over every file of the room."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from mslm_data import kernels
+
+FILES = sorted(
+    path for path in Path(kernels.__file__).parent.glob("*.py") if not path.stem.startswith("_")
+)
+NUMBERS = {"None", "int", "bool", "float", "np.int64", "np.uint64", "tuple[int, int]"}
+
+
+def kernels_of(path: Path) -> list[ast.FunctionDef]:
+    tree = ast.parse(path.read_text())
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_kernels__use_numpy_and_one_another_alone(path: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            imported.add(node.module)
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+    own = {name for name in imported if name.startswith("mslm_data.kernels.")}
+
+    assert imported - own <= {"__future__", "numpy", "typing"}
+    assert "np.random" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_kernels__return_nothing_or_numbers(path: Path) -> None:
+    returned = {ast.unparse(node.returns) for node in kernels_of(path) if node.returns is not None}
+
+    assert returned <= NUMBERS
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_kernels__every_function_is_compiled_and_explained(path: Path) -> None:
+    module = import_module(f"mslm_data.kernels.{path.stem}")
+
+    for node in kernels_of(path):
+        arrays = [
+            argument.arg
+            for argument in node.args.args
+            if ast.unparse(argument.annotation).startswith("Array")
+        ]
+        assert [ast.unparse(decorator) for decorator in node.decorator_list] == ["kernel"]
+        doc = inspect.getdoc(getattr(module, node.name)) or ""
+        explained = all(f"{name}: " in doc for name in arrays)
+        assert explained or len(node.args.args) <= 3, f"{node.name}: expected a line for each array"

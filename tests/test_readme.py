@@ -1,4 +1,4 @@
-"""The README shows what the program prints."""
+"""The README and the pages of docs/ show what the program prints, and name what is there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
-from mslm_data.cli import main
+from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
 from mslm_data.mask import STRATEGIES
 from mslm_data.mask.table import strategy
@@ -21,18 +22,55 @@ from mslm_data.source import SOURCES
 from tests.generate import fixed_examples
 
 ROOT = Path(__file__).parent.parent
+MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the code blocks of a language: the page's name, and the code."""
+    return [
+        (page.name, block)
+        for page in MANUAL
+        for block in re.findall(rf"```{language}\n(.*?)```", text_of(page), re.DOTALL)
+    ]
 
 
 def shown_demo() -> list[tuple[str, str]]:
-    """Return the demo's commands in the README with what it shows of their output."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Return the demo's commands in docs/demo.md with what it shows of their output."""
+    text = text_of(ROOT / "docs" / "demo.md")
     block = re.search(r"<!-- demo:.*?-->\n```console\n(.*?)```\n<!-- end -->", text, re.DOTALL)
     assert block is not None
     pieces = re.split(r"^\$ (.+)\n", block[1], flags=re.MULTILINE)
     return list(zip(pieces[1::2], pieces[2::2], strict=True))
 
 
-def test_readme__demo_prints_what_is_shown(tmp_path: Path) -> None:
+def shown_commands() -> list[str]:
+    """Return every call of `mslm-data` in the pages' console and bash blocks."""
+    commands = []
+    for language in ("console", "bash"):
+        for _, block in blocks(language):
+            joined = block.replace("\\\n", " ")
+            commands += re.findall(r"^(?:\$ )?(mslm-data .+)$", joined, re.MULTILINE)
+    return commands
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that a call names, and the words after its name."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        assert found is not None, words[0]
+        command = found
+        words = words[1:]
+    return command, words
+
+
+def test_demo__prints_what_is_shown(tmp_path: Path) -> None:
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
 
     for command, shown in shown_demo():
@@ -44,7 +82,7 @@ def test_readme__demo_prints_what_is_shown(tmp_path: Path) -> None:
         assert done.stdout == shown
 
 
-def test_readme__demo_is_what_make_demo_runs() -> None:
+def test_demo__is_what_make_demo_runs() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe is not None
@@ -54,36 +92,72 @@ def test_readme__demo_is_what_make_demo_runs() -> None:
     assert commands == [command for command, _ in shown_demo()]
 
 
-def test_readme__python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages__python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert (
-        main(["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]) == 0
-    )
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 2
+    arguments = ["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]
+    assert main(arguments) == 0
+    python = blocks("python")
+    assert {page for page, _ in python} >= {"README.md", "masking.md", "training.md"}
 
-    for block in blocks:
+    for page, block in python:
         names: dict[str, object] = {}
-        exec(block, names)  # noqa: S102 - the README's own code
+        exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages' own code
 
         assert names
 
 
-def test_readme__toml_is_a_pipeline_and_a_strategy(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    pipeline_block, mask_block = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "mine.toml").write_text(mask_block, encoding="utf-8")
+def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:
+    tables = [block for _, block in blocks("toml")]
+    pipelines = [block for block in tables if "[source]" in block]
+    masks = [block for block in tables if "[mask]" in block]
+    assert pipelines and masks and len(pipelines) + len(masks) == len(tables)
 
-    pipeline = of_tables(tomllib.loads(pipeline_block), name="readme")
-    made = strategy(str(tmp_path / "mine.toml"))
+    for block in pipelines:
+        assert SOURCES.load(of_tables(tomllib.loads(block), name="page").source.use)
+    for block in masks:
+        (tmp_path / "mine.toml").write_text(block, encoding="utf-8")
+        made = strategy(str(tmp_path / "mine.toml"))
 
-    assert SOURCES.load(pipeline.source.use)
-    assert made.plan(fixed_examples(), epoch=3).counts() > (0, 0)
+        assert made.plan(fixed_examples(), epoch=3).counts() > (0, 0)
 
 
-def test_readme__names_every_pipeline_source_and_strategy() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("shown", shown_commands())
+def test_pages__commands_and_their_options_are_there(shown: str) -> None:
+    command, words = command_of(shlex.split(shown, comments=True)[1:])
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
 
-    for name in (*pipeline_names(), *SOURCES.names(), *STRATEGIES.names()):
-        assert f"`{name.split('/')[-1].rsplit('.v', 1)[0]}`" in text, name
+    assert {word for word in words if word.startswith("-") and word != "-"} <= known
+    for option, value in zip(words, words[1:], strict=False):
+        if option == "--strategy":
+            assert STRATEGIES.resolve(value)
+
+
+def test_readme__names_every_strategy() -> None:
+    readme = text_of(ROOT / "README.md")
+
+    for name in STRATEGIES.names():
+        assert f"`{name.rsplit('.v', 1)[0]}`" in readme, name
+
+
+def test_building__names_every_pipeline_and_source() -> None:
+    page = text_of(ROOT / "docs" / "building.md")
+
+    for name in (*pipeline_names(), *SOURCES.names()):
+        assert f"`{name.split('/')[-1]}`" in page, name
+
+
+def test_readme__links_every_page_of_docs() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w.-]+)", text_of(ROOT / "README.md")))
+
+    missing = {page.name for page in (ROOT / "docs").glob("*.md")} - linked - {"demo.md"}
+
+    assert not missing  # make demo's comment names docs/demo.md
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__link_to_files_that_are_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", text_of(page))
+
+    for link in links:
+        if not link.startswith(("http:", "https:", "#")):
+            assert (page.parent / link.split("#")[0]).exists(), link

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -110,7 +111,9 @@ def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:
     tables = [block for _, block in blocks("toml")]
     pipelines = [block for block in tables if "[source]" in block]
     masks = [block for block in tables if "[mask]" in block]
-    assert pipelines and masks and len(pipelines) + len(masks) == len(tables)
+    assert pipelines
+    assert masks
+    assert len(pipelines) + len(masks) == len(tables)
 
     for block in pipelines:
         assert SOURCES.load(of_tables(tomllib.loads(block), name="page").source.use)
@@ -127,7 +130,7 @@ def test_pages__commands_and_their_options_are_there(shown: str) -> None:
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
 
     assert {word for word in words if word.startswith("-") and word != "-"} <= known
-    for option, value in zip(words, words[1:], strict=False):
+    for option, value in itertools.pairwise(words):
         if option == "--strategy":
             assert STRATEGIES.resolve(value)
 

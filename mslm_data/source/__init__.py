@@ -1,6 +1,6 @@
 """Sources: each reads one file format and gives `Document`s.
 
-`SOURCES` lists the formats. A format's reader is a frozen dataclass derived from `Source`; its
+`table.py` lists the formats. A format's reader is a frozen dataclass derived from `Source`; its
 fields are the options of the pipeline's `[source]` table.
 
 | folder | what it holds |
@@ -13,7 +13,7 @@ To add a format, touch three places:
 
 1. `formats/NAME.py`: a subclass of `Source` with `suffixes` and `read`. Override `cut` if a file
    can be read in parts, and `files` if a document spans several files.
-2. `SOURCES`, below: one line.
+2. `table.py`: one line.
 3. `tests/source/formats/fixtures/NAME.py`: one function that writes a small corpus and says what
    must be read from it. The contract test then tries all that is promised here.
 
@@ -38,8 +38,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.registry import Registry
 from mslm_data.source.reading.splits import by_split
+from mslm_data.source.table import SOURCES
+
+__all__ = ["SOURCES", "Source"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,19 +123,3 @@ class Source(ABC):
         Formats whose files hold several splits override it.
         """
         return 1.0
-
-
-SOURCES = Registry(
-    "source",
-    {
-        "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
-        "bioc": "mslm_data.source.formats.bioc:BioC",
-        "brat": "mslm_data.source.formats.brat:Brat",
-        "conll": "mslm_data.source.formats.conll:Conll",
-        "ebm": "mslm_data.source.formats.ebm:EbmNlp",
-        "hub": "mslm_data.source.formats.hub:Hub",
-        "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
-        "notes": "mslm_data.source.formats.notes:Notes",
-        "pubtator": "mslm_data.source.formats.pubtator:PubTator",
-    },
-)

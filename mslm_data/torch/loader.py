@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,10 @@ from torch.utils.data import DataLoader
 
 from mslm_data.batches.masked import mask_batches
 from mslm_data.torch.collate import MaskingCollator
-from mslm_data.torch.dataset import MaskedDataset
 from mslm_data.torch.sampler import ShardSampler
+
+if TYPE_CHECKING:
+    from mslm_data.torch.dataset import MaskedDataset
 
 
 class MaskedLoader:

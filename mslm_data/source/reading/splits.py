@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mslm_data.data.document import split_order
 from mslm_data.errors import SourceError
+from mslm_data.source.table import SOURCES
 
 _SPLIT_IN_NAME = {
     "train": re.compile(r"train"),
@@ -164,8 +165,6 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
 
     Only for error messages, as it imports the readers of all formats.
     """
-    from mslm_data.source import SOURCES
-
     found = [path for root in inputs for path in ([root] if root.is_file() else _files_below(root))]
     hints = []
     for name in SOURCES.names():

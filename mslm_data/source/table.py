@@ -1,0 +1,20 @@
+"""The table of formats: the name that a pipeline's `use` takes, and the class that reads it."""
+
+from __future__ import annotations
+
+from mslm_data.registry import Registry
+
+SOURCES = Registry(
+    "source",
+    {
+        "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
+        "bioc": "mslm_data.source.formats.bioc:BioC",
+        "brat": "mslm_data.source.formats.brat:Brat",
+        "conll": "mslm_data.source.formats.conll:Conll",
+        "ebm": "mslm_data.source.formats.ebm:EbmNlp",
+        "hub": "mslm_data.source.formats.hub:Hub",
+        "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
+        "notes": "mslm_data.source.formats.notes:Notes",
+        "pubtator": "mslm_data.source.formats.pubtator:PubTator",
+    },
+)

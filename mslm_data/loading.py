@@ -1,4 +1,4 @@
-"""Opens built folders: `load` gives a folder's splits, and makes the strategies that need its lexicons.
+"""Opens built folders: their splits, and the strategies that need their lexicons.
 
 shards = md.load("shards/ncbi")
 train = shards["train"]
@@ -24,11 +24,14 @@ from mslm_data.shard.split import Split, table_of_splits
 
 
 def load(folder: str | Path) -> Shards:
-    """Open a built folder. Only its manifest is read; each shard is opened when a row of it is first asked for.
+    """Open a built folder.
+
+    Only its manifest is read; each shard is opened when a row of it is first asked for.
 
     Args:
-        folder: A path, or a URL that fsspec knows. Of a URL each shard is fetched when a row of it is first asked for,
-            checked against the manifest, and kept in the cache folder (see `mslm_data.io.cache`).
+        folder: A path, or a URL that fsspec knows. Of a URL each shard is fetched when a row of it
+            is first asked for, checked against the manifest, and kept in the cache folder (see
+            `mslm_data.io.cache`).
 
     Raises:
         ShardError: Not a built folder, an unfinished one, or one of a newer format.
@@ -86,8 +89,8 @@ class Shards(Mapping[str, Split]):
     def strategy(self, name: str, **options: Any) -> Strategy:
         """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.
 
-        Lexicons and score columns are looked for in the folder's `vocab/` first, where `mslm-data vocab` puts them, so
-        that `shards.strategy("pmi")` needs no path.
+        Lexicons and score columns are looked for in the folder's `vocab/` first, where `mslm-data
+        vocab` puts them, so that `shards.strategy("pmi")` needs no path.
 
         Args:
             name: A registered name, or a TOML file with a table `[mask]`.

@@ -1,4 +1,4 @@
-"""Holds the package's logger, named `mslm_data`; silent until a program asks for it, as by `logging.basicConfig`."""
+"""Holds the package's logger, `mslm_data`: silent until a program asks, as by `basicConfig`."""
 
 from __future__ import annotations
 

@@ -19,11 +19,13 @@ from mslm_data.shard.split import Split
 class Batches:
     """The masked batches of an epoch, each a dict of arrays; iterate again for another pass.
 
-    A batch is a pure function of the rows, the strategy, the options below, the epoch, and its number. Where a rate
-    follows the training step, the step is the number of batches before, those of earlier epochs included.
+    A batch is a pure function of the rows, the strategy, the options below, the epoch, and its
+    number. Where a rate follows the training step, the step is the number of batches before, those
+    of earlier epochs included.
 
-    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the state was taken.
-    The batches are those of `mslm_data.torch.MaskedLoader` with the same options, and the states are the same too.
+    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the
+    state was taken. The batches are those of `mslm_data.torch.MaskedLoader` with the same options,
+    and the states are the same too.
 
     See `mslm_data.batches.collate.Batch` for the arrays and their shapes.
     """
@@ -45,7 +47,8 @@ class Batches:
 
         Args:
             split: A split of a loaded folder, `md.load(folder)["train"]`.
-            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a strategy's defaults.
+            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a
+                strategy's defaults.
             batch_size: Rows of a batch.
             seed: Seeds the order and the masks, in `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
@@ -117,7 +120,7 @@ class Batches:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands: small, plain, and good for `load_state_dict` in another process."""
+        """Return where iterating stands, for `load_state_dict`, also of another process."""
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -14,8 +14,8 @@ from mslm_data.kernels.pad import measure_rows, pad_masked, pad_spans, pad_tags
 Batch: TypeAlias = dict[str, Array]
 """A batch of B rows, of L tokens and S mentions at most. Array names, with types and shapes:
 
-* int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`, `labels` (-100 where nothing is predicted), `bio` (-100 on
-  special tokens and padding);
+* int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`, `labels` (-100 where nothing is
+  predicted), `bio` (-100 on special tokens and padding);
 * uint8 `[B, L]`: `mask_kinds`, why a token is predicted (`MaskKind`), 0 where it is not;
 * int64 `[B, S]`: `span_starts`, `span_ends` (half open, in tokens), `span_labels`, padded with -1;
 * uint64 `[B]`: `keys`, the rows' own."""
@@ -48,7 +48,8 @@ def collate(
     longest, mentions = most.tolist()
     width = -(-longest // multiple_of) * multiple_of
 
-    # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a batch.
+    # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a
+    # batch.
     tokens = np.empty((4, len(rows), width), np.int64)
     kinds_padded = np.empty((len(rows), width), np.uint8)
     pad = max(examples.ids.pad, 0)

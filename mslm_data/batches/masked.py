@@ -1,4 +1,4 @@
-"""Rows with their masks: gathered and masked many batches at a time, handed out a batch at a time."""
+"""Masks rows many batches at a time, and hands them out a batch at a time."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def mask_batches(
 ) -> Iterator[tuple[Masked, npt.NDArray[np.int64]]]:
     """Gather and mask the rows of many batches by one call.
 
-    A row's mask depends on no other row, so it is the same however many batches are masked together.
+    A row's mask depends on no other row, so it is the same however many batches are masked
+    together.
 
     Args:
         split: Whose rows.
@@ -115,7 +116,7 @@ def mask_batches(
 
 
 def gather_rows(split: Split, rows: RowNumbers) -> Examples:
-    """Return rows of a split; views of the mapped file where several stand side by side, else a copy."""
+    """Return rows of a split: views of the mapped file if they stand side by side, else a copy."""
     side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
     if side_by_side and np.all(np.diff(rows) == 1):
         return split.examples(int(rows[0]), int(rows[-1]) + 1)
@@ -145,7 +146,7 @@ def strategy_of(strategy: Strategy | str) -> Strategy:
     """
     if isinstance(strategy, str):
         return make_strategy(strategy)
-    if not hasattr(strategy, "plan"):
+    if not isinstance(strategy, Strategy):
         raise TypeError(
             "strategy: expected md.strategy(...), or the name of a strategy, got "
             f"{type(strategy).__name__}"
@@ -155,7 +156,7 @@ def strategy_of(strategy: Strategy | str) -> Strategy:
 
 
 def _batches_at_once(split: Split, strategy: Strategy, batch_size: int) -> int:
-    """Return how many batches to gather and mask by one call: those of about `TOKENS_AT_ONCE` tokens."""
+    """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_step:
         return 1
 

@@ -1,18 +1,23 @@
-"""Decides which rows each batch of an epoch has; `md.Batches`, the torch sampler and the torch loader all ask here.
+"""Decides which rows each batch of an epoch has, for NumPy and for torch alike.
 
-An epoch is laid out in four moves. Each is computed from numbers alone (rows, lengths, seed, epoch, ranks), so any
-place of any epoch is reached without walking there, and every process finds the same batches.
+`md.Batches`, `ShardSampler` and `MaskedLoader` all ask here.
 
-1. Rows take places. The rows at places `[a, b)` are either rows `a` to `b` as stored, or those of a permutation that
-   is computed for (seed, epoch) and never held in memory (`shuffle_rows`).
-2. Places are cut into windows of `WINDOW` batches. A window is all that is ever held, however long the epoch.
-3. A window's rows are cut into batches: one after the other as they stand or, `bucketed`, rows of like length together
-   and these batches shuffled once more (`bucket_rows`).
-4. Batches are dealt to the ranks like cards: step `s` takes the next `world` batches, and rank `r` gets the `r`-th of
-   them. The last step shares out the rows of what is left, so that every rank takes the same number of steps.
+An epoch is laid out in four moves. Each is computed from numbers alone (rows, lengths, seed, epoch,
+ranks), so any place of any epoch is reached without walking there, and every process finds the same
+batches.
 
-A place in training is therefore a number of rows. It holds for any number of ranks and workers, and `Cursor` makes of
-it the one state that all three users save and load.
+1. Rows take places. The rows at places `[a, b)` are either rows `a` to `b` as stored, or those of a
+   permutation that is computed for (seed, epoch) and never held in memory (`shuffle_rows`).
+2. Places are cut into windows of `WINDOW` batches. A window is all that is ever held, however long
+   the epoch.
+3. A window's rows are cut into batches: one after the other as they stand or, `bucketed`, rows of
+   like length together and these batches shuffled once more (`bucket_rows`).
+4. Batches are dealt to the ranks like cards: step `s` takes the next `world` batches, and rank `r`
+   gets the `r`-th of them. The last step shares out the rows of what is left, so that every rank
+   takes the same number of steps.
+
+A place in training is therefore a number of rows. It holds for any number of ranks and workers, and
+`Cursor` makes of it the one state that all three users save and load.
 """
 
 from __future__ import annotations
@@ -33,7 +38,10 @@ RowNumbers: TypeAlias = npt.NDArray[np.int64]
 """`[R]`, numbers of rows of a split."""
 
 WINDOW = 64
-"""Batches of a window. More bring rows of closer lengths together and mix an epoch's batches less."""
+"""Batches of a window.
+
+More bring rows of closer lengths together and mix an epoch's batches less.
+"""
 STATE_VERSION = 2
 """Version of the states that `Cursor` saves; 1 had two forms, one for NumPy and one for torch."""
 
@@ -66,8 +74,10 @@ class Order:
         seed: In `[0, 2**63)`.
         shuffle: Whether rows come in an order of (seed, epoch), or as stored.
         bucketed: Whether rows of like length share a batch.
-        drop_last: Whether to leave out a batch that is not full, and a last step that has no batch for some rank.
-        tokens: Number of tokens of all rows, by which a state of other rows is noticed; None where it is not known.
+        drop_last: Whether to leave out a batch that is not full, and a last step that has no batch
+            for some rank.
+        tokens: Number of tokens of all rows, by which a state of other rows is noticed; None where
+            it is not known.
         lengths: Returns the number of tokens of given rows; asked only if `bucketed`.
 
     Raises:
@@ -101,7 +111,7 @@ class Order:
             )
 
     def steps(self, start: Place, world: int = 1) -> int:
-        """Return how many batches each of `world` ranks is given from `start` to the end of its epoch."""
+        """Return how many batches each of `world` ranks has from `start` to the epoch's end."""
         origin, first = self._origin(start)
         left = max(self._batches_from(origin) - first, 0)
         if self.drop_last:
@@ -120,14 +130,15 @@ class Order:
             world: Number of ranks.
 
         Yields:
-            The batch's rows, `[B]`, and the training step it is for: the batches of this rank before, with those of
-            earlier epochs.
+            The batch's rows, `[B]`, and the training step it is for: the batches of this rank
+            before, with those of earlier epochs.
         """
         origin, first = self._origin(start)
         batches = self._batches_from(origin)
         step = start.epoch * self.steps(Place(start.epoch), world) + start.steps
 
-        # Whole steps: each rank takes every `world`-th batch, and only ever holds the window that its batch lies in.
+        # Whole steps: each rank takes every `world`-th batch, and only ever holds the window that
+        # its batch lies in.
         whole = max(batches - first, 0) // world * world
         held = -1
         for batch in range(first + rank, first + whole, world):
@@ -138,7 +149,8 @@ class Order:
             yield window[place], step
             step += 1
 
-        # What is left is shared out row by row. Its batches can lie on both sides of a window's border.
+        # What is left is shared out row by row. Its batches can lie on both sides of a window's
+        # border.
         left = range(first + whole, batches)
         if left and not self.drop_last:
             numbers = {batch // WINDOW for batch in left}
@@ -153,10 +165,11 @@ class Order:
         return Place(start.epoch, min(rows, self.rows), start.steps + steps)
 
     def _origin(self, start: Place) -> tuple[int, int]:
-        """Return the place of the first row that is cut into batches, and which of these batches comes first.
+        """Return at which row batches begin to be cut, and which of these batches comes first.
 
-        Buckets keep the windows of a whole epoch: their batches are counted from its first row. Without buckets the
-        rest of an epoch is cut anew from the first row that was not given, so another batch size can take over.
+        Buckets keep the windows of a whole epoch: their batches are counted from its first row.
+        Without buckets the rest of an epoch is cut anew from the first row that was not given, so
+        another batch size can take over.
         """
         if self.bucketed:
             return 0, -(-start.rows // self.batch_size)
@@ -174,7 +187,8 @@ class Order:
     def _window(self, epoch: int, origin: int, number: int) -> list[RowNumbers]:
         """Return the rows of each batch of a window (moves 1 to 3).
 
-        Other ways to order rows belong into the first paragraph, other ways to cut batches into the last two.
+        Other ways to order rows belong into the first paragraph, other ways to cut batches into the
+        last two.
         """
         size = self.batch_size
         start = origin + number * WINDOW * size
@@ -198,8 +212,9 @@ class Order:
 class Cursor:
     """How far a pass over an order has come, and the state that resumes it.
 
-    A state is small, plain (JSON or msgpack can keep it), equal on all ranks, and good for any number of them. It is
-    the same for `md.Batches`, `ShardSampler` and `MaskedLoader`: each resumes what another has saved.
+    A state is small, plain (JSON or msgpack can keep it), equal on all ranks, and good for any
+    number of them. It is the same for `md.Batches`, `ShardSampler` and `MaskedLoader`: each resumes
+    what another has saved.
 
     Attributes:
         order: The batches.
@@ -227,7 +242,9 @@ class Cursor:
         return self.start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch. Does nothing if it is the current one, so a resumed run continues.
+        """Start `epoch` from its first batch.
+
+        Does nothing if it is the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
@@ -237,14 +254,18 @@ class Cursor:
             self._stand(Place(epoch))
 
     def rewind(self) -> None:
-        """Stand at the epoch's first batch, or stay where a loaded state has led: an iterator is made."""
+        """Stand at the epoch's first batch, but stay where a loaded state has led.
+
+        To be called when an iterator is made.
+        """
         if not self._resumed:
             self._stand(Place(self.epoch))
 
     def begin(self, world: int = 1) -> Place:
-        """Return where a new pass begins: at the loaded state, once, and else at the epoch's first batch.
+        """Return where a new pass begins: at the epoch's first batch, or once at a loaded state.
 
-        To be called when the first batch is asked for: DataLoader makes iterators that it throws away unused.
+        To be called when the first batch is asked for: DataLoader makes iterators that it throws
+        away unused.
         """
         self.rewind()
         self._resumed = False
@@ -272,10 +293,13 @@ class Cursor:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken, also with other ranks and, without buckets, another batch size.
+        """Continue where a state was taken.
+
+        The ranks may be others now. Without buckets, so may the batch size.
 
         Raises:
-            ValueError: A state of other rows or options, which would repeat or lose rows, or a damaged one.
+            ValueError: A state of other rows or options, which would repeat or lose rows, or a
+                damaged one.
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(
@@ -314,7 +338,7 @@ class Cursor:
         self._resumed = False
 
     def _described(self) -> dict[str, Any]:
-        """Return what two orders must agree on so that a number of rows means the same place in both."""
+        """Return what two orders must agree on for a number of rows to mean one place."""
         order = self.order
 
         return {
@@ -383,8 +407,9 @@ def check_size(name: str, value: Any) -> None:
 def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
     """Return a rank's share of the rows of a last step that has fewer batches than ranks.
 
-    Shares differ by one row at most. Only where there are fewer rows than ranks do some ranks repeat a row: a rank
-    without a batch would leave the others waiting in their gradient exchange for ever.
+    Shares differ by one row at most. Only where there are fewer rows than ranks do some ranks
+    repeat a row: a rank without a batch would leave the others waiting in their gradient exchange
+    for ever.
     """
     enough = np.resize(rows, max(len(rows), world))
 
@@ -392,7 +417,7 @@ def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
 
 
 def _half_bits(size: int) -> int:
-    """Return half the bits of the smallest even number of bits that `size` rows need, as `shuffled` takes it."""
+    """Return half of the bits that number `size` rows, rounded up, as `shuffled` takes it."""
     return max(1, -(-(size - 1).bit_length() // 2))
 
 

@@ -1,4 +1,4 @@
-"""Everything that trains: dataset, loader and collator, the weighted loss, the heads, the model and the metrics.
+"""What training needs: dataset, loader, collator, the weighted loss, heads, model and metrics.
 
 Only this package imports torch. Each name is imported when it is first used.
 """
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from mslm_data.torch.steps import count_items
     from mslm_data.torch.trainer import MslmTrainer
 else:
-    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type Any.
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
+    # Any.
     _MODULES = {
         "EntityClassificationHead": "mslm_data.torch.heads",
         "EntityDetectionHead": "mslm_data.torch.heads",

@@ -1,7 +1,8 @@
 """A split as a torch Dataset: rows by number, masked as they are read.
 
-The dataset is map-style and hands out `MaskedRow`: with that, the defaults of Hugging Face's Trainer, Accelerate and
-Lightning are right without a flag. Each iterable form that was tried broke in at least one of them.
+The dataset is map-style and hands out `MaskedRow`: with that, the defaults of Hugging Face's
+Trainer, Accelerate and Lightning are right without a flag. Each iterable form that was tried broke
+in at least one of them.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ if TYPE_CHECKING:
     from mslm_data.torch.loader import MaskedLoader
 
 _HOW = (
-    "pass MaskEpochCallback() to the Trainer, or call set_epoch on the dataset, loader or sampler before each epoch, "
-    "or make the dataset with static=True if its masks are to stay (evaluation)"
+    "pass MaskEpochCallback() to the Trainer, or call set_epoch on the dataset, loader or sampler "
+    "before each epoch, or make the dataset with static=True if its masks are to stay (evaluation)"
 )
 
 
 class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     """The rows of a split with their masks, a pure function of (row key, seed, epoch, strategy).
 
-    Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the mapped shards and
-    masked by one call. `MaskingCollator()` makes batches of them. The dataset can be sent to forked and spawned
-    workers; these see `set_epoch` at once, persistent ones too. Its first row is masked when it is made, so that errors
-    are raised there, and forked workers find the kernels compiled.
+    Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the
+    mapped shards and masked by one call. `MaskingCollator()` makes batches of them. The dataset can
+    be sent to forked and spawned workers; these see `set_epoch` at once, persistent ones too. Its
+    first row is masked when it is made, so that errors are raised there, and forked workers find
+    the kernels compiled.
 
-        dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
-        Trainer(..., train_dataset=dataset, data_collator=MaskingCollator(), callbacks=[MaskEpochCallback()])
-        for batch in dataset.loader(batch_size=32): ...
+        dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint")) Trainer(...,
+        train_dataset=dataset, data_collator=MaskingCollator(), callbacks=[MaskEpochCallback()]) for
+        batch in dataset.loader(batch_size=32): ...
 
     Attributes:
         split: A split of a loaded folder.
@@ -62,8 +64,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Args:
             split: `md.load(folder_or_url)[name]`.
-            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)` where it needs the folder's lexicons, or a
-                name for a strategy's defaults.
+            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)` where it needs the
+                folder's lexicons, or a name for a strategy's defaults.
             seed: In `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`.
             static: Keep the masks of `epoch`, for evaluation.
@@ -112,7 +114,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Return rows that were gathered and masked at once, as DataLoader asks for them.
 
         Raises:
-            ValueError: A rate follows the training step, and the rows are not those of `loader` or `ShardSampler`.
+            ValueError: A rate follows the training step, and the rows are not those of `loader` or
+                `ShardSampler`.
         """
         epoch = step = None
         if isinstance(rows, Rows):
@@ -141,8 +144,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """
         if step is None and self.strategy.follows_step:
             raise ValueError(
-                "step: expected one, as a rate follows it, got rows of a sampler that does not tell; take the batches "
-                "from dataset.loader(...), or let the rate follow the epoch (per='epoch')"
+                "step: expected one, as a rate follows it, got rows of a sampler that does not "
+                "tell; take the batches from dataset.loader(...), or let the rate follow the epoch "
+                "(per='epoch')"
             )
         if epoch is None or self.static:
             epoch = self.epoch
@@ -155,7 +159,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return self.split.lengths(rows)
 
     def loader(self, batch_size: int = 32, **options: Any) -> MaskedLoader:
-        """Return the batches of each epoch as tensors, made in this process. `MaskedLoader` lists the options."""
+        """Return the batches of each epoch as tensors. `MaskedLoader` lists the options."""
         from mslm_data.torch.loader import MaskedLoader
 
         return MaskedLoader(self, batch_size=batch_size, **options)

@@ -1,6 +1,7 @@
-"""The epoch, where worker processes that run already see it change, and where a frozen one is noticed.
+"""The epoch that masks are of, where worker processes that already run see it change.
 
-Trainers differ in whom they tell of a new epoch, and when: a plain attribute never reaches persistent workers.
+Trainers differ in whom they tell of a new epoch, and when: a plain attribute never reaches
+persistent workers. An epoch that is never changed is noticed and warned of.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ import torch
 
 from mslm_data.mask.draws import check_count
 
-_EPOCH, _BATCHES, _WARNED, _MARKS = 0, 1, 2, 3
+# Places in the memory that all processes share. The keys of the marked rows come last, then whether
+# each was seen again.
+_EPOCH = 0
+_BATCHES = 1
+_WARNED = 2
+_MARKS = 3
 _MOST = 8
+"""Rows that are marked. More of them would only be compared longer."""
 
 
 class Epoch:
-    """A number that all processes share, with the keys of a few rows that should not come again while it stands.
+    """The number of an epoch, which all processes share, with marks that tell a pass begun anew.
 
-    These are of the second batch of an epoch; that all of them come again says that the data began anew. (Of the
-    second, since samplers that fill up a last batch do it with rows of the first.)
+    The marks are the keys of a few rows of an epoch's second batch. If all of them come again while
+    the epoch stands, the data began anew. (Those of the first batch would not do: samplers that
+    fill up a last batch repeat these.)
     """
 
     def __init__(self, epoch: int = 0) -> None:
@@ -41,7 +49,7 @@ class Epoch:
         return int(self._shared[_EPOCH])
 
     def set(self, epoch: int) -> None:
-        """Go to an epoch; to the one that is, is nothing.
+        """Go to an epoch. Does nothing if it is the current one.
 
         Raises:
             ValueError: Not an epoch.
@@ -56,14 +64,18 @@ class Epoch:
 
         Args:
             keys: uint64 `[B]`.
-            how: What to do so that the epoch changes.
+            how: What to do so that the epoch changes, for the warning.
         """
         shared = self._shared.numpy()
         if shared[_WARNED] or not len(keys):
             return
-        marks, seen = shared[_MARKS : _MARKS + _MOST].view(np.uint64), shared[_MARKS + _MOST :]
+
+        marks = shared[_MARKS : _MARKS + _MOST].view(np.uint64)
+        seen = shared[_MARKS + _MOST :]
         shared[_BATCHES] += 1
+
         if shared[_BATCHES] == 2:
+            # A batch of fewer rows is repeated, so that every place is a mark.
             marks[:] = np.resize(keys[:_MOST], _MOST)
             seen[:] = 0
         elif shared[_BATCHES] > 2:
@@ -71,14 +83,14 @@ class Epoch:
             if seen.all():
                 shared[_WARNED] = 1
                 warnings.warn(
-                    f"epoch: expected another after a pass over the data, got {shared[_EPOCH]} again, so each row has "
-                    f"the mask that it had; {how}",
+                    f"epoch: expected another after a pass over the data, got {shared[_EPOCH]} "
+                    f"again, so each row has the mask that it had; {how}",
                     stacklevel=3,
                 )
 
 
 class FollowsEpoch:
-    """What has masks of an epoch: the dataset, and the collator.
+    """Base of what has masks of an epoch: the dataset, and the collator.
 
     Attributes:
         static: Whether the epoch stays as it is.
@@ -93,7 +105,9 @@ class FollowsEpoch:
         return self._epoch.now
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, in worker processes too; nothing where it is static, and for rows masked already.
+        """Go to an epoch, in worker processes too.
+
+        Does nothing if `static`, nor to rows that are masked already.
 
         Raises:
             ValueError: Not an epoch.

@@ -1,6 +1,7 @@
 """The batches of a dataset as tensors, made in the training process, with exact resume.
 
-Passing small batches between processes costs more than making them, so workers are for trainers that insist on them.
+Passing small batches between processes costs more than making them, so workers are for trainers
+that insist on them.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
 
 
 class MaskedLoader:
-    """The batches of one epoch of a `MaskedDataset`, a dict of tensors each; iterate again for the next epoch.
+    """The batches of one epoch of a `MaskedDataset`, each a dict of tensors.
 
-    With one rank these are the batches of `md.Batches` with the same options. The loader has the protocol of
-    torchdata's StatefulDataLoader (`state_dict`, `load_state_dict`), which Lightning and
-    `Accelerator.register_for_checkpointing` use. Its state counts what was handed out, never what workers prepared, and
-    is good for any number of workers and ranks.
+    Iterate again for another epoch.
 
-    The loader deals its batches to the ranks itself, so Accelerate's `prepare` and Lightning's sampler injection leave
-    it alone. The rank is asked for when iterating begins: the loader may be made before the process group.
+    With one rank these are the batches of `md.Batches` with the same options. The loader has the
+    protocol of torchdata's StatefulDataLoader (`state_dict`, `load_state_dict`), which Lightning
+    and `Accelerator.register_for_checkpointing` use. Its state counts what was handed out, never
+    what workers prepared, and is good for any number of workers and ranks.
+
+    The loader deals its batches to the ranks itself, so Accelerate's `prepare` and Lightning's
+    sampler injection leave it alone. The rank is asked for when iterating begins: the loader may be
+    made before the process group.
 
         for epoch in range(epochs):
             loader.set_epoch(epoch)      # does nothing in the epoch that a loaded state is of
@@ -67,15 +71,16 @@ class MaskedLoader:
             shuffle: Passed to `ShardSampler`, with `bucketed` and `drop_last`.
             bucketed: Whether rows of like length share a batch.
             drop_last: Whether to leave out batches that are not full.
-            rank: Which of the ranks this is; None, with `world`, asks torch.distributed where it is initialised.
+            rank: Which of the ranks this is; None, with `world`, asks torch.distributed where it is
+                initialised.
             world: How many ranks there are.
             workers: Processes that make batches; 0 makes them in this one, which is faster.
             pin_memory: Whether batches lie in pinned memory; needs an accelerator.
             multiple_of: Passed to `MaskingCollator`, with `columns` and `dtypes`.
             columns: Which columns a batch has; None keeps all.
             dtypes: Column -> another dtype.
-            **worker_options: More of DataLoader's options, useful with workers: `persistent_workers`,
-                `prefetch_factor`, `multiprocessing_context`.
+            **worker_options: More of DataLoader's options, useful with workers:
+                `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
             ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse.
@@ -104,7 +109,9 @@ class MaskedLoader:
         self._finished: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch. Does nothing if it is the current one, so a resumed run continues.
+        """Start `epoch` from its first batch.
+
+        Does nothing if it is the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
@@ -112,15 +119,15 @@ class MaskedLoader:
         self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, those before a resume included."""
+        """Return the number of this rank's batches in this epoch, with those before a resume."""
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         epoch = self.sampler.epoch
         if self._finished == epoch and not self.dataset.static:
             warnings.warn(
-                f"epoch: expected another after a pass over the data, got {epoch} again, so its batches and masks "
-                "repeat; call set_epoch on the loader before each epoch",
+                f"epoch: expected another after a pass over the data, got {epoch} again, so its "
+                "batches and masks repeat; call set_epoch on the loader before each epoch",
                 stacklevel=2,
             )
 
@@ -136,7 +143,7 @@ class MaskedLoader:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands; `md.Batches` and `ShardSampler` of the same rows take it too."""
+        """Return where iterating stands; `md.Batches` and `ShardSampler` take it too."""
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -152,7 +159,8 @@ class MaskedLoader:
         """Give the batches from where the sampler stands to the end of its epoch."""
         batches = iter(self._loader) if self.workers else self._in_process()
 
-        # Workers make the sampler count batches that are still to come; what counts is what was handed out.
+        # Workers make the sampler count batches that are still to come; what counts is what was
+        # handed out.
         self.sampler.cursor.given = 0
         for given, batch in enumerate(batches, start=1):
             self.sampler.cursor.given = given

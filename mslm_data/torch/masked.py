@@ -14,9 +14,10 @@ from mslm_data.batches.masked import Masked
 
 
 class MaskedRow(UserDict[str, Any]):
-    """One masked row: a mapping of arrays without padding, and to `MaskingCollator` a place in a chunk.
+    """One masked row: a mapping of arrays, and to `MaskingCollator` a place in a chunk.
 
-    A `UserDict`, since Hugging Face's Trainer takes columns away from rows that are a `dict`, and from no others.
+    A `UserDict`, since Hugging Face's Trainer takes columns away from rows that are a `dict`, and
+    from no others.
 
     Attributes:
         chunk: The rows that were masked together.
@@ -30,7 +31,7 @@ class MaskedRow(UserDict[str, Any]):
 
     @cached_property
     def data(self) -> dict[str, Any]:  # type: ignore[override]
-        """The row's part of a batch: what a batch of this row alone holds, without the first dimension."""
+        """The arrays of a batch of this row alone, without their first dimension."""
         batch = self.chunk.batch(np.array([self.place], np.int64))
 
         return {name: array[0] for name, array in batch.items()}
@@ -41,13 +42,17 @@ class MaskedRow(UserDict[str, Any]):
 
 
 def chunk_of(rows: Sequence[MaskedRow]) -> tuple[Masked, npt.NDArray[np.int64]]:
-    """Return one chunk that holds all these rows, and their places in it, `[B]`; copies only if they are of several."""
+    """Return one chunk that holds all these rows, and their places in it, `[B]`.
+
+    Only rows of several chunks are copied.
+    """
     chunks = {id(row.chunk): row.chunk for row in rows}
     places = np.array([row.place for row in rows], np.int64)
     if len(chunks) == 1:
         return rows[0].chunk, places
 
-    # The chunks are put one after the other: a row's place moves by the rows of the chunks before its own.
+    # The chunks are put one after the other: a row's place moves by the rows of the chunks before
+    # its own.
     sizes = [len(chunk) for chunk in chunks.values()]
     firsts = dict(zip(chunks, np.cumsum([0, *sizes]).tolist(), strict=False))
     moves = np.array([firsts[id(row.chunk)] for row in rows])

@@ -13,7 +13,10 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import IGNORED
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
-"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32, int16."""
+"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open.
+
+Types are int32, int32, int16.
+"""
 
 
 def no_spans(rows: int) -> Spans:
@@ -25,14 +28,14 @@ def no_spans(rows: int) -> Spans:
 def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     """Read mentions from tags, as `mslm_data.data.bio.mentions` reads them.
 
-    A token without a tag, as a word's further tokens have in token classification, continues the tag of the last token
-    before it that has one. Special tokens are in no mention.
+    A token without a tag, as a word's further tokens have in token classification, continues the
+    tag of the last token before it that has one. Special tokens are in no mention.
 
     Args:
         tags: One a token, -100 where there is none.
         words: The word of each token, -1 on special ones.
-        names: Of the tags (`O`, `B-X`, `I-X`), in any order; labels are then numbered as they first stand there. None
-            is the numbering of shards, which `mslm_data.data.bio` has.
+        names: Of the tags (`O`, `B-X`, `I-X`), in any order; labels are then numbered as they first
+            stand there. None is the numbering of shards, which `mslm_data.data.bio` has.
 
     Raises:
         ValueError: A name that is not O, B-X or I-X, or a tag without a name.

@@ -1,6 +1,7 @@
-"""A batch sampler over the rows of a dataset: shuffled, in buckets of length, dealt to ranks, resumable in mid-epoch.
+"""Samples batches of a dataset's rows: shuffled, bucketed, dealt to ranks, resumed in mid-epoch.
 
-Which rows each batch has is decided in `mslm_data.batches.order`; with one rank they are those of `md.Batches`.
+Which rows each batch has is decided in `mslm_data.batches.order`; with one rank they are those of
+`md.Batches`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mslm_data.batches.order import Cursor, Order, RowNumbers
 
 
 class Rows(list[int]):
-    """The rows of a batch, with the epoch and the training step that it is for: a plain list to any DataLoader.
+    """The rows of a batch, with its epoch and training step: to any DataLoader a plain list.
 
     Attributes:
         epoch: Which pass over the data.
@@ -36,24 +37,29 @@ class Rows(list[int]):
 
 
 class ShardSampler(Sampler[Rows]):
-    """A batch sampler: `DataLoader(dataset, batch_sampler=ShardSampler(dataset, ...), collate_fn=MaskingCollator())`.
+    """Gives the rows of each batch, as the `batch_sampler` of any DataLoader.
 
-    Every rank gives the same number of batches, so DDP never waits for one that has ended: where the last step has
-    fewer batches than ranks, their rows are shared out evenly. A row is given twice only if there are fewer of them
-    than ranks.
+        sampler = ShardSampler(dataset, batch_size=32)
+        DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 
-    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the state was taken.
-    `set_epoch` also tells the dataset. With workers, DataLoader asks for batches ahead of training: take the state from
-    `MaskedLoader`, or from torchdata's StatefulDataLoader, which count what training has seen.
+    Every rank gives the same number of batches, so DDP never waits for one that has ended: where
+    the last step has fewer batches than ranks, their rows are shared out evenly. A row is given
+    twice only if there are fewer of them than ranks.
 
-    Leave `rank` and `world` alone where the trainer shards batches itself (Accelerate's `prepare`): batches that are
-    sharded twice lose rows, and nothing says so.
+    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the
+    state was taken. `set_epoch` also tells the dataset. With workers, DataLoader asks for batches
+    ahead of training: take the state from `MaskedLoader`, or from torchdata's StatefulDataLoader,
+    which count what training has seen.
+
+    Leave `rank` and `world` alone where the trainer shards batches itself (Accelerate's `prepare`):
+    batches that are sharded twice lose rows, and nothing says so.
 
     Attributes:
         dataset: The rows.
         batch_size: Rows of a rank's batch.
         drop_last: Whether batches that are not full are left out.
-        cursor: How far the present pass has come; `MaskedLoader` sets its count to what training has seen.
+        cursor: How far the present pass has come; `MaskedLoader` sets its count to what training
+            has seen.
     """
 
     def __init__(
@@ -72,14 +78,17 @@ class ShardSampler(Sampler[Rows]):
         """Configure the order of a dataset's rows.
 
         Args:
-            dataset: Anything of some length; `bucketed` needs one with `lengths`, as `MaskedDataset` has.
+            dataset: Anything of some length; `bucketed` needs one with `lengths`, as
+                `MaskedDataset` has.
             batch_size: Rows of each rank's batch.
             seed: Seeds the order, in `[0, 2**63)`; None takes the dataset's, or 0.
             epoch: The first epoch; None takes the dataset's, or 0.
             shuffle: Whether rows come in an order of (seed, epoch), or as stored.
             bucketed: Whether rows of like length share a batch, among those of 64 batches.
-            drop_last: Whether to leave out batches that are not full, and a last step without a batch for every rank.
-            rank: Which of the ranks this is; None, with `world`, asks torch.distributed whenever iterating begins.
+            drop_last: Whether to leave out batches that are not full, and a last step without a
+                batch for every rank.
+            rank: Which of the ranks this is; None, with `world`, asks torch.distributed whenever
+                iterating begins.
             world: How many ranks there are.
 
         Raises:
@@ -120,7 +129,9 @@ class ShardSampler(Sampler[Rows]):
         return self.cursor.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch. Does nothing if it is the current one, so a resumed run continues.
+        """Start `epoch` from its first batch.
+
+        Does nothing if it is the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
@@ -129,7 +140,7 @@ class ShardSampler(Sampler[Rows]):
         self._tell_dataset()
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, those before a resume included."""
+        """Return the number of this rank's batches in this epoch, with those before a resume."""
         _, world = self.ranks()
 
         return self.cursor.steps(world)
@@ -147,7 +158,10 @@ class ShardSampler(Sampler[Rows]):
             yield Rows.of(rows, epoch=epoch, step=step)
 
     def begin(self) -> tuple[int, Iterator[tuple[RowNumbers, int]]]:
-        """Begin a pass whose batches the caller counts; return its epoch, and each batch's rows with its step."""
+        """Begin a pass; return its epoch, and the rows of each batch with its step.
+
+        The caller counts the batches, in `cursor.given`.
+        """
         rank, world = self.ranks()
         start = self.cursor.begin(world)
 
@@ -158,18 +172,21 @@ class ShardSampler(Sampler[Rows]):
         if self._rank is not None and self._world is not None:
             return self._rank, self._world
 
-        # Asked anew each time, as a loader is often made before its trainer starts the process group.
+        # Asked anew each time, as a loader is often made before its trainer starts the process
+        # group.
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
         return 0, 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands: small, plain, the same on all ranks, and good for any number of them."""
+        """Return where iterating stands: the same on all ranks, and good for any number of them."""
         return self.cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken, also with other ranks and, without buckets, another batch size.
+        """Continue where a state was taken.
+
+        The ranks may be others now. Without buckets, so may the batch size.
 
         Raises:
             ValueError: A state of other rows or options, which would repeat or lose rows.

@@ -349,7 +349,7 @@ ROW = {
         (
             JOINT,
             {"input_ids": [2, 3], "labels": [1, 1]},
-            "span_starts, span_ends and span_labels, which",
+            "span_starts, span_ends, span_labels, which",
         ),
         (WORDS, {"input_ids": [2, 3], "labels": [1, 1]}, "word_ids, which"),
         (md.strategy("salient"), {"input_ids": [2, 3], "labels": [1, 1]}, "span_starts"),
@@ -427,7 +427,10 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
     ("make", "message"),
     [
         (lambda: MaskingCollator(BERT), "strategy, tokenizer: expected both, or neither"),
-        (lambda: MaskingCollator(multiple_of=0), "multiple_of: expected at least 1, got 0"),
+        (
+            lambda: MaskingCollator(multiple_of=0),
+            "multiple_of: expected an integer of at least 1, got 0",
+        ),
         (
             lambda: MaskingCollator(columns=["label"]),
             "columns: unknown column 'label'; did you mean 'labels'",

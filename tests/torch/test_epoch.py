@@ -36,6 +36,10 @@ def test_watch__knows_the_rows_of_the_second_batch_in_any_order_and_batch() -> N
     assert watched(Epoch(), [[1, 2], [3, 4], [5, 6], *shuffled]) == [6]
 
 
+def test_watch__warns_of_two_batches_in_another_order() -> None:
+    assert watched(Epoch(), [[1, 2], [3, 4], [3, 1], [4, 2]]) == [3]
+
+
 def test_watch__is_quiet_where_a_last_batch_is_filled_up_with_rows_of_the_first() -> None:
     """Samplers that shard do so, that all ranks have equally many rows."""
     filled_up = [[1, 2], [3, 4], [5, 1], [2, 1]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import check_split, mask_batches, strategy_of
+from mslm_data.batches.masked import as_strategy, check_split, mask_batches
 from mslm_data.batches.order import Cursor, Order, check_size
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
@@ -64,7 +64,7 @@ class Batches:
         check_split(split)
         check_size("multiple_of", multiple_of)
         self._split = split
-        self._strategy = strategy_of(strategy)
+        self._strategy = as_strategy(strategy)
         self._multiple_of = multiple_of
         self._order = Order(
             rows=len(split),

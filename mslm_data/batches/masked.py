@@ -137,7 +137,7 @@ def check_split(split: object) -> None:
         )
 
 
-def strategy_of(strategy: Strategy | str) -> Strategy:
+def as_strategy(strategy: Strategy | str) -> Strategy:
     """Return a strategy, made first if only its name is given.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mslm_data.batches.masked import Masked, strategy_of
+from mslm_data.batches.masked import Masked, as_strategy
 from mslm_data.batches.order import check_size
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
@@ -133,7 +133,7 @@ class MaskingCollator(FollowsEpoch):
             raise ValueError(
                 "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
             )
-        self.strategy = None if strategy is None else strategy_of(strategy)
+        self.strategy = None if strategy is None else as_strategy(strategy)
         if self.strategy is not None and self.strategy.follows_step:
             raise ValueError(
                 "strategy: expected rates that do not follow the step, which a collator is not "

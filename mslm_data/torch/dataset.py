@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from mslm_data.batches.masked import Masked, check_split, strategy_of
+from mslm_data.batches.masked import Masked, as_strategy, check_split
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split, number_of
@@ -78,7 +78,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         check_split(split)
         check_count("seed", seed)
         self.split = split
-        self.strategy = strategy_of(strategy)
+        self.strategy = as_strategy(strategy)
         self.seed = seed
         self.static = static
         self._epoch = Epoch(epoch)

@@ -343,26 +343,60 @@ ROW = {
 }
 
 
+ELM = {"use": "elm"}
+WORDS_ALONE = "word_ids"
+MENTIONS_ALONE = "span_starts, span_ends, span_labels"
+BOTH = f"{WORDS_ALONE}, {MENTIONS_ALONE}"
+
+
 @pytest.mark.parametrize(
-    ("strategy", "row", "missing"),
+    ("name", "options", "columns"),
     [
-        (
-            JOINT,
-            {"input_ids": [2, 3], "labels": [1, 1]},
-            "span_starts, span_ends, span_labels, which",
-        ),
-        (WORDS, {"input_ids": [2, 3], "labels": [1, 1]}, "word_ids, which"),
-        (md.strategy("salient"), {"input_ids": [2, 3], "labels": [1, 1]}, "span_starts"),
+        ("joint", {}, MENTIONS_ALONE),
+        ("elm", {}, MENTIONS_ALONE),
+        ("salient", {}, MENTIONS_ALONE),
+        ("whole-word", {}, WORDS_ALONE),
+        ("pmi", {}, WORDS_ALONE),
+        ("ernie", {}, BOTH),
+        ("lim", {}, MENTIONS_ALONE),
+        ("spanbert-ner", {}, BOTH),
+        ("mixture", {"chances": [0.5, 0.5], "parts": [ELM, {"use": "token"}]}, MENTIONS_ALONE),
+        ("curriculum", {"epochs": [1], "parts": [{"use": "whole-word"}, ELM]}, BOTH),
+        ("attention-high", {}, "key"),
     ],
 )
 def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
-    strategy: Any, row: Any, missing: str
+    name: str, options: dict[str, Any], columns: str
 ) -> None:
-    message = rf"expected .*{missing}.* got input_ids, labels only; .* remove_unused_columns=False .* plain=True"
+    """Each of these would hide too little in rows without, and would not say so."""
+    strategy = md.strategy(name, **options)
+    row = {"input_ids": [2, 9, 3], "labels": [1, 1, 1]}
+    message = (
+        rf"expected columns .*{columns}, which the strategy needs, got input_ids, labels only; "
+        r".*remove_unused_columns=False .* plain=True"
+    )
 
     with pytest.raises(ValueError, match=message):
         MaskingCollator(strategy, IDS)([row])
-    assert MaskingCollator(strategy, IDS, plain=True)([row])["input_ids"].tolist() == [[2, 3]]
+
+
+@pytest.mark.parametrize("name", ["joint", "whole-word", "spanbert-ner"])
+def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
+    row = {"input_ids": [2, 3], "labels": [1, 1]}
+
+    batch = MaskingCollator(md.strategy(name), IDS, plain=True)([row])
+
+    assert batch["input_ids"].tolist() == [[2, 3]]
+
+
+@pytest.mark.parametrize(
+    "mentions",
+    [{"span_starts": [1], "span_ends": [2], "span_labels": [0]}, {"bio": [0, 1, 0]}],
+)
+def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> None:
+    batch = MaskingCollator("elm", IDS)([{"input_ids": [2, 9, 3], **mentions}])
+
+    assert batch["mask_kinds"].tolist() == [[0, 2, 0]]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels.draws import fold
-from mslm_data.kernels.order import shuffled
+from mslm_data.kernels.shuffle import shuffled
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
 

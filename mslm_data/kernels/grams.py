@@ -1,6 +1,6 @@
 """Take listed n-grams of rows: in the order of their list, scattered, as units, or by chance.
 
-Matches are those of `trie.match_entries`: ragged by row, each with its first token within the
+Matches are those of `token_trie.match_entries`: ragged by row, each with its first token within the
 row, the token after its last, and its entry. Tokens that are hidden leave a `pool`, so that no two
 matches that are taken overlap.
 """

@@ -125,7 +125,7 @@ def pad_spans(
 
 
 @kernel
-def pad_sequences(rows: Array, offsets: Array, ids: Array, pad: int, out: Array) -> None:
+def pad_rows(rows: Array, offsets: Array, ids: Array, pad: int, out: Array) -> None:
     """Write chosen rows, padded.
 
     Args:

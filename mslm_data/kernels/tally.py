@@ -67,7 +67,7 @@ def tally_units(
 
 @kernel
 def find_hidden_words(offsets: Array, word_ids: Array, kinds: Array, out: Array) -> None:
-    """Find the words with a hidden token. Words are those of `counts.find_words`.
+    """Find the words with a hidden token. Words are those of `word_numbers.find_words`.
 
     Args:
         offsets: int64 `[N + 1]`.

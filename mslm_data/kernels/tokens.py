@@ -50,20 +50,19 @@ def open_pool(
 
 
 @kernel
-def count_at_least(offsets: Array, values: Array, least: int, out: Array) -> None:
-    """Count the values of each row that are `least` or more.
+def count_numbered(offsets: Array, numbers: Array, out: Array) -> None:
+    """Count the entries of each row that have a number, such as tokens that are not special.
 
     Args:
         offsets: int64 `[N + 1]`.
-        values: integers `[T]`.
-        least: The smallest value that counts.
+        numbers: integers `[T]`, negative for none; `word_ids` for the tokens of words.
         out: int64 `[N]`, written.
     """
     for i in range(len(out)):
-        row = values[offsets[i] : offsets[i + 1]]
+        row = numbers[offsets[i] : offsets[i + 1]]
         count = 0
         for t in range(len(row)):
-            count += int(row[t] >= least)
+            count += int(row[t] >= 0)
         out[i] = count
 
 

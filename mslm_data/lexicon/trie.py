@@ -17,7 +17,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.hashing import EMPTY
-from mslm_data.kernels.trie import add_entries, exact_values, match_entries
+from mslm_data.kernels.token_trie import add_entries, exact_values, match_entries
 from mslm_data.lexicon.artefacts import remake
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 
@@ -28,7 +28,7 @@ class Trie:
 
     Attributes:
         lexicon: As it was read.
-        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/trie.py` for this and
+        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/token_trie.py` for this and
             the other arrays.
         ending: int32 `[B + 2**n]`: which entry ends at a node, -1 for none.
         begins: uint8 `[B]`: whether an entry begins with a token.

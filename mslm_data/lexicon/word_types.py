@@ -17,7 +17,7 @@ import tokenizers
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
-from mslm_data.kernels import counts as kernels
+from mslm_data.kernels import word_numbers as kernels
 
 _TOKENS_AT_ONCE = 1 << 15
 """About how many tokens are numbered by one call. Tables get room for all of their words to be

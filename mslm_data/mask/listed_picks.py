@@ -11,7 +11,7 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
-from mslm_data.kernels.tokens import count_at_least
+from mslm_data.kernels.tokens import count_numbered
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
@@ -115,7 +115,7 @@ class Scattered:
         ids = examples.input_ids
         known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
         sizes = np.empty(len(examples), np.int64)
-        count_at_least(ids.offsets, known, 0, sizes)
+        count_numbered(ids.offsets, known, sizes)
         # One rate for each row keeps the product in floats: the released code knows no exact decimals.
         rates = rate_at(self.rate, draws) * np.ones(len(examples))
         quota = quotas(rates, sizes, "up", draws)

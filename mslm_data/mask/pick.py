@@ -20,7 +20,7 @@ from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each
 from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
 from mslm_data.kernels.grams import unite_words
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
-from mslm_data.kernels.tokens import count_at_least, open_pool
+from mslm_data.kernels.tokens import count_numbered, open_pool
 from mslm_data.lexicon.artefacts import MAKERS
 from mslm_data.lexicon.trie import Trie, open_trie
 from mslm_data.mask.artefacts import artefact
@@ -330,7 +330,7 @@ class Pick:
         nothing_excluded = among.where == "any" and among.unknown and among.longest is None
         if units is not None and draft.untouched and nothing_excluded:
             if self.budget.of == "tokens" or self.budget.least:
-                count_at_least(offsets, examples.word_ids.values, 0, real)
+                count_numbered(offsets, examples.word_ids.values, real)
             return np.ones(len(units), np.uint8), real
 
         pool, real = free_tokens(examples, draft, unknown=among.unknown)
@@ -512,7 +512,7 @@ def hidden_tokens(examples: Examples, draft: Draft) -> npt.NDArray[np.int64]:
 def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
     """Return how many tokens of each row are not special, `[N]`."""
     real = np.empty(len(examples), np.int64)
-    count_at_least(examples.input_ids.offsets, examples.word_ids.values, 0, real)
+    count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
     return real
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.spans import grow_spans, open_spans, place_spans
-from mslm_data.kernels.tokens import count_at_least
+from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
+from mslm_data.kernels.tokens import count_numbered
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
 from mslm_data.mask.pick import real_tokens
@@ -89,7 +89,7 @@ class PlaceSpans:
         ids = examples.input_ids
         known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
         sizes = np.empty(len(examples), np.int64)
-        count_at_least(ids.offsets, known, 0, sizes)
+        count_numbered(ids.offsets, known, sizes)
         return sizes
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.tally import tally_rows, tally_units
-from mslm_data.kernels.tokens import count_at_least, count_words
+from mslm_data.kernels.tokens import count_numbered, count_words
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import (
@@ -75,7 +75,7 @@ def words_of_rows(examples: Examples) -> Counts:
 def maskable_of_rows(examples: Examples) -> Counts:
     """Return the number of tokens of each row that are not special, `[N]`."""
     maskable = np.empty(len(examples), np.int64)
-    count_at_least(examples.word_ids.offsets, examples.word_ids.values, 0, maskable)
+    count_numbered(examples.word_ids.offsets, examples.word_ids.values, maskable)
     return maskable
 
 

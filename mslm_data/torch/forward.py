@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.pad import pad_sequences
+from mslm_data.kernels.pad import pad_rows
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
@@ -25,7 +25,7 @@ by name."""
 def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
     """Return rows as a rectangle, int64 `[B, L]`, filled where a row is shorter."""
     out = np.empty((len(rows), int(rows.lengths.max(initial=0))), np.int64)
-    pad_sequences(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
+    pad_rows(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
     return out
 
 

@@ -1,4 +1,4 @@
-"""The kernels of `counts.py` and `ngrams.py`. tests/lexicon compares their results with slow twins."""
+"""The kernels of `word_numbers.py` and `ngrams.py`. tests/lexicon compares their results with slow twins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels import counts, ngrams
+from mslm_data.kernels import ngrams, word_numbers
 from mslm_data.kernels.hashing import EMPTY
 from tests.generate import random_examples
 from tests.reference import ngrams as reference
@@ -26,7 +26,7 @@ def test_find_words__are_runs_of_one_number(examples) -> None:
     ids = examples.input_ids
     bounds, sizes = np.zeros((len(ids.values), 2), np.int64), np.zeros(len(ids), np.int64)
 
-    counts.find_words(ids.offsets, examples.word_ids.values, bounds, sizes)
+    word_numbers.find_words(ids.offsets, examples.word_ids.values, bounds, sizes)
 
     rows = reference.rows_of(examples)
     found = [tuple(ids.values[start:stop]) for start, stop in bounds[: sizes.sum()]]
@@ -37,7 +37,9 @@ def test_find_words__are_runs_of_one_number(examples) -> None:
 def test_find_words__a_number_again_after_a_special_token_is_another_word() -> None:
     bounds, sizes = np.zeros((5, 2), np.int64), np.zeros(2, np.int64)
 
-    counts.find_words(np.array([0, 3, 5]), np.array([0, -1, 0, 0, 0], np.int32), bounds, sizes)
+    word_numbers.find_words(
+        np.array([0, 3, 5]), np.array([0, -1, 0, 0, 0], np.int32), bounds, sizes
+    )
 
     assert sizes.tolist() == [2, 1]
     assert bounds[:3].tolist() == [[0, 1], [2, 3], [3, 5]]
@@ -59,7 +61,7 @@ def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, v
     expected = Counter(map(tuple, words))
     rows.values.flags.writeable = False
 
-    counts.number_words(rows.values, bounds, alone, table, offsets, values, times, size, out)
+    word_numbers.number_words(rows.values, bounds, alone, table, offsets, values, times, size, out)
 
     first = list(expected)
     assert out.tolist() == [first.index(tuple(word)) for word in words]
@@ -68,7 +70,7 @@ def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, v
         first.index((token,)) if (token,) in first else -1 for token in range(vocabulary)
     ]
     again = np.full(32, -1, np.int32)
-    counts.place_words(offsets[: size[0] + 1], values, alone, again)
+    word_numbers.place_words(offsets[: size[0] + 1], values, alone, again)
     assert again.tolist() == table.tolist()
 
 

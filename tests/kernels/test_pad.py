@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.pad import measure_rows, pad_masked, pad_sequences, pad_spans, pad_tags
+from mslm_data.kernels.pad import measure_rows, pad_masked, pad_rows, pad_spans, pad_tags
 
 some_rows = st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=5)
 
@@ -115,11 +115,11 @@ def test_pad_spans__equals_its_twin(starts: list[list[int]], data: st.DataObject
 
 
 @given(ids=some_rows, data=st.data())
-def test_pad_sequences__equals_its_twin(ids: list[list[int]], data: st.DataObject) -> None:
+def test_pad_rows__equals_its_twin(ids: list[list[int]], data: st.DataObject) -> None:
     picked = picks_of(ids, data)
     width = max((len(ids[p]) for p in picked), default=0) + 1
     out, rows = np.full((len(picked), width), -7, np.int64), Ragged.of(ids, np.int32)
 
-    pad_sequences(np.array(picked, np.int64), rows.offsets, rows.values, 9, out)
+    pad_rows(np.array(picked, np.int64), rows.offsets, rows.values, 9, out)
 
     assert out.tolist() == [padded(ids[p], width, 9) for p in picked]

@@ -1,4 +1,4 @@
-"""Slow twin of `batches/order.py` and `kernels/order.py`, in Python's own integers."""
+"""Slow twin of `batches/order.py` and `kernels/shuffle.py`, in Python's own integers."""
 
 from __future__ import annotations
 

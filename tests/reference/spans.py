@@ -1,4 +1,4 @@
-"""Slow twins of `mask/spans.py`, `sequences.py` and `infill.py`, and `kernels/spans.py`: one row, exact fractions."""
+"""Slow twins of the picks of spans in `mask/`, and of `kernels/span_draws.py`: one row, exact fractions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from mslm_data.annotate.terms.table import Term, read_terms
 from mslm_data.annotate.terms.texts import Texts, texts_of
 from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError
-from mslm_data.kernels.terms import APART
+from mslm_data.kernels.term_trie import APART
 
 _BATCH_CHARACTERS = 1 << 20
 """Characters that are worth one call of a kernel."""

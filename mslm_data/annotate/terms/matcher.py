@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.texts import Array, Texts
-from mslm_data.kernels import terms as kernels
+from mslm_data.kernels import term_trie as kernels
+from mslm_data.kernels.hashing import EMPTY, enter_words, look_up_words
 
 
 class TermTrie:
@@ -22,17 +23,25 @@ class TermTrie:
         self._match_case = match_case
         self._names = self._compared(texts)
 
-        # Words of each term, and a hash table of edges that is at most half full.
+        # Number the words of all terms; equal words have one number.
+        num_words = len(texts.words)
+        num_places = 1 << (2 * num_words).bit_length()
+        self._words = texts.words
+        self._slots = np.full(num_places, -1, np.int64)
+        self._hashes = np.empty(num_words, np.uint64)
+        numbers = np.empty(num_words, np.int64)
+        enter_words(self._names, self._words, 0, self._slots, self._hashes, numbers)
+
+        # The edges of the trie, in a hash table that is at most half full.
         bounds = np.searchsorted(texts.words[:, 0], texts.starts)
-        bounds = np.append(bounds, len(texts.words)).astype(np.int64)
-        num_places = 1 << (2 * len(texts.words)).bit_length()
-        self._edges = np.full((num_places, 4), -1, np.int32)
+        bounds = np.append(bounds, num_words).astype(np.int64)
+        self._keys = np.full(num_places, EMPTY, np.uint64)
+        self._children = np.zeros(num_places, np.int32)
         nodes = np.empty(len(texts.starts), np.int32)
-        hashes = hashes_of(self._names, texts.words)
-        kernels.add_terms(self._names, texts.words, hashes, bounds, self._edges, nodes)
+        kernels.add_terms(texts.words, numbers, bounds, self._keys, self._children, nodes)
 
         # The terms that end at node n are `_order[_bounds[n]:_bounds[n + 1]]`.
-        num_nodes = int(self._edges[:, 3].max()) + 1
+        num_nodes = int(self._children.max()) + 1
         self._order = np.argsort(nodes, kind="stable")
         self._bounds = np.searchsorted(nodes[self._order], np.arange(num_nodes + 1))
         self._ending = (np.diff(self._bounds) > 0).astype(np.uint8)
@@ -45,11 +54,13 @@ class TermTrie:
             no term begins.
         """
         codes = self._compared(texts)
-        hashes = hashes_of(codes, texts.words)
-        out = np.empty((len(texts.words), 2), np.int32)
-        kernels.longest_terms(
-            codes, texts.words, hashes, self._names, self._edges, self._ending, out
+        numbers = np.empty(len(texts.words), np.int64)
+        look_up_words(
+            codes, texts.words, self._slots, self._names, self._words, self._hashes, numbers
         )
+
+        out = np.empty((len(texts.words), 2), np.int32)
+        kernels.longest_terms(texts.words, numbers, self._keys, self._children, self._ending, out)
         return out
 
     def terms(self, node: int) -> Array:
@@ -70,18 +81,5 @@ def leftmost(past: npt.NDArray[np.int32]) -> Array:
         The first words of the terms chosen.
     """
     out = np.empty(len(past), np.int32)
-    count = np.empty(1, np.int64)
-    kernels.leftmost_terms(past, out, count)
-    return out[: count[0]]
-
-
-def hashes_of(codes: Array, words: Array) -> Array:
-    """Return a hash of each word, uint64 `[W]`.
-
-    Args:
-        codes: uint32 `[C]`, the text.
-        words: int32 `[W, 3]`, its words.
-    """
-    out = np.empty(len(words), np.uint64)
-    kernels.hash_words(codes, words, out)
-    return out
+    count = kernels.leftmost_terms(past, out)
+    return out[:count]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.document import Placeholder
-from mslm_data.kernels import terms as kernels
+from mslm_data.kernels import term_trie as kernels
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ class Texts:
         starts: int64 `[N]`, first character of each text.
         codes: uint32 `[C]`, characters as they are.
         folded: uint32 `[C]`, the same characters without their case, one for one.
-        words: int32 `[W, 3]`, words as `kernels.terms.find_words` writes them: first character,
+        words: int32 `[W, 3]`, words as `kernels.term_trie.split_text` writes them: first character,
             past the last, and the gap before.
     """
 
@@ -66,9 +66,8 @@ def texts_of(texts: Sequence[str], taken_out: Sequence[Sequence[Placeholder]] = 
 
     kinds, folds = _tables()
     words = np.empty((len(codes), 3), np.int32)
-    count = np.empty(1, np.int64)
-    kernels.find_words(kinds[codes], words, count)
-    return Texts(starts=starts, codes=codes, folded=folds[codes], words=words[: count[0]])
+    count = kernels.split_text(kinds[codes], words)
+    return Texts(starts=starts, codes=codes, folded=folds[codes], words=words[:count])
 
 
 @cache

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from itertools import accumulate, combinations, product
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -10,19 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.spans import (
+from mslm_data.kernels.span_draws import (
     BEGIN,
     CLOSED,
     END,
     OPEN,
-    cut_segments,
     draw_length,
     open_spans,
     place_spans,
     run_from,
 )
 from mslm_data.mask.span_picks import geometric_lengths, uniform_lengths
-from tests.kernels.fairness import critical_value, is_fair
+from tests.kernels.fairness import critical_value
 from tests.reference import spans as twin
 
 LAWS = {
@@ -149,28 +148,6 @@ def test_place_spans__equals_its_twin(data, rows, law):
                     state[s], expected[s] = CLOSED, 1
         assert out[states.offsets[i] : states.offsets[i + 1]].tolist() == expected
         assert left[i] == due
-
-
-def compositions(total, parts):
-    for cuts in combinations(range(1, total), parts - 1):
-        yield [b - a for a, b in zip([0, *cuts], [*cuts, total], strict=True)]
-
-
-@pytest.mark.parametrize(("size", "noise", "spans"), [(9, 4, 2), (8, 4, 3), (7, 2, 2)])
-def test_cut_segments__every_composition_is_as_likely(size, noise, spans):
-    rows, out = 4000, np.zeros((4000, size), np.uint8)
-    words, ones = np.zeros(rows * size, np.int32), np.ones(rows, np.int64)
-    streams = np.arange(rows, dtype=np.uint64)
-    cut_segments(
-        np.arange(rows + 1) * size, words, ones * noise, ones * spans, streams, 1, out.reshape(-1)
-    )
-
-    possible = []
-    for seen, hidden in product(compositions(size - noise, spans), compositions(noise, spans)):
-        possible.append(
-            tuple(np.repeat([0, 1] * spans, np.stack([seen, hidden], 1).ravel()).tolist())
-        )
-    assert is_fair([tuple(row) for row in out.tolist()], possible)
 
 
 def test_lengths__sum_to_one_in_whole_numbers():

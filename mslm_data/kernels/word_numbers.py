@@ -1,4 +1,4 @@
-"""Number word types, which are runs of sub-words, by a hash table of what it meets.
+"""Number words, which are runs of sub-words, and count them.
 
 The table is one of items (`hashing`): the items are the sub-words of the types. Words of one token,
 most of a corpus, are not in it: they are numbered by `alone`, an array over all tokens.

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.terms.matcher import hashes_of, leftmost
+from mslm_data.annotate.terms.matcher import leftmost
 from mslm_data.annotate.terms.texts import texts_of
 from tests import made
 from tests.reference import terms as twin
@@ -15,14 +15,14 @@ some_texts = st.one_of(made.documents_of_text(), made.documents_of_words()).map(
 
 
 @given(some_texts)
-def test_find_words__equals_twin(text):
+def test_split_text__equals_twin(text):
     words = texts_of([text]).words
 
     assert words.tolist() == [[word.start, word.end, word.gap] for word in twin.words_of(text)]
 
 
 @given(st.lists(some_texts, max_size=4))
-def test_find_words__a_text_is_its_own(texts):
+def test_split_text__a_text_is_its_own(texts):
     together = texts_of(texts)
     starts = together.starts.tolist()
 
@@ -32,15 +32,6 @@ def test_find_words__a_text_is_its_own(texts):
         for word in twin.words_of(text)
     ]
     assert together.words.tolist() == words
-
-
-@given(some_texts)
-def test_hash_words__same_word_same_hash(text):
-    found = texts_of([text])
-    hashes = hashes_of(found.folded, found.words).tolist()
-
-    folded = [twin.fold(word.text) for word in twin.words_of(text)]
-    assert len(set(zip(folded, hashes, strict=True))) == len(set(folded)) == len(set(hashes))
 
 
 @given(st.lists(st.integers(0, 3), max_size=12))

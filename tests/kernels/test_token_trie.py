@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.hashing import EMPTY
-from mslm_data.kernels.trie import add_entries, exact_values, match_entries
+from mslm_data.kernels.token_trie import add_entries, exact_values, match_entries
 from tests.generate import Row
 from tests.reference import grams as twins
 

@@ -82,7 +82,7 @@ class About:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Annotate:
+class AnnotateOptions:
     """Say where mentions come from, and which of them become the shards' mentions.
 
     Attributes:
@@ -107,7 +107,7 @@ class Annotate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encode:
+class EncodeOptions:
     """Say how text becomes tokens.
 
     Attributes:
@@ -134,7 +134,7 @@ class Encode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shard:
+class ShardOptions:
     """Say how rows are divided into files.
 
     Attributes:
@@ -161,10 +161,10 @@ class Pipeline:
     name: str
     about: About
     source: Stage
-    annotate: Annotate
+    annotate: AnnotateOptions
     segment: Stage
-    encode: Encode
-    shard: Shard
+    encode: EncodeOptions
+    shard: ShardOptions
     sample: str = ""
     fetch: tuple[Fetch, ...] = ()
 
@@ -276,8 +276,8 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         source=_stage(source, where=f"{where}, [source]", default=None),
         annotate=_annotate(tables["annotate"], where=f"{where}, [annotate]"),
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="presplit"),
-        encode=from_options(Encode, tables["encode"], where=f"{where}, [encode]"),
-        shard=from_options(Shard, tables["shard"], where=f"{where}, [shard]"),
+        encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
+        shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
         sample=sample,
         fetch=tuple(
             from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
@@ -297,7 +297,7 @@ def _text(value: Any, *, where: str) -> str:
     return value
 
 
-def _annotate(table: Mapping[str, Any], *, where: str) -> Annotate:
+def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
     """Tell the options of one annotator from those that all annotators have."""
     ours = {
         name: value
@@ -305,7 +305,7 @@ def _annotate(table: Mapping[str, Any], *, where: str) -> Annotate:
         if name in ("use", "sample", "labels", "rename")
     }
     options = {name: value for name, value in table.items() if name not in ours}
-    return from_options(Annotate, ours | {"options": options}, where=where)
+    return from_options(AnnotateOptions, ours | {"options": options}, where=where)
 
 
 def _stage(table: Mapping[str, Any], *, where: str, default: str | None) -> Stage:

@@ -10,7 +10,7 @@ import pytest
 
 from mslm_data import pipeline
 from mslm_data.errors import PipelineError
-from mslm_data.pipeline import Encode, Fetch, Pipeline, Shard, Stage
+from mslm_data.pipeline import EncodeOptions, Fetch, Pipeline, ShardOptions, Stage
 
 SHA = "0123456789abcdef" * 4
 SMALL: dict[str, Any] = {"source": {"use": "conll"}}
@@ -142,7 +142,11 @@ def test_of_tables__refuses_values_that_are_no_tables(tables: dict[str, Any]) ->
 def test_of_tables__fills_in_what_a_small_file_leaves_out() -> None:
     found = made()
 
-    assert (found.segment, found.encode, found.shard) == (Stage(use="presplit"), Encode(), Shard())
+    assert (found.segment, found.encode, found.shard) == (
+        Stage(use="presplit"),
+        EncodeOptions(),
+        ShardOptions(),
+    )
     assert (found.sample, found.annotate.labels) == ("", ())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import as_strategy, check_split, mask_batches
-from mslm_data.batches.order import Cursor, Order, check_size
+from mslm_data.batches.order import Cursor, EpochOrder, check_size
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 
@@ -66,7 +66,7 @@ class Batches:
         self._split = split
         self._strategy = as_strategy(strategy)
         self._multiple_of = multiple_of
-        self._order = Order(
+        self._order = EpochOrder(
             rows=len(split),
             tokens=split.record.tokens,
             batch_size=batch_size,

@@ -91,7 +91,7 @@ def mask_batches(
     Args:
         split: Whose rows.
         strategy: What masks.
-        batches: Each batch's rows `[B]` with its training step, as `Order.batches` gives them.
+        batches: Each batch's rows `[B]` with its training step, as `EpochOrder.batches` gives them.
         batch_size: Rows of a batch, by which the number of batches to mask at once is found.
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`.

@@ -65,7 +65,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class EpochOrder:
     """The rows of every batch, as a pure function of these fields, the epoch and the ranks.
 
     Attributes:
@@ -223,7 +223,7 @@ class Cursor:
         world: Ranks of the present pass.
     """
 
-    def __init__(self, order: Order, epoch: int = 0) -> None:
+    def __init__(self, order: EpochOrder, epoch: int = 0) -> None:
         """Stand at the first batch of `epoch`.
 
         Raises:

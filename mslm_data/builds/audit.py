@@ -13,7 +13,7 @@ from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import annotator_of, find_inputs, load_annotator
 from mslm_data.data.document import Document, SetAside, Span
 from mslm_data.errors import AnnotateError
-from mslm_data.pipeline import Annotate, Pipeline
+from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.shard.manifest import Manifest
 
 _DOCUMENTS_AT_ONCE = 256
@@ -63,7 +63,7 @@ class Audit:
 
 def audit(
     manifest: Manifest,
-    annotate: Annotate,
+    annotate: AnnotateOptions,
     gold: Pipeline,
     inputs: Sequence[Path],
     *,

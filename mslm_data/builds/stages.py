@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
 from mslm_data.data.document import Document, NotChosen, SetAside
-from mslm_data.pipeline import Annotate, Pipeline
+from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
 
@@ -135,7 +135,7 @@ _LOADED: dict[str, RememberingAnnotator] = {}
 """The annotator that this process used last, with its model: one key."""
 
 
-def load_annotator(annotate: Annotate) -> RememberingAnnotator:
+def load_annotator(annotate: AnnotateOptions) -> RememberingAnnotator:
     """Load an annotator's model, once a process for as long as it asks for the same one.
 
     Raises:

@@ -51,16 +51,13 @@ class OneOf:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return needs_of([pick for way in self.ways for pick in way])
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return any(pick.follows_step for way in self.ways for pick in way)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         branch = which_way(self.chances, draws)
         before = draft.branch()
 
@@ -99,16 +96,13 @@ class ByEpoch:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return needs_of([pick for way in self.ways for pick in way])
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return any(pick.follows_step for way in self.ways for pick in way)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         way = int(np.searchsorted(np.cumsum(self.epochs), draws.epoch, side="right"))
         # All ways share the numbers of way 0: no two of them meet in one epoch.
         run(self.ways[way], examples, draws.of_pick(0), draft)
@@ -128,16 +122,13 @@ class WithoutMentions:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return self.of.needs | {"mentions"}
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return self.of.follows_step
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         own = draft.branch()
         self.of.hide(examples, draws, own)
 
@@ -169,16 +160,13 @@ class Hints:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return self.of.needs
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return self.of.follows_step
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         top = draft.trial()
         budget = replace(self.of.budget, rate=self.show, gate=1.0)
         replace(self.of, budget=budget).hide(examples, draws, top)
@@ -216,16 +204,13 @@ class Coins:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return self.of.needs
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return self.of.follows_step or follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         some = draft.trial()
         self.of.hide(examples, draws, some)
 

@@ -47,16 +47,13 @@ class InOrder:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return frozenset({"word_ids"})
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         if self.rate == 0:
             return
 
@@ -96,16 +93,13 @@ class Scattered:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return frozenset()
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         if self.rate == 0:
             return
 
@@ -156,16 +150,13 @@ class Occurrences:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return frozenset({"word_ids"})
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         starts, ends, entries = trie_of(self.lexicon, usual="concepts.arrow").matches(examples)
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, draft)

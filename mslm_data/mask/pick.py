@@ -202,7 +202,6 @@ class Pick:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         if self.hides_nothing:
             return frozenset()
         if isinstance(self.units, Listed):
@@ -217,11 +216,9 @@ class Pick:
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.budget.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         if self.hides_nothing:
             return
 

@@ -57,16 +57,13 @@ class PlaceSpans:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return frozenset({"word_ids"}) if self.released else frozenset()
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         ids = examples.input_ids
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, draws), self._sizes(examples), "up", draws)
@@ -126,16 +123,13 @@ class GrowSpans:
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `AnyPick`."""
         return frozenset({"word_ids", "mentions"} if self.mentions else {"word_ids"})
 
     @property
     def follows_step(self) -> bool:
-        """See `AnyPick`."""
         return follows_step(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        """See `AnyPick`."""
         offsets = examples.input_ids.offsets
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, draws), real_tokens(examples), "up", draws)

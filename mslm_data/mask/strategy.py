@@ -147,29 +147,25 @@ class Recipe(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Strategy`."""
         return needs_of(self.picks) | self.corruption.needs
 
     @property
     def follows_step(self) -> bool:
-        """See `Strategy`."""
         return any(pick.follows_step for pick in self.picks)
 
     def table(self) -> dict[str, Any]:
-        """See `Strategy`."""
         return {
             "corruption": table_of(self.corruption),
             "picks": [table_of(pick) for pick in self.picks],
         }
 
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
-        """See `Strategy`."""
         draft = Draft.of(examples, joined=self.corruption.by == "unit")
         run(self.picks, examples, draws, draft)
         return draft.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """See `Strategy`; the plan does not depend on the corruption."""
+        """Corrupt by this recipe; any plan of the rows will do."""
         return corrupt(examples, plan, self.corruption, seed=draws.seed, epoch=draws.epoch)
 
 
@@ -203,16 +199,13 @@ class Mixture(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Strategy`."""
         return _needs_of_parts(self.parts)
 
     @property
     def follows_step(self) -> bool:
-        """See `Strategy`."""
         return any(part.follows_step for part in self.parts)
 
     def table(self) -> dict[str, Any]:
-        """See `Strategy`."""
         return {
             "use": "mixture",
             "chances": list(self.chances),
@@ -224,7 +217,6 @@ class Mixture(Strategy):
         return which_way(self.chances, draws.of_mixture())
 
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
-        """See `Strategy`."""
         plans = [part.plan_with(examples, draws.of_way(way)) for way, part in enumerate(self.parts)]
 
         joined = any(plan.joined is not None for plan in plans)
@@ -235,7 +227,7 @@ class Mixture(Strategy):
         return draft.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """See `Strategy`; seed and epoch must be those of the plan."""
+        """Corrupt each row by its own strategy; seed and epoch must be those of the plan."""
         ids = examples.input_ids
         way_of_token = np.repeat(self.ways(draws), ids.lengths)
 
@@ -273,16 +265,13 @@ class Curriculum(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        """See `Strategy`."""
         return _needs_of_parts(self.parts)
 
     @property
     def follows_step(self) -> bool:
-        """See `Strategy`."""
         return any(part.follows_step for part in self.parts)
 
     def table(self) -> dict[str, Any]:
-        """See `Strategy`."""
         return {
             "use": "curriculum",
             "epochs": list(self.epochs),
@@ -297,11 +286,10 @@ class Curriculum(Strategy):
         return self.parts[-1]
 
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
-        """See `Strategy`."""
         return self.at(draws.epoch).plan_with(examples, draws)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """See `Strategy`; the epoch must be that of the plan."""
+        """Corrupt by the strategy of the epoch, which must be that of the plan."""
         return self.at(draws.epoch).corrupt_with(examples, plan, draws)
 
 

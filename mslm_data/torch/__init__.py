@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
     from mslm_data.torch.model import MslmModel
     from mslm_data.torch.output import Prediction
+    from mslm_data.torch.ranges import decode_spans, pool_spans
     from mslm_data.torch.sampler import ShardSampler
-    from mslm_data.torch.spans import decode_spans, pool_spans
     from mslm_data.torch.steps import count_items
     from mslm_data.torch.trainer import MslmTrainer
 else:
@@ -73,11 +73,11 @@ else:
         "ShardSampler": "mslm_data.torch.sampler",
         "confidence_heatmap": "mslm_data.torch.heatmap",
         "count_items": "mslm_data.torch.steps",
-        "decode_spans": "mslm_data.torch.spans",
+        "decode_spans": "mslm_data.torch.ranges",
         "evaluate": "mslm_data.torch.metrics",
         "mention_confidence": "mslm_data.torch.confidence",
         "perplexity": "mslm_data.torch.metrics",
-        "pool_spans": "mslm_data.torch.spans",
+        "pool_spans": "mslm_data.torch.ranges",
     }
 
     def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
 from mslm_data.torch.loss import LossSum, token_losses
-from mslm_data.torch.spans import NO_SPAN, pool_spans
+from mslm_data.torch.ranges import NO_SPAN, pool_spans
 
 VECTOR_SIZE = 100
 """k and d of the paper's Table 7."""

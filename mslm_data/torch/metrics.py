@@ -31,7 +31,7 @@ from mslm_data.torch.forward import (
     run,
 )
 from mslm_data.torch.loss import token_losses
-from mslm_data.torch.spans import NO_SPAN
+from mslm_data.torch.ranges import NO_SPAN
 
 LEAK = (
     "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule "

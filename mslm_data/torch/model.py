@@ -20,7 +20,7 @@ from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
-from mslm_data.torch.spans import NO_SPAN, decode_spans
+from mslm_data.torch.ranges import NO_SPAN, decode_spans
 from mslm_data.torch.steps import divide, warn_if_accumulated
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
-from mslm_data.batches.order import Cursor, Order, RowNumbers
+from mslm_data.batches.order import Cursor, EpochOrder, RowNumbers
 
 
 class Rows(list[int]):
@@ -106,7 +106,7 @@ class ShardSampler(Sampler[Rows]):
         self.drop_last = drop_last
         self._rank = rank
         self._world = world
-        order = Order(
+        order = EpochOrder(
             rows=len(dataset),
             tokens=getattr(dataset, "tokens", None),
             batch_size=batch_size,

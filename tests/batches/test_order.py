@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mslm_data.batches.order import (
     WINDOW,
     Cursor,
-    Order,
+    EpochOrder,
     Place,
     bucket_rows,
     check_size,
@@ -121,11 +121,11 @@ def lengths_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return rows * 7 % 50
 
 
-def order_of(rows: int, **options: Any) -> Order:
-    return Order(rows=rows, lengths=lengths_of, **options)
+def order_of(rows: int, **options: Any) -> EpochOrder:
+    return EpochOrder(rows=rows, lengths=lengths_of, **options)
 
 
-def lists(order: Order, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
+def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
     batches = order.batches(start, rank=rank, world=world)
     return [[rows.tolist(), step] for rows, step in batches]
 
@@ -199,7 +199,7 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
         asked.append(len(rows))
         return rows % 50
 
-    order = Order(rows=10**12, batch_size=32, bucketed=True, lengths=lengths)
+    order = EpochOrder(rows=10**12, batch_size=32, bucketed=True, lengths=lengths)
 
     rows, step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
 

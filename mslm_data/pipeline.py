@@ -32,7 +32,7 @@ STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 FILES = ("model_pack", "model", "table", "types")
 """Options of annotators and segmenters that name files."""
 NOT_TOML = (ValueError, RecursionError)
-"""What `tomllib` raises: its own error is a ValueError, and so is what an endless number gives."""
+"""Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number gives."""
 _OF_PATIENTS = "notes"
 """The source whose text is patients' if nobody says otherwise."""
 
@@ -83,7 +83,7 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotateOptions:
-    """Say where mentions come from, and which of them become the shards' mentions.
+    """Decide where mentions come from, and which of them become the shards' mentions.
 
     Attributes:
         use: The annotator: "gold" for the source's own mentions.
@@ -108,7 +108,7 @@ class AnnotateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
-    """Say how text becomes tokens.
+    """Decide how text becomes tokens.
 
     Attributes:
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id.
@@ -135,7 +135,7 @@ class EncodeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardOptions:
-    """Say how rows are divided into files.
+    """Decide how rows are divided into files.
 
     Attributes:
         unit_bytes: About how many bytes of input become one shard.

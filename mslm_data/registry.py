@@ -94,7 +94,7 @@ def _refuse_unknown(
 
 
 def _check(value: Any, wanted: Any, *, where: str, place: str) -> None:
-    """Refuse unknown names in the tables of a value, and words that are none of the wanted ones.
+    """Refuse unknown names in the tables of a value, and words that are not among the wanted ones.
 
     msgspec checks all else, but ignores unknown fields of dataclasses and does not say which words
     it knows.

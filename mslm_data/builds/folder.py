@@ -185,7 +185,7 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt(Counts):
-    """What became of a work unit: its counts, the documents that it set aside, and its shard."""
+    """The outcome of a work unit: its counts, the documents that it set aside, and its shard."""
 
     set_aside: tuple[SetAside, ...]
     shard: ShardRecord

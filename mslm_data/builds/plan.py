@@ -33,7 +33,7 @@ _WRITERS = ("numpy", "pyarrow", "tokenizers")
 _LISTED = 64
 """Input files that a manifest names one by one; of more it holds one digest over all."""
 _RATIO = 4
-"""How much larger than compressed a text is at the least, more or less."""
+"""Ratio of a text's size to its compressed size, roughly, for texts that compress badly."""
 _AT_ONCE = 1 << 20
 """Bytes that are unpacked at a time."""
 
@@ -48,7 +48,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be built.
+    """The work units of a build, with all that decides its bytes.
 
     Attributes:
         pipeline: As it was given, with the options that only all inputs together could decide.

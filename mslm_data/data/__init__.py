@@ -1,1 +1,1 @@
-"""What every room shares: documents, examples, ragged arrays and the columns of a shard."""
+"""Types that every room shares: documents, examples, ragged arrays and the columns of a shard."""

@@ -28,7 +28,7 @@ OUTSIDE = 0
 MAX_LABELS = 16_383
 """The most labels whose tags fit into `bio`, an int16: one tag for O and two for each label."""
 NO_TAG = (-1, 0, 0, 0)
-"""What a word without a tag means to `find`: no label, and nothing continues, ends or opens."""
+"""The code of a word without a tag, for `find`: no label, and nothing continues, ends or opens."""
 
 Mentions: TypeAlias = "tuple[Ragged, Ragged, Ragged]"
 """Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32,

@@ -20,7 +20,7 @@ PRELOAD = "MSLM_DATA_PRELOAD"
 
 
 class Work(Protocol):
-    """What is done to each work unit. It can be pickled, and never carries text."""
+    """The work done on each work unit. It can be pickled, and never carries text."""
 
     @property
     def folder(self) -> str:

@@ -38,7 +38,7 @@ class Died(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a worker has to say.
+    """A message from a worker.
 
     Attributes:
         worker: The one that `Workers.start` returned.
@@ -55,7 +55,7 @@ class Workers(Protocol):
     where: str
     """The engine, as error messages name it."""
     advice: str
-    """What a user can do if workers do not start."""
+    """Advice for users whose workers do not start."""
 
     def room(self) -> int:
         """Return how many workers there may be at the moment.
@@ -104,7 +104,7 @@ def supervise(
 
 
 class _Crew:
-    """Which worker is at which unit. Every worker that lives is in one of three places."""
+    """The work unit that each worker is at. Every worker that lives is in one of three places."""
 
     def __init__(self, work: Work, units: Sequence[WorkUnit], workers: Workers) -> None:
         self._work = work

@@ -93,7 +93,7 @@ class Actors:
 
         self._actors: set[Any] = set()
         self._asked: dict[Any, Any] = {}
-        """What will be answered -> the actor."""
+        """Pending answer -> the actor that will give it."""
         self._last_cpu = time.monotonic()
 
     def room(self) -> int:

@@ -1,4 +1,4 @@
-"""Which Ray cluster runs the units: the one that is named or runs here, else one that lasts as long as the build.
+"""Finds the Ray cluster that runs the units: one that is there, or one that lasts as long as the build.
 
 Ray's folders and logs are open to all users of a machine, and its ports to the network: what is started here lies in a
 private folder, and listens on this machine only.
@@ -108,7 +108,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _joins() -> bool:
-    """Say whether there is a cluster to join: the one that RAY_ADDRESS names, or this user's own on this machine.
+    """Return whether there is a cluster to join: the one that RAY_ADDRESS names, or this user's own on this machine.
 
     Raises:
         BuildError: RAY_ADDRESS names none that answers.
@@ -132,7 +132,10 @@ def _joins() -> bool:
 
 
 def _left_by_start() -> bool:
-    """Say whether this user's `ray start` left an address here that answers; another user's is no place for notes."""
+    """Return whether this user's `ray start` left an address here that answers.
+
+    Another user's cluster is not used, as notes must not reach it.
+    """
     base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - as Ray does
     note = Path(base) / "ray" / "ray_current_cluster"
     try:

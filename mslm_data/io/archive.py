@@ -23,7 +23,7 @@ from mslm_data.io.cache import private
 from mslm_data.io.files import make_folder
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
-"""What the names of archives end with."""
+"""Endings of the names of archives."""
 
 _AT_ONCE = 1 << 20
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
@@ -36,7 +36,7 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-"""What reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an
+"""Errors that reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an
 unknown way."""
 
 
@@ -94,7 +94,7 @@ def unpack(
         path: A file whose name ends with one of `SUFFIXES`.
         folder: Where to; it and what is in it can be read by their owner alone.
         error: What is raised where the archive is damaged, encrypted, over a limit, or has a member
-            that is no plain file or lies outside.
+            that is not a plain file or lies outside.
         limits: What it may hold.
 
     Raises:

@@ -22,7 +22,7 @@ def schema(file: pa.NativeFile) -> pa.Schema:
 
     Raises:
         pa.ArrowInvalid: Not one, or cut off; so for other exceptions of Arrow's, and ValueError for
-            names that are no text.
+            names that are not text.
     """
     _begin(file)
     with pa.ipc.open_stream(file) as reader:

@@ -8,7 +8,7 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.draws import below, bits53, limit_of, uniform
 
 KEEP, MASK, RANDOM = 0, 1, 2
-"""What stands in the place of a hidden token: its own id, the mask token, or a random id."""
+"""Fates of a hidden token: its own id, the mask token, or a random id."""
 
 
 @kernel

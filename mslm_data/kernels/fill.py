@@ -13,7 +13,7 @@ from mslm_data.kernels.draws import uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 CUT, SKIP, OVER, STOP = range(4)
-"""What becomes of a unit that is longer than what is left of the budget.
+"""Treatments of a unit that is longer than what is left of the budget.
 
 CUT takes its first tokens, SKIP goes on with the next unit, OVER takes the whole unit and ends, and
 STOP ends without it.

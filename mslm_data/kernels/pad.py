@@ -5,7 +5,7 @@ from __future__ import annotations
 from mslm_data.kernels._jit import Array, kernel
 
 IGNORED = -100
-"""What a label holds where nothing is predicted, and a tag where no word is."""
+"""The label of a token where nothing is predicted, and a tag where no word is."""
 
 
 @kernel

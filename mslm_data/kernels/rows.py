@@ -1,4 +1,4 @@
-"""What many kernels do with a row. numba inlines these helpers, so a call costs nothing."""
+"""Helpers for the rows that many kernels loop over. numba inlines these helpers, so a call costs nothing."""
 
 from __future__ import annotations
 

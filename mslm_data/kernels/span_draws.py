@@ -13,7 +13,7 @@ from mslm_data.kernels.draws import below, bits53
 from mslm_data.kernels.rows import draw_next, longest_row
 
 END, CLOSED, OPEN, BEGIN = range(4)
-"""What a token is to spans.
+"""Kinds of tokens, as spans see them.
 
 END is a special token, where the text ends. A CLOSED token may not be hidden. An OPEN token may lie
 in a span. At a BEGIN token a span may begin too.

@@ -17,7 +17,7 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
         offsets: int64 `[N + 1]`.
         kinds: uint8 `[T]`: 0 where a token is not hidden, 2 for ENTITY, any other number for BASE.
         runs: int64 `[C]`: 1 is added at k for each run of k hidden tokens; the last item counts
-            longer runs too. A run goes on where the kind changes, and ends with the row.
+            longer runs too. A run continues where the kind changes, and ends with the row.
         out: int64 `[N, 2]`, written: ENTITY tokens and BASE tokens.
     """
     for i in range(len(out)):

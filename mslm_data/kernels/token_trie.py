@@ -22,7 +22,7 @@ from mslm_data.kernels.hashing import EMPTY, find_key, pair
 from mslm_data.kernels.rows import begins_word, longest_row
 
 LONGER, ALONE = 1, 2
-"""What `begins` says of a token. ALONE also where longer entries begin with it."""
+"""Values of `begins` for a token. ALONE also where longer entries begin with it."""
 
 
 @kernel

@@ -300,7 +300,7 @@ def _has_size(about: Mapping[str, Any]) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    """Say whether a value of JSON is a whole number; True is not."""
+    """Return whether a value of JSON is a whole number; True is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """What was learned.
+    """The vocabulary that was learned.
 
     Attributes:
         pieces: By id.
@@ -158,7 +158,7 @@ def write(out: Path, vocabulary: Vocabulary) -> Tokenizer:
 
 
 def refuse_used(out: Path) -> None:
-    """See that a folder is new or empty.
+    """Refuse a folder that is not new or empty.
 
     Raises:
         VocabularyError: It is not.
@@ -209,7 +209,7 @@ class _Census:
 
 
 def _goes_on(core: tokenizers.Tokenizer, character: str) -> bool:
-    """Say whether a character can stand within a word; punctuation is a word of its own."""
+    """Return whether a character can stand within a word; punctuation is a word of its own."""
     return len(core.pre_tokenizer.pre_tokenize_str(f"a{character}")) == 1
 
 

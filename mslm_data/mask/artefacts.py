@@ -1,4 +1,4 @@
-"""Which artefacts a strategy reads besides the rows, and how their names are replaced by paths."""
+"""Finds the artefacts that a strategy reads besides the rows, and replaces their names by paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def artefact(default: str = "") -> Any:
-    """Declare a dataclass field that names an artefact's file or folder; "" is none."""
+    """Declare a dataclass field that names an artefact's file or folder; "" for none."""
     return dataclasses.field(default=default, metadata={"artefact": True})
 
 

@@ -33,7 +33,7 @@ class Budget:
             special ones aside; or `all tokens`, special ones counted (though never hidden).
         rounding: How `rate * n` becomes a whole number.
         least: Minimum of the budget, in rows with at least one token that is not special.
-        most: Maximum of the budget; None is no limit.
+        most: Maximum of the budget; None for no limit.
         overrun: What happens to a unit of more tokens than are left of the budget: it is `cut` to
             them, or the order will `skip` it and try the next, or `stop`.
         gate: Chance of each row to take part at all.

@@ -71,7 +71,7 @@ class Corruption:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which columns of examples must say something; see `Strategy.needs`."""
+        """The columns that rows must bring; see `Strategy.needs`."""
         return frozenset({"word_ids"}) if self.by == "word" and self.mask < 1 else frozenset()
 
 

@@ -132,7 +132,7 @@ class Occurrences:
     Attributes:
         lexicon: File of the lexicon.
         rate: Expected share of the tokens that are not special.
-        most: Once so many tokens of a row are hidden, no further concept is tried; None is no limit.
+        most: Once so many tokens of a row are hidden, no further concept is tried; None for no limit.
 
     Raises:
         ValueError: A rate outside `[0, 1]`, or a negative limit.

@@ -42,7 +42,7 @@ class AnyPick(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which columns of examples must say something; see `Strategy.needs`."""
+        """The columns that rows must bring; see `Strategy.needs`."""
         ...
 
     @property
@@ -101,11 +101,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Which units can be hidden at all, besides those that are hidden already or special.
+    """Conditions for the units that can be hidden at all, besides those that are hidden already or special.
 
     Attributes:
         where: `any`; only `generic` units, which touch no mention; or only units within `mentions`.
-        longest: Units of more tokens are never hidden; None is no limit.
+        longest: Units of more tokens are never hidden; None for no limit.
         unknown: Whether units with `[UNK]`, which is a useless target, can be hidden.
 
     Raises:

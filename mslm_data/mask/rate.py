@@ -77,7 +77,7 @@ Share: TypeAlias = Annotated[float, "share"]
 """A number in `[0, 1]`."""
 
 Limit: TypeAlias = Annotated[int | None, "limit"]
-"""A maximum of 0 or more; None is no limit."""
+"""A maximum of 0 or more; None for no limit."""
 
 
 def rate_at(rate: float | Schedule, draws: Draws) -> float | npt.NDArray[np.float64]:

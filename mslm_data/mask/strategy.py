@@ -54,7 +54,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """What rows must bring so that the strategy hides what it says.
+        """The columns that rows must bring so that the strategy hides what it says.
 
         A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has the
         rows' keys). Rows without these are planned without an error, but too little is hidden.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
-"""What a strategy follows: the `paper`; the code its authors `released`; either of them, `adapted` to
+"""The source that a strategy follows: the `paper`; the code its authors `released`; either of them, `adapted` to
 rows of text; a paper as `recalled`, not re-read; or what the caller says (`own`)."""
 
 
@@ -40,7 +40,7 @@ class Shipped(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a listing shows of a strategy.
+    """The line of a strategy in a listing.
 
     Attributes:
         hides: The first line of its documentation.

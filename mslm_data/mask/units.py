@@ -158,7 +158,7 @@ UNITS: dict[UnitName, UnitKind] = {
     "mentions": UnitKind(mentions, frozenset({"mentions"})),
     "released pieces": UnitKind(released_pieces, frozenset({"word_ids", "mentions"})),
 }
-"""What a pick can hide whole."""
+"""Kinds of units that a pick can hide whole."""
 
 
 def runs(examples: Examples, numbers: Array) -> Units:

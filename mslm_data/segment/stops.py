@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mslm_data.segment.wordlists import WordLists
 
 MASK = "\x01"
-"""What stands for each character of a placeholder."""
+"""Character that stands for each one of a placeholder."""
 
 _CLOSERS = r"[\"')\]}\u201d\u2019*]*+"
 _INNER = re.compile(rf"(?<![.!?])[.!?]++{_CLOSERS}(?=[^\S\r\n])|(?<=\w\w)\.(?=[A-Z][a-z])")

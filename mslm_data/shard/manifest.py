@@ -218,7 +218,7 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
 
 
 def _damaged(path: Path | str, said: str) -> ShardError:
-    """Return the error for bytes that are no manifest."""
+    """Return the error for bytes that are not a manifest."""
     return ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again")
 
 

@@ -1,4 +1,4 @@
-"""What an `MslmModel` returns.
+"""The output of an `MslmModel`.
 
 Dimensions: B rows, L tokens, S mentions (padded), C tags, E types.
 """

@@ -14,7 +14,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.torch.forward import padded
 
 NO_SPAN = -1
-"""What pads starts, ends and labels of mentions."""
+"""Padding of starts, ends and labels of mentions."""
 
 
 def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What the losses of Eq. 12 are divided by: the counts of all batches that make one optimizer step.
+"""Divides the losses of Eq. 12 by the counts of all batches that make one optimizer step.
 
 A step may see several batches, on several ranks. Its gradient is exact where each batch's sum is
 divided by the count of the whole step, and wrong where each batch is divided by a count of its own.
@@ -28,7 +28,7 @@ BALANCES = ("means", "sums")
 """How Eq. 12 weighs its parts against each other, see `divide`."""
 
 _ITEMS = (("labels", IGNORED), ("bio", IGNORED), ("span_labels", NO_SPAN))
-"""What each part is a sum over: a tensor of the batch, and the value that marks a missing item."""
+"""Items that each part is a sum over: a tensor of the batch, and the value that marks a missing item."""
 
 
 def count_items(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.terms import matcher, texts
 from mslm_data.annotate.terms.annotator import LoadedTerms, Terms
-from mslm_data.annotate.terms.table import Term
+from mslm_data.annotate.terms.term_table import Term
 from mslm_data.data.document import Document, Placeholder, Sentence
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.kernels.hashing import find_slot

@@ -11,7 +11,7 @@ import numpy as np
 from mslm_data import pipeline
 from mslm_data.annotate import semantic_types
 from mslm_data.annotate.terms.annotator import Terms
-from mslm_data.annotate.terms.table import read_terms as terms_of
+from mslm_data.annotate.terms.term_table import read_terms as terms_of
 from mslm_data.builds import stages
 from mslm_data.data.document import Document
 from mslm_data.encode import tokenizer

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class Word:
-    """What holds of a token wherever it stands; the names are MedCAT's."""
+    """Properties of a token wherever it stands, under MedCAT's names."""
 
     __slots__ = (
         "is_digit", "is_punctuation", "is_stop", "is_upper", "lemma", "lower", "norm", "text",

@@ -13,7 +13,7 @@ import numpy as np
 
 from mslm_data.annotate import Annotated, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
-from mslm_data.annotate.terms.table import Term, read_terms
+from mslm_data.annotate.terms.term_table import Term, read_terms
 from mslm_data.annotate.terms.texts import Texts, texts_of
 from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError

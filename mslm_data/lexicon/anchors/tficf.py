@@ -42,7 +42,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorOptions:
-    """Which words become anchors.
+    """Limits that decide which words become anchors.
 
     Attributes:
         count: Maximum number of anchors.

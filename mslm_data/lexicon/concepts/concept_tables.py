@@ -35,7 +35,7 @@ def read(
         left_out: Reason -> names, counted up.
 
     Raises:
-        AnnotateError: Columns are missing, or it is no such table.
+        AnnotateError: Columns are missing, or it is not such a table.
     """
     del choice
     with open_text(path) as file:

@@ -42,7 +42,7 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NameChoice:
-    """Which names are kept.
+    """Conditions for the names that are kept.
 
     Attributes:
         types: Semantic types, of which a concept has one at least; empty for all.

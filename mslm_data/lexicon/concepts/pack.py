@@ -28,7 +28,7 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
     one here.
 
     Args:
-        cat: MedCAT's model; it is of no use for annotation afterwards.
+        cat: MedCAT's model; it cannot annotate afterwards.
         out: The folder.
         name: For the model card.
         sources: Names of the files that it was made of.
@@ -49,7 +49,7 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
 
 
 def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
-    """Say in a configuration where the pack comes from, and nothing of this machine."""
+    """Record in a configuration where the pack comes from, and nothing of this machine."""
     snapshot = import_module("medcat.utils.envsnapshot").Environment
     meta = config.meta
     meta.description = f"{name}: made by mslm-data vocab concepts from {', '.join(sources)}"

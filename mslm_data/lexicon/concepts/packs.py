@@ -36,7 +36,7 @@ class ConceptFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PackReport:
-    """What became of the names that were read.
+    """Counts of the names that were read, by their fate.
 
     Attributes:
         read: Names.

@@ -19,7 +19,7 @@ def read(
     """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
 
     Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and
-    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is no status of MedCAT's: its N
+    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is not a status of MedCAT's: its N
     would mean that a name must always be told apart.)
 
     Args:

@@ -125,7 +125,7 @@ def count_pairs(stream: Array, least: int, memory: int = MEMORY) -> Pairs:
     """Count the pairs of neighbours in a stream.
 
     Args:
-        stream: int32 `[P]`; -1 is no item, and no pair has it.
+        stream: int32 `[P]`; -1 is a gap, and no pair has it.
         least: Minimum number of occurrences of a pair.
         memory: Bytes for the sieve, the table, and sorting the table.
     """

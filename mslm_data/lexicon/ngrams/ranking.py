@@ -43,7 +43,7 @@ ORDERS = ("length", "score", "longest")
 
 @dataclass(frozen=True, kw_only=True)
 class NgramChoice:
-    """Which n-grams a lexicon has, and in which order.
+    """Options that decide which n-grams a lexicon has, and in which order.
 
     The defaults are those of Abaho et al. 2024; see `RECIPES`.
 

@@ -1,7 +1,7 @@
 """Load frozen Hugging Face models for scoring, and feed them rows of ids in batches.
 
 Weights come from safetensors files only, no code of a repository is run, and nothing is fetched
-unless the name is no folder. A model is only used if all its weights were in its files: what
+unless the name is not a folder. A model is only used if all its weights were in its files: what
 transformers would fill in at random is refused.
 """
 
@@ -63,11 +63,11 @@ class FrozenEncoder:
 
     @property
     def about(self) -> dict[str, str]:
-        """What a lexicon or score column says of it: no path, as the digest names it better."""
+        """Return how a lexicon or score column names it: by its digest, never by a path."""
         return {"class": type(self.model).__name__, "sha256": self.digest}
 
     def shares_ids(self, tokenizer: Tokenizer) -> bool:
-        """Say whether rows of this tokenizer's ids mean to the model what they say.
+        """Return whether rows of this tokenizer's ids mean to the model what they say.
 
         So it is where every piece has the same id in the model's own tokenizer. Where the model has
         none at hand, its number of embeddings must be the tokenizer's, or larger by no more than

@@ -77,7 +77,7 @@ class Likeness:
         Args:
             words: int32, W rows, the ids of each word by the folder's tokenizer, without special
                 tokens.
-            anchors: Likewise, of the words to compare with.
+            anchors: Those of the words to compare with.
             advance: Called with a number of words whenever these are done.
 
         Returns:
@@ -186,6 +186,6 @@ def by_likeness(
 
 
 def _any(rows: Ragged, flags: Array) -> npt.NDArray[np.bool_]:
-    """Say which rows have a flag, `[N]`; an empty row has none."""
+    """Return which rows have a flag, `[N]`; an empty row has none."""
     before = np.concatenate([[0], np.cumsum(flags)])
     return np.asarray(before[rows.offsets[1:]] > before[rows.offsets[:-1]])

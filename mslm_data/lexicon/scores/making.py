@@ -31,7 +31,7 @@ these are done."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReport:
-    """What was done.
+    """The outcome of making a score column.
 
     Attributes:
         splits: Split -> its rows.
@@ -137,7 +137,7 @@ def _shards(split: Split) -> list[tuple[int, ShardRecord]]:
 
 
 def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
-    """Say whether a shard's scores are there; refuse those that something else made."""
+    """Return whether a shard's scores are there; refuse those that something else made."""
     if not path.is_file():
         return False
     found, _ = read_scores(path)

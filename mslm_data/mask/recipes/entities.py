@@ -75,7 +75,7 @@ def salient(longest: Limit = None, corruption: str = "mask") -> Recipe:
     Cole et al. 2023 add times, and let T5 write the span.
 
     Args:
-        longest: Mentions of more tokens are never chosen. REALM has room for 10; 0 is no limit.
+        longest: Mentions of more tokens are never chosen. REALM has room for 10; 0 for no limit.
         corruption: `mask` as in REALM; see `Corruption`.
     """
     one = Budget(0.0, least=1, most=1)
@@ -102,7 +102,7 @@ def lim(
     Args:
         chance: Chance of a row that only tokens of phrases are hidden.
         rate: Share of the row's tokens, special ones counted.
-        most: Maximum of the number hidden; 0 is no limit.
+        most: Maximum of the number hidden; 0 for no limit.
         scores: Folder of a score column that is above 0 on tokens of phrases, if they are not the
             mentions; "" for none.
         corruption: `80-10-10` as in the paper; see `Corruption`.

@@ -60,7 +60,7 @@ def selective(
     Args:
         scores: Folder of a score column, above 0 on the tokens that can be hidden.
         rate: Share of the row's tokens, special ones aside; rounded down, but one token at least.
-        most: Maximum of the number hidden, 40 of rows of 256 in the code; 0 is no limit.
+        most: Maximum of the number hidden, 40 of rows of 256 in the code; 0 for no limit.
         corruption: `80-10-10` as in the code; see `Corruption`.
     """
     budget = Budget(rate, rounding="down", least=1, most=most or None)

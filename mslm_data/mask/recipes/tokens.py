@@ -24,7 +24,7 @@ def bert(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> R
 
     Args:
         rate: Share of the row's tokens, special ones counted.
-        most: Maximum of the number hidden. BERT's 20 is for rows of 128 tokens; 0 is no limit.
+        most: Maximum of the number hidden. BERT's 20 is for rows of 128 tokens; 0 for no limit.
         corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
@@ -114,7 +114,7 @@ def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0
 
     Args:
         rate: Share of the row's tokens, special ones counted; 0.25 for the large model.
-        max_tokens: The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0 is no
+        max_tokens: The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0 for no
             cap. Rows of at most L tokens reach it only if L is below 100.
         corruption: `85-0-15` as in the code; see `Corruption`.
     """

@@ -29,7 +29,7 @@ def whole_word(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10"
 
     Args:
         rate: Share of the row's tokens, special ones counted though never hidden.
-        most: Maximum of the tokens hidden: 20 is for rows of 128; 0 is no limit.
+        most: Maximum of the tokens hidden: 20 is for rows of 128; 0 for no limit.
         corruption: `80-10-10` as in the code; see `Corruption`.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)

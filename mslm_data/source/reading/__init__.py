@@ -1,1 +1,1 @@
-"""What formats share: files, rows, tags, offsets, marks and windows."""
+"""Parts that formats share: files, rows, tags, offsets, marks and windows."""

@@ -26,7 +26,7 @@ _ROWS_PER_BYTE = 16
 """Rows that a byte of a file may stand for; more means a damaged file that repeats nothing without
 end."""
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError)
-"""What reading a damaged file raises; Python's own errors come from types that Arrow does not know
+"""Errors that reading a damaged file raises; Python's own errors come from types that Arrow does not know
 alone."""
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 """Closes an Arrow stream."""

@@ -15,7 +15,7 @@ from mslm_data.data.document import Placeholder
 from mslm_data.io import resources
 
 Handling = Literal["keep", "token", "drop"]
-"""What is tokenised for a placeholder: its characters, a word for its kind, or nothing."""
+"""Text that is tokenised for a placeholder: its characters, a word for its kind, or nothing."""
 UNKNOWN = "unknown"
 """Kind of a placeholder that does not say what it stands for."""
 

@@ -92,11 +92,13 @@ class RowReader:
     def _of_words(self, row: Cells, doc_id: str, place: str) -> Document:
         words, of_words = self._words_and_tags(row, place)
         if not all(isinstance(word, str) and word for word in words):
-            raise RecordError("expected tokens that are text, got one that is empty or is none")
+            raise RecordError(
+                "expected tokens that are text, got an empty one or a value that is not text"
+            )
         try:
             mentions, late = tags.decode(of_words, untyped=self.untyped)
         except ValueError as error:
-            raise RecordError(f"expected tags, got one that is none: {error}") from None
+            raise RecordError(f"expected tags, got an item that is not one: {error}") from None
         if late and self._opens_with_i:
             mentions, late = tags.decode(of_words, untyped=self.untyped, i_opens=True)
         return document_of_words(doc_id, [words], [mentions], place=place, late=late)

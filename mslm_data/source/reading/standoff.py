@@ -15,10 +15,10 @@ from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.source.reading.records import RecordError
 
 Discontinuous = Literal["hull", "set_aside"]
-"""What becomes of a mention in several pieces: one from its first to its last character ("hull"),
+"""Treatments of a mention in several pieces: one from its first to its last character ("hull"),
 or none."""
 OffsetUnit = Literal["characters", "bytes", "utf-16"]
-"""What offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16 (Java,
+"""Units that offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16 (Java,
 JavaScript)."""
 
 MISMATCH = "offsets do not match the text"

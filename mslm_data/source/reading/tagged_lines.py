@@ -73,7 +73,7 @@ class TaggedSentences:
 
 @dataclass(frozen=True, slots=True)
 class TagColumns:
-    """Which columns, from 0, hold the word and its tag, and which words can be tags."""
+    """The columns, from 0, that hold the word and its tag, and which words can be tags."""
 
     word: int
     tag: int

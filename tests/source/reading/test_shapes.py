@@ -174,8 +174,14 @@ def test_document__has_the_id_of_the_named_column(
         ({"tokens": [], "ner_tags": []}, "got no tokens"),
         ({"tokens": ["Gout"], "ner_tags": ["O", "O"]}, "got 1 token(s) and 2 tag(s)"),
         ({"tokens": ["Gout"]}, "expected tags in one of the columns"),
-        ({"tokens": ["Gout", ""], "tags": ["O", "O"]}, "got one that is empty"),
-        ({"tokens": ["Gout", None], "tags": ["O", "O"]}, "got one that is empty"),
+        (
+            {"tokens": ["Gout", ""], "tags": ["O", "O"]},
+            "got an empty one or a value that is not text",
+        ),
+        (
+            {"tokens": ["Gout", None], "tags": ["O", "O"]},
+            "got an empty one or a value that is not text",
+        ),
         ({"tokens": ["Gout"], "tags": ["Gout"]}, "position 0: expected a tag"),
         (
             {"tokens": ["Gout"], "tags": [3]},

@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mslm_data.annotate import Annotated
+from mslm_data.annotate.overlaps import flatten
+from mslm_data.data.document import Document, Placeholder
+
 CONCEPTS = """cui,name,ontologies,name_status,type_ids,description
 C9900001,congestive heart failure,T,P,T047,
 C9900001,heart failure|CHF,T,A,T047,
@@ -86,3 +90,14 @@ def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
     return sorted(
         (e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found
     )
+
+
+def annotated(running: Any, text: str, *placeholders: Placeholder) -> Annotated:
+    (result,) = running.annotate([Document(id="1", text=text, placeholders=placeholders)])
+    return result
+
+
+def found(running: Any, text: str, *placeholders: Placeholder) -> list[tuple[str, str]]:
+    """Return mentions, flat: their text and label."""
+    spans, _ = flatten(annotated(running, text, *placeholders).spans)
+    return [(text[span.start : span.end], span.label) for span in spans]

@@ -1,4 +1,4 @@
-"""Model packs before anything in them is loaded: digests, private copies, and which of them run nothing."""
+"""Model packs before anything in them is loaded: digests, private copies, packs of data only."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ RAW = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_words__finds_what_spacy_finds(seed: int, tmp_path: Path, blank: Path) -
     ours = as_we_run(model(WORDS, blank, ["LOWER"], table), "words")
 
     found = 0
-    for text in notes(150, seed=seed):
+    for text in notes(100, seed=seed):
         expected = entities(theirs, text)
         assert entities(ours, text) == expected
         found += len(expected)
@@ -121,12 +121,12 @@ def test_words__finds_what_spacy_finds_with_the_same_training(tmp_path: Path, bl
     draw = np.random.default_rng(0)
     for word in list(theirs.vocab.vocab):
         theirs.vocab.add_word(word, 1, draw.normal(size=16))
-    theirs.trainer.train_unsupervised(notes(60, seed=7), nepochs=1)
-    expected = [entities(theirs, text) for text in notes(100, seed=3)]
+    theirs.trainer.train_unsupervised(notes(30, seed=7), nepochs=1)
+    expected = [entities(theirs, text) for text in notes(60, seed=3)]
 
     ours = as_we_run(theirs, "words")
 
-    assert [entities(ours, text) for text in notes(100, seed=3)] == expected
+    assert [entities(ours, text) for text in notes(60, seed=3)] == expected
     assert any(0 < score < 1 for found in expected for *_, score in found)
 
 
@@ -137,7 +137,7 @@ def test_lemmas__finds_what_spacy_finds_with_these_lemmas(
     theirs = model("spacy", lemmatising, ["LOWER", "CLEAN"], table)
     ours = as_we_run(model(LEMMAS, lemmatising, ["LOWER", "CLEAN"], table), "lemmas")
 
-    for text in notes(100, seed=5):
+    for text in notes(60, seed=5):
         assert entities(ours, text) == entities(theirs, text)
 
 

@@ -1,0 +1,45 @@
+"""A concept table, a pack made of it and a loaded model for the tests of MedCAT, made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.annotate.medcat_made import write_table
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The concept table `medcat_made.CONCEPTS`."""
+    return write_table(tmp_path_factory.mktemp("concepts") / "concepts.csv")
+
+
+@pytest.fixture(scope="session")
+def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model pack of that table."""
+    pytest.importorskip("medcat")
+    from mslm_data.lexicon.concepts.names import NameChoice
+    from mslm_data.lexicon.concepts.packs import ConceptFile, make_pack
+
+    folder = tmp_path_factory.mktemp("packs") / "pack"
+    make_pack([ConceptFile(table)], folder, choice=NameChoice())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def running(table: Path) -> Any:
+    """That table, loaded."""
+    pytest.importorskip("medcat")
+    from mslm_data.annotate.medcat.annotator import MedCat
+
+    return MedCat(model_pack=str(table)).start()
+
+
+@pytest.fixture
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(folder))
+    return folder

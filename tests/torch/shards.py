@@ -46,3 +46,20 @@ def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any
                 if options["rank"] == 0:
                     state.write_text(json.dumps(loader.state_dict()))
                 os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_rank(folder: str, out: str, rank: int, world: int) -> None:
+    """Log the keys of this rank's batches, from a loader made before the process group is."""
+    from torch import distributed
+
+    loader = MaskedDataset(md.load(folder)["train"], JOINT).loader(batch_size=4)
+    alone = len(loader)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{out}-group", rank=rank, world_size=world
+    )
+
+    keys = [batch["keys"].tolist() for batch in loader]
+
+    told = {"alone": alone, "length": len(loader), "keys": keys, "state": loader.state_dict()}
+    Path(f"{out}-{rank}.json").write_text(json.dumps(told))
+    distributed.destroy_process_group()

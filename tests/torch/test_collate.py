@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -568,14 +566,3 @@ def test_callback__tells_dataset_and_collator_wherever_they_are(
     MaskEpochCallback(other).on_epoch_begin(None, state, None, train_dataloader=loader)
 
     assert [dataset.epoch, collator.epoch, other.epoch] == [expected] * 3
-
-
-def test_package__imports_neither_transformers_nor_datasets_for_the_dataset() -> None:
-    code = (
-        "import sys; from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler, MaskedLoader;"
-        "print([name for name in ('transformers', 'datasets', 'spacy') if name in sys.modules])"
-    )
-
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert ended.stdout == "[]\n"

@@ -20,7 +20,7 @@ import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
 from tests import made  # noqa: E402
 from tests.torch import processes  # noqa: E402
-from tests.torch.shards import JOINT, all_lists, consume, lists, of_numpy  # noqa: E402
+from tests.torch.shards import JOINT, all_lists, consume, lists, of_numpy, train_rank  # noqa: E402
 
 ORDERS = [{}, {"shuffle": False}, {"bucketed": True}, {"bucketed": True, "drop_last": True}]
 
@@ -157,21 +157,36 @@ def test_dataset__travels_to_another_process(train: Any) -> None:
     assert all_lists(again.loader(32)) == all_lists(dataset.loader(32))
 
 
-def test_dataset__has_its_kernels_ready_before_workers_are_forked(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def fresh(folder: Path) -> dict[str, list[str]]:
+    """Make a dataset in a process of its own; return the heavy packages and the cold kernels that it has then."""
     code = """
-import sys
+import json, sys
 import mslm_data as md
 from mslm_data.kernels import gather, hide, pad
-from mslm_data.torch import MaskedDataset
+from mslm_data.torch import MaskedDataset, MaskedLoader, MaskingCollator, ShardSampler
 MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
 kernels = gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked
-print([kernel.__name__ for kernel in kernels if not kernel.signatures])
+heavy = [name for name in ("transformers", "datasets", "spacy") if name in sys.modules]
+cold = [kernel.__name__ for kernel in kernels if not kernel.signatures]
+print(json.dumps({"heavy": heavy, "cold": cold}))
 """
     ended = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
+    return dict(json.loads(ended.stdout))
 
-    assert ended.stdout == "[]\n"
+
+def test_dataset__has_its_kernels_ready_before_workers_are_forked(
+    fresh: dict[str, list[str]],
+) -> None:
+    assert fresh["cold"] == []
+
+
+def test_package__imports_neither_transformers_nor_datasets_for_the_dataset(
+    fresh: dict[str, list[str]],
+) -> None:
+    assert fresh["heavy"] == []
 
 
 def test_load__copies_shards_from_a_url(
@@ -370,6 +385,24 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
         log = (tmp_path / f"run-{rank}.log").read_text().splitlines()
         assert [json.loads(line) for line in log] == all_lists(whole)
         assert len(log) > 5
+
+
+def test_loader__made_before_the_process_group_gives_each_rank_its_own_rows(
+    folder: Path, train: Any, tmp_path: Path
+) -> None:
+    """A trainer starts the group when it will: a loader that asks once would give every rank all rows."""
+    out = str(tmp_path / "rank")
+    started = [processes.start(train_rank, str(folder), out, rank, 2) for rank in range(2)]
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+
+    told = [json.loads(Path(f"{out}-{rank}.json").read_text()) for rank in range(2)]
+    keys = [key for rank in told for batch in rank["keys"] for key in batch]
+    assert sorted(keys) == sorted(train.examples().keys.view("int64").tolist())
+    assert [rank["length"] for rank in told] == [len(rank["keys"]) for rank in told]
+    assert told[0]["length"] == -(-told[0]["alone"] // 2)
+    assert told[0]["state"] == told[1]["state"]
 
 
 def test_loader__keeps_the_protocol_of_stateful_data_loader(train: Any) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,22 @@ def ncbi(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory, "mimic")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(ncbi: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What `plain_resume.py` prints, run as a script to its end."""
+    state = tmp_path_factory.mktemp("whole") / "state"
+    script = processes.EXAMPLES / "plain_resume.py"
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [sys.executable, str(script), str(ncbi), str(state)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=alone,
+    )
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 def build(factory: pytest.TempPathFactory, source: str) -> Path:
@@ -113,9 +128,9 @@ def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_p
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
-    ncbi: Path, tmp_path: Path, workers: int
+    ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]], workers: int
 ) -> None:
-    whole = ran("plain_resume.py", tmp_path / "whole", str(ncbi), str(tmp_path / "one"))
+    whole = uninterrupted
     process = processes.example(
         "plain_resume.py", tmp_path / "run", str(ncbi), str(tmp_path / "two"), str(workers)
     )
@@ -133,15 +148,3 @@ def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
     assert after == whole[len(whole) - len(after) :]
     assert 0 <= len(before) + len(after) - len(whole) <= 3
     assert [step["keys"] for step in whole] == expected(ncbi, batch_size=4, bucketed=True)
-
-
-def test_examples__run_as_scripts(ncbi: Path, tmp_path: Path) -> None:
-    arguments = [str(processes.EXAMPLES / "plain_resume.py"), str(ncbi), str(tmp_path / "state")]
-    alone = os.environ | {"OMP_NUM_THREADS": "1"}
-
-    ended = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=True, env=alone
-    )
-
-    steps = [json.loads(line) for line in islice(ended.stdout.splitlines(), 3)]
-    assert [step["step"] for step in steps] == [1, 2, 3]

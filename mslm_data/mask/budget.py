@@ -27,10 +27,11 @@ class Budget:
     """How much of a row one pick may hide.
 
     Attributes:
-        rate: The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's chance
-            and has no budget.
-        of: What the rate is a share of, and what the budget counts: the row's `units`; its `tokens`,
-            special ones aside; or `all tokens`, special ones counted (though never hidden).
+        rate: The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's
+            chance and has no budget.
+        of: What the rate is a share of, and what the budget counts: the row's `units`; its
+            `tokens`, special ones aside; or `all tokens`, special ones counted (though never
+            hidden).
         rounding: How `rate * n` becomes a whole number.
         least: Minimum of the budget, in rows with at least one token that is not special.
         most: Maximum of the budget; None for no limit.
@@ -87,7 +88,7 @@ class Budget:
         return quota
 
     def table(self, rate: float, largest: int) -> npt.NDArray[np.int64]:
-        """Return the budget of rows of n, for n up to `largest` at least; callers must not change it.
+        """Return the budget of rows of n, for n up to `largest`; callers must not change it.
 
         Only for budgets without a gate, and for roundings other than `random`.
         """

@@ -1,4 +1,4 @@
-"""Picks made of other picks: a choice of ways by row or by epoch, and picks that only narrow or show."""
+"""Picks made of other picks: a choice of ways by row or by epoch, and picks that narrow or show."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ class OneOf:
 
     Attributes:
         chances: The chance of each way. With what is left of 1, nothing is hidden.
-        ways: The picks of each way, in order; at most 16 ways of 16 picks keep short stream numbers.
+        ways: The picks of each way, in order; at most 16 ways of 16 picks keep short stream
+            numbers.
 
     Raises:
-        ValueError: Not one chance for each way, a negative chance, or chances that exceed 1 together.
+        ValueError: Not one chance for each way, a negative chance, or chances that exceed 1
+            together.
     """
 
     tag: ClassVar[str] = "one-of"
@@ -143,8 +145,8 @@ class Hints:
 
     Attributes:
         of: The pick, at a rate r.
-        show: Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the top are
-            shown again, drawn uniformly.
+        show: Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the top
+            are shown again, drawn uniformly.
 
     Raises:
         ValueError: A share outside `[0, 1]`.

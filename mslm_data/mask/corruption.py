@@ -1,7 +1,7 @@
 """Corruption: what stands in the place of the tokens that are to be predicted.
 
-Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 leave a tenth as it is and replace
-a tenth by random ids.
+Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 leave a tenth as it is and
+replace a tenth by random ids.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Corruption:
             those of a `run` of hidden tokens. Random ids are drawn for each token all the same.
         random_ids: Random ids are all those that are not special (`ordinary`), or the whole
             `vocabulary`.
-        unigrams: File of a lexicon of single tokens with the number of times that each occurs; random
-            ids are then drawn as often as they occur. "" for none.
+        unigrams: File of a lexicon of single tokens with the number of times that each occurs;
+            random ids are then drawn as often as they occur. "" for none.
 
     Raises:
         ValueError: Shares that are neither `mask` nor three percentages that sum to 100.
@@ -88,8 +88,8 @@ def _percent(shares: str) -> tuple[int, int, int]:
             return mask, random, kept
 
     raise ValueError(
-        "corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got "
-        f"'{shares}'"
+        "corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', "
+        f"got '{shares}'"
     )
 
 
@@ -106,7 +106,8 @@ def corrupt(
         epoch: In `[0, 2**63)`; need not be the plan's.
 
     Raises:
-        ValueError: The plan is of other rows, the tokenizer has no mask token, or all ids are special.
+        ValueError: The plan is of other rows, the tokenizer has no mask token, or all ids are
+            special.
         VocabularyError: The lexicon of random ids is missing, damaged, not of single tokens, or of
             another tokenizer.
     """
@@ -120,7 +121,8 @@ def corrupt(
         put_mask(kinds, ids, examples.ids.mask, out)
         return Ragged(out, offsets)
 
-    # Each hidden token is dealt an action; units and words then take over that of their first token.
+    # Each hidden token is dealt an action; units and words then take over that of their first
+    # token.
     streams = np.empty(len(examples), np.uint64)
     actions = np.empty(len(ids), np.uint8)
     name_streams(examples.keys, seed, epoch, ACTIONS, streams)
@@ -155,7 +157,7 @@ def _check(examples: Examples, plan: MaskPlan) -> None:
 
 
 def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
-    """Return where a token shares the fate of the one before it, if both are hidden: uint8 `[T]`."""
+    """Return which tokens share the fate of a hidden one before them: uint8 `[T]`."""
     if by == "run":
         return np.ones(len(plan.kinds.values), np.uint8)
 
@@ -198,7 +200,7 @@ def _special(ids: TokenIds) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=4)
 def _unigrams(lexicon: Lexicon, path: str, size: int) -> tuple[Array, Array]:
-    """Return the ids of a lexicon of single tokens, int32 `[E]`, and their summed counts, int64 `[E]`."""
+    """Return a lexicon's single tokens, int32 `[E]`, and their summed counts, int64 `[E]`."""
     if lexicon.about["size"] != size:
         raise VocabularyError(
             f"{path}: expected a lexicon of {size} ids, got one of {lexicon.about['size']}"

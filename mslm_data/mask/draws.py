@@ -1,7 +1,8 @@
-"""Streams of random draws: each pick of a strategy, and each purpose within it, has a stream of its own.
+"""Streams of random draws: each pick, and each purpose within it, has its own.
 
 A row's stream is a pure function of its key, the seed, the epoch, and a number that names what is
-drawn. That number comes from the path to the pick within its strategy, so two picks never share draws.
+drawn. That number comes from the path to the pick within its strategy, so two picks never share
+draws.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from mslm_data.data.ragged import Array
 from mslm_data.kernels.draws import first_uniforms, fold, name_streams
 
 SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
-"""Purposes: which units, how to round, whether a row takes part, its rate, its way, lengths of spans."""
+"""Purposes: which units, how to round, whether a row takes part, its rate, its way, lengths of
+spans."""
 
 ACTIONS, RANDOM_IDS = 1 << 32, (1 << 32) + 1
 """Streams of the corruption: what replaces a token, and which random id."""
@@ -37,8 +39,8 @@ def number_of(path: tuple[int, ...], purpose: int) -> int:
 
     The pick at place p of a recipe has the path `(p,)`. A pick within a choice has three numbers:
     the choice's place, the way, and the place within the way. Paths this short are packed into 16
-    bits, with the purpose above them. All others are hashed into numbers from 2**62 on, so that they
-    meet neither packed ones nor those of the corruption.
+    bits, with the purpose above them. All others are hashed into numbers from 2**62 on, so that
+    they meet neither packed ones nor those of the corruption.
     """
     first, *rest = path
     packed = None
@@ -84,8 +86,8 @@ class Draws:
     def of_way(self, way: int) -> Draws:
         """Return the draws of a strategy within a mixture.
 
-        Its picks begin a path of their own, so a row's mask is the one that this strategy alone would
-        give it. Only a further mixture draws its choices elsewhere, by the ways taken so far.
+        Its picks begin a path of their own, so a row's mask is the one that this strategy alone
+        would give it. Only a further mixture draws its choices elsewhere, by the ways taken so far.
         """
         return replace(self, path=(), ways=(*self.ways, way))
 

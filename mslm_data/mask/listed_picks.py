@@ -1,4 +1,4 @@
-"""Picks from lexicons that are not a plain choice of units: PMI masking in two forms, and concepts."""
+"""Picks from lexicons with an algorithm of their own: PMI masking in two forms, and concepts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from mslm_data.mask.units import Units
 class InOrder:
     """Hide n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
-    In a pass each n-gram hides its left-most occurrence that is still free. A pass that hides nothing
-    is the last. The n-gram at which the budget ends is cut to it.
+    In a pass each n-gram hides its left-most occurrence that is still free. A pass that hides
+    nothing is the last. The n-gram at which the budget ends is cut to it.
 
     Attributes:
         lexicon: File of the lexicon.
@@ -110,7 +110,8 @@ class Scattered:
         known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
         sizes = np.empty(len(examples), np.int64)
         count_numbered(ids.offsets, known, sizes)
-        # One rate for each row keeps the product in floats: the released code knows no exact decimals.
+        # One rate for each row keeps the product in floats: the released code knows no exact
+        # decimals.
         rates = rate_at(self.rate, draws) * np.ones(len(examples))
         quota = quotas(rates, sizes, "up", draws)
 
@@ -132,7 +133,8 @@ class Occurrences:
     Attributes:
         lexicon: File of the lexicon.
         rate: Expected share of the tokens that are not special.
-        most: Once so many tokens of a row are hidden, no further concept is tried; None for no limit.
+        most: Once so many tokens of a row are hidden, no further concept is tried; None for no
+            limit.
 
     Raises:
         ValueError: A rate outside `[0, 1]`, or a negative limit.
@@ -187,8 +189,8 @@ def _by_rarest_token(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, 
         size: Number of the tokenizer's ids.
 
     Returns:
-        The tokens of all entries; the bounds of their words; the offsets of these bounds by entry; the
-        entries sorted by rarest token; and the offsets of these by token id.
+        The tokens of all entries; the bounds of their words; the offsets of these bounds by entry;
+        the entries sorted by rarest token; and the offsets of these by token id.
     """
     tokens = lexicon.tokens
     words = lexicon.word_starts

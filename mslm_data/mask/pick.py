@@ -66,9 +66,9 @@ class AnyPick(Protocol):
 class Listed:
     """Units from a lexicon: its n-grams where they stand, and each word that is in none of them.
 
-    Of an n-gram within another, the larger is the unit. Of overlapping ones some are units at random,
-    and the words of the others are units again. With `among.where = "generic"` no n-gram reaches into
-    a mention.
+    Of an n-gram within another, the larger is the unit. Of overlapping ones some are units at
+    random, and the words of the others are units again. With `among.where = "generic"` no n-gram
+    reaches into a mention.
 
     Attributes:
         lexicon: File of the lexicon; the order of its entries does not matter.
@@ -125,10 +125,10 @@ class Order:
     """In which order units are hidden until the budget is spent.
 
     Attributes:
-        by: `uniform` is at random, each unit as likely; `weighted` at random by score; `highest` and
-            `lowest` by score, without chance; `first` is from the row's start. `coins` has no budget:
-            each unit is hidden with chance `rate`, times its score if there is one. `replacement`
-            draws with replacement, so that a unit drawn twice is hidden once.
+        by: `uniform` is at random, each unit as likely; `weighted` at random by score; `highest`
+            and `lowest` by score, without chance; `first` is from the row's start. `coins` has no
+            budget: each unit is hidden with chance `rate`, times its score if there is one.
+            `replacement` draws with replacement, so that a unit drawn twice is hidden once.
         score: The score of each unit. Units with a score of 0 or less are hidden by `lowest` only.
 
     Raises:
@@ -169,7 +169,8 @@ class Candidates(NamedTuple):
 class Pick:
     """Hide units of each row, up to a budget.
 
-    `Pick("words", Budget(0.15, of="tokens"))` hides whole words until 15 % of a row's tokens are hidden.
+    `Pick("words", Budget(0.15, of="tokens"))` hides whole words until 15 % of a row's tokens are
+    hidden.
 
     Attributes:
         units: Which units are hidden whole: single `tokens`, `words`, `chunks` between white space,
@@ -197,7 +198,7 @@ class Pick:
 
     @property
     def hides_nothing(self) -> bool:
-        """Whether the budget is always 0, as of one half of a joint strategy that is switched off."""
+        """Whether the budget is always 0, as in a joint strategy with one half switched off."""
         return self.budget.rate == 0 and not self.budget.least
 
     @property
@@ -263,7 +264,7 @@ class Pick:
         return None if find is None else find(examples)
 
     def _counts_tokens(self) -> bool:
-        """Return whether a unit of several tokens costs as many; by coins and redraws it never does."""
+        """Return whether a unit costs as many as its tokens; by coins it never does."""
         return self.budget.of != "units" and self.order.by not in ("coins", "replacement")
 
     def _weighs_whole_units(self, draft: Draft) -> bool:
@@ -273,7 +274,7 @@ class Pick:
     def _hide_at_once(
         self, examples: Examples, units: Units | None, draws: Draws, kind: int, draft: Draft
     ) -> bool:
-        """Hide units by one kernel that needs no pool, where the pick is that plain; else return False.
+        """Hide units by one kernel without a pool, if the pick is plain enough; else return False.
 
         The budget then follows from the number of units alone, so that a table of budgets serves.
         """
@@ -316,9 +317,9 @@ class Pick:
         return True
 
     def _pool(self, examples: Examples, units: Units | None, draft: Draft) -> tuple[Array, Array]:
-        """Return which entries can be hidden, uint8 `[E]`, and each row's tokens that are not special.
+        """Return which entries can be hidden, and how many tokens of each row are not special.
 
-        The second is int64 `[N]`, and only filled where the budget asks for it.
+        The first is uint8 `[E]`. The second is int64 `[N]`, filled only if the budget asks for it.
         """
         among = self.among
         offsets = examples.input_ids.offsets
@@ -354,7 +355,7 @@ class Pick:
     def _hide_tokens(
         self, candidates: Candidates, quota: Array, draws: Draws, kind: int, draft: Draft
     ) -> None:
-        """Hide single tokens; three orders write kinds directly, without a list of what is taken."""
+        """Hide single tokens; three orders write kinds without a list of what is taken."""
         if self.order.by in ("uniform", "coins", "replacement"):
             self._choose(candidates, quota, draws, kind, draft.kinds)
         else:
@@ -442,8 +443,8 @@ def _by_weight(pick: Pick, candidates: Candidates, quota: Array, draws: Draws) -
     return taken
 
 
-def _by_rank(pick: Pick, candidates: Candidates, quota: Array, draws: Draws) -> Array:  # noqa: ARG001 - without chance
-    """Take entries from the lowest rank; equal ones from the row's start."""
+def _by_rank(pick: Pick, candidates: Candidates, quota: Array, _draws: Draws) -> Array:
+    """Take entries from the lowest rank, without chance; equal ones from the row's start."""
     score = candidates.score
     pool = candidates.pool
     if score is None:
@@ -471,8 +472,10 @@ SAMPLERS: dict[How, Sampler] = {
     "coins": _by_choice,
     "replacement": _by_choice,
 }
-"""Order -> the function that returns how much of each entry is taken, int64 `[E]`, in what the budget
-counts; the rest of the budget stays in `quota`."""
+"""Order -> the function that takes entries in it.
+
+It returns how much of each entry is taken, int64 `[E]`, in what the budget counts; the rest of the
+budget stays in `quota`."""
 
 
 def run(picks: Sequence[AnyPick], examples: Examples, draws: Draws, draft: Draft) -> None:
@@ -485,7 +488,7 @@ def run(picks: Sequence[AnyPick], examples: Examples, draws: Draws, draft: Draft
 def free_tokens(
     examples: Examples, draft: Draft, *, unknown: bool = False
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return which tokens can be hidden, uint8 `[T]`, and how many of each row are not special, `[N]`.
+    """Return which tokens can be hidden, `[T]`, and how many of each row are not special, `[N]`.
 
     Args:
         examples: N rows of T tokens.

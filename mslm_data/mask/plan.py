@@ -28,8 +28,8 @@ class MaskPlan:
         kinds: uint8 `MaskKind` of each token; the offsets are those of the examples' `input_ids`.
         owed: int64 `[N]`: the part of each row's budget that could not be spent, in what the budget
             counts (tokens, words, mentions). None for a plan that a caller made.
-        joined: uint8, offsets as `kinds`: 1 where a token belongs to the same hidden unit as the token
-            before it. None where the corruption does not ask.
+        joined: uint8, offsets as `kinds`: 1 where a token belongs to the same hidden unit as the
+            token before it. None where the corruption does not ask.
     """
 
     kinds: Ragged
@@ -37,7 +37,7 @@ class MaskPlan:
     joined: Ragged | None = None
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of ENTITY and of BASE tokens: N_ELM, N_BLM of Abaho et al. 2024, Eq. 2."""
+        """Return N_ELM and N_BLM of Abaho et al. 2024, Eq. 2: ENTITY and BASE tokens."""
         values = self.kinds.values
         n_elm = int(np.count_nonzero(values == MaskKind.ENTITY))
         n_blm = int(np.count_nonzero(values == MaskKind.BASE))

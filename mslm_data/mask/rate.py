@@ -1,4 +1,4 @@
-"""Rates: a share that stays, that follows the epoch or the step, or that each row draws for itself."""
+"""Rates: a share that stays, follows the epoch or the step, or is drawn by each row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mslm_data.mask.draws import RATE, Draws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A rate that changes: `{shape = "linear", start = 0.3, stop = 0.15, over = 10}` in a TOML file.
+    """A rate that changes; in TOML `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`.
 
-    `linear` goes straight from one end to the other and stays there (Ankner et al. 2024: 0.3 to 0.15;
-    Yang et al. 2023: `2p` to 0). `cosine` goes along half a wave (Yang et al. 2023). `uniform` draws a
-    rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5). Scheduled rates are rounded
-    to 6 decimals, so that every machine counts the same.
+    `linear` goes straight from one end to the other and stays there (Ankner et al. 2024: 0.3 to
+    0.15; Yang et al. 2023: `2p` to 0). `cosine` goes along half a wave (Yang et al. 2023).
+    `uniform` draws a rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5).
+    Scheduled rates are rounded to 6 decimals, so that every machine counts the same.
 
     Attributes:
         shape: `linear`, `cosine` or `uniform`.

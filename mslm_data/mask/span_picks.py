@@ -1,4 +1,4 @@
-"""Picks of spans: runs of tokens or words at random places, for SPAN of the MSLM paper and SpanBERT."""
+"""Picks of spans: runs of tokens or words at random places, as in SPAN and SpanBERT."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PlaceSpans:
         rate: Budget as a share of the row's tokens, rounded up.
         shortest: Minimum of the drawn length, in tokens, 1 or more.
         longest: Maximum of the drawn length; all lengths between are equally likely.
-        released: Whether spans begin at words only and `[UNK]` is left out of the rate's base, as in
-            the paper's released code.
+        released: Whether spans begin at words only and `[UNK]` is left out of the rate's base, as
+            in the paper's released code.
 
     Raises:
         ValueError: A rate outside `[0, 1]`, or lengths that do not rise from 1.
@@ -170,7 +170,8 @@ def geometric_lengths(chance: float, longest: int) -> npt.NDArray[np.uint64]:
 def _table(weights: list[Fraction]) -> Array:
     """Return the sums of chances of lengths 1, 2 and so on, uint64, in parts of 2**53.
 
-    `kernels.spans.draw_length` draws from it. The weights are exact, so every machine has this table.
+    `kernels.span_draws.draw_length` draws from it. The weights are exact, so every machine has this
+    table.
     """
     total = sum(weights)
     return np.array([int(2**53 * part / total) for part in accumulate(weights)], np.uint64)

@@ -1,8 +1,8 @@
 """Strategies: what decides which tokens are predicted and why.
 
-A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a `Curriculum`
-of strategies by epoch. All keep the same laws: a row's mask is a pure function of its key, the seed,
-the epoch and the strategy, and special tokens are never hidden.
+A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a
+`Curriculum` of strategies by epoch. All keep the same laws: a row's mask is a pure function of its
+key, the seed, the epoch and the strategy, and special tokens are never hidden.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Origin:
 
 
 class Strategy(ABC):
-    """Decides which tokens of each row are predicted and why, then what the model sees in their place.
+    """Decides which tokens are predicted and why, then what the model sees in their place.
 
     Attributes:
         origin: How it was made, or None for one that a caller put together from picks.
@@ -56,8 +56,8 @@ class Strategy(ABC):
     def needs(self) -> frozenset[str]:
         """The columns that rows must bring so that the strategy hides what it says.
 
-        A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has the
-        rows' keys). Rows without these are planned without an error, but too little is hidden.
+        A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has
+        the rows' keys). Rows without these are planned without an error, but too little is hidden.
         """
 
     @property
@@ -76,7 +76,7 @@ class Strategy(ABC):
     def plan(
         self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
     ) -> MaskPlan:
-        """Decide which tokens are predicted: a pure function of each row, the seed, the epoch and self.
+        """Decide which tokens are predicted, as a pure function of row, seed, epoch and strategy.
 
         Args:
             examples: N rows, any batch of them in any order.
@@ -85,7 +85,8 @@ class Strategy(ABC):
             step: Which training step; read only by rates that follow the step.
 
         Raises:
-            ValueError: Seed, epoch or step is out of range, or a rate follows the step and none came.
+            ValueError: Seed, epoch or step is out of range, or a rate follows the step and none
+                came.
             VocabularyError: A lexicon or score column is missing, damaged, or of other shards.
         """
         check_count("seed", seed)
@@ -108,8 +109,8 @@ class Strategy(ABC):
             epoch: Of the plan, for mixtures and curricula; other strategies take any.
 
         Raises:
-            ValueError: Seed or epoch is out of range, the plan is of other rows, or the tokenizer has
-                no mask token.
+            ValueError: Seed or epoch is out of range, the plan is of other rows, or the tokenizer
+                has no mask token.
         """
         check_count("seed", seed)
         check_count("epoch", epoch)
@@ -165,7 +166,7 @@ class Recipe(Strategy):
         return draft.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """Corrupt by this recipe; any plan of the rows will do."""
+        # A plan does not depend on the corruption.
         return corrupt(examples, plan, self.corruption, seed=draws.seed, epoch=draws.epoch)
 
 
@@ -181,8 +182,8 @@ class Mixture(Strategy):
         chances: The chance of each. With what is left of 1, nothing is hidden.
 
     Raises:
-        ValueError: No strategy, not one chance for each, a negative chance, or chances that exceed 1
-            together.
+        ValueError: No strategy, not one chance for each, a negative chance, or chances that exceed
+            1 together.
     """
 
     parts: tuple[Strategy, ...]
@@ -227,7 +228,7 @@ class Mixture(Strategy):
         return draft.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """Corrupt each row by its own strategy; seed and epoch must be those of the plan."""
+        # The ways are drawn anew, so seed and epoch must be those of the plan.
         ids = examples.input_ids
         way_of_token = np.repeat(self.ways(draws), ids.lengths)
 
@@ -289,7 +290,7 @@ class Curriculum(Strategy):
         return self.at(draws.epoch).plan_with(examples, draws)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
-        """Corrupt by the strategy of the epoch, which must be that of the plan."""
+        # The epoch must be that of the plan.
         return self.at(draws.epoch).corrupt_with(examples, plan, draws)
 
 

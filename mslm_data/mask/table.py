@@ -1,7 +1,7 @@
 """The table of shipped strategies, and how a strategy is made from a name, a file or a table.
 
-The table is the whole registry. A name's version stands for its numbers: other masks for the same seed
-would be a `.v2`.
+The table is the whole registry. A name's version stands for its numbers: other masks for the same
+seed would be a `.v2`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
-"""The source that a strategy follows: the `paper`; the code its authors `released`; either of them, `adapted` to
-rows of text; a paper as `recalled`, not re-read; or what the caller says (`own`)."""
+"""The source that a strategy follows: the `paper`; the code its authors `released`; either,
+`adapted` to rows of text; a paper as `recalled`, not re-read; or what the caller wants (`own`)."""
 
 
 class Shipped(NamedTuple):
@@ -133,31 +133,32 @@ SHIPPED: dict[str, Shipped] = {
 STRATEGIES = Registry("strategy", {name: shipped.make for name, shipped in SHIPPED.items()})
 
 _FOR_ENCODER_DECODERS = (
-    "shortens the rows and writes targets of their own for an encoder-decoder, which nothing here trains; "
-    "preprocess for it with its own code, or take 'span' or 'spanbert' for an encoder"
+    "shortens the rows and writes targets of their own for an encoder-decoder, which nothing here "
+    "trains; preprocess for it with its own code, or take 'span' or 'spanbert' for an encoder"
 )
 
 NO_MASKS = {
-    "dga": "scales the gradients of heads and layers by their importance (Ke et al. 2022); its input is "
-    "masked as by 'token', so that is the honest control",
-    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which only the "
-    "trainer knows; 'difference' with a table of one's own is nearest",
-    "entropy": "chooses tokens by the entropy of the model that is trained; 'selective' with a score "
-    "column of a frozen model is nearest",
+    "dga": "scales the gradients of heads and layers by their importance (Ke et al. 2022); its "
+    "input is masked as by 'token', so that is the honest control",
+    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which only "
+    "the trainer knows; 'difference' with a table of your own is nearest",
+    "entropy": "chooses tokens by the entropy of the model that is trained; 'selective' with a "
+    "score column of a frozen model is nearest",
     "t5": _FOR_ENCODER_DECODERS,
     "ul2": _FOR_ENCODER_DECODERS,
     "bart": _FOR_ENCODER_DECODERS,
     "salient-t5": _FOR_ENCODER_DECODERS,
 }
-"""Systems that are compared with masking but are not a mask of an encoder's input, and the nearest one
-that is."""
+"""Systems that are compared with masking but do not mask an encoder's input, and the nearest one
+that does."""
 
 
 def strategy(name: str, **options: Any) -> Strategy:
     """Make a strategy: `strategy("joint", elm=1.0, blm=0.075)`.
 
     Args:
-        name: A registered name, the newest version if it has none; or a TOML file with a table `[mask]`.
+        name: A registered name, the newest version if it has none; or a TOML file with a table
+            `[mask]`.
         **options: The strategy's options, as `mslm-data recipes --strategies NAME` lists them. They
             override those of a file.
 
@@ -171,7 +172,7 @@ def strategy(name: str, **options: Any) -> Strategy:
 
 
 def make(name: str, options: Mapping[str, Any], *, where: str | None = None) -> Strategy:
-    """Make a strategy from a name or a file, and options; as `strategy`, for pipelines and commands.
+    """Make a strategy from a name or a file, and options, for pipelines and commands.
 
     Args:
         name: A registered name, or a TOML file with a table `[mask]`.
@@ -216,7 +217,7 @@ def strategy_of(table: Mapping[str, Any], *, where: str) -> Strategy:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """Return the options of a strategy with their defaults, in order; `inspect.Parameter.empty` if none.
+    """Return the options of a strategy, in order, each with its default.
 
     Raises:
         PipelineError: The name is unknown.
@@ -250,8 +251,8 @@ def varied(strategy: Strategy, **options: Any) -> Strategy:
 def strategies() -> dict[str, Summary]:
     """Return every registered name, sorted, with what it hides, what it follows, and its source.
 
-    Systems that are compared with masking but are not among them (DGA, T5's span corruption and others)
-    are answered by `strategy` with the nearest one that is.
+    Systems that are compared with masking but are not among them (DGA, T5's span corruption and
+    others) are answered by `strategy` with the nearest one that is.
     """
     return {name: summary(name) for name in STRATEGIES.names()}
 

@@ -1,4 +1,4 @@
-"""Writes the parts of strategies as TOML, so that what is shipped can be printed, copied and changed."""
+"""Writes the parts of strategies as TOML, so that shipped ones can be printed and changed."""
 
 from __future__ import annotations
 

@@ -90,12 +90,13 @@ def words(examples: Examples) -> Units:
 def chunks(examples: Examples) -> Units:
     """Return each stretch between white space as one unit.
 
-    Hugging Face's whole-word collator has done so since version 5: a token belongs to the one before
-    it if it begins at the character where that one ends. Here a token that begins earlier belongs to
-    it too, as do the pieces of one character, and a piece that is only the mark of a space.
+    Hugging Face's whole-word collator has done so since version 5: a token belongs to the one
+    before it if it begins at the character where that one ends. Here a token that begins earlier
+    belongs to it too, as do the pieces of one character, and a piece that is only the mark of a
+    space.
 
-    Without character offsets (`encode.keep_text`) the units are words, which is the same for corpora
-    of given words.
+    Without character offsets (`encode.keep_text`) the units are words, which is the same for
+    corpora of given words.
     """
     if examples.token_starts is None or examples.token_ends is None:
         return words(examples)
@@ -113,7 +114,8 @@ def released_pieces(examples: Examples) -> Units:
     """Return the units of the paper's released code, whose labels `O B I` have no type.
 
     There every sub-word of a mention's first word carries `B` and opens a unit. All of these stand
-    alone but the last, which reaches to the mention's end: `hem ##och ##rom ##ato ##sis` is five units.
+    alone but the last, which reaches to the mention's end: `hem ##och ##rom ##ato ##sis` is five
+    units.
     """
     row_of_mention = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
     starts = row_of_mention + examples.span_starts.values

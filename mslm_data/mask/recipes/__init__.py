@@ -1,5 +1,5 @@
-"""The shipped strategies: each is a function of its options that returns its picks and its corruption.
+"""The shipped strategies: functions of their options that return picks and a corruption.
 
-To add one: write a function here, a line in `mask/table.py`, and a row in `tests/mask/contract.py`. The
-docstring says what the paper and its code do, and where this differs.
+To add one: write a function here, a line in `mask/table.py`, and a row in `tests/mask/contract.py`.
+The docstring says what the paper and its code do, and where this differs.
 """

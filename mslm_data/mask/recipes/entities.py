@@ -1,4 +1,4 @@
-"""Mentions first: EntityBERT and its successors, salient spans, linguistically informed masking, ERNIE.
+"""Mentions first: EntityBERT and its successors, salient spans, LIM, ERNIE.
 
 The mentions are those of the shards, whoever marked them: a corpus, MedCAT, a table of terms, or a
 chunker of noun phrases.
@@ -20,11 +20,11 @@ from mslm_data.mask.strategy import Recipe
 def entitybert(entities: Rate = 0.4, words: Rate = 0.12, corruption: str = "80-10-10") -> Recipe:
     """Hide 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
 
-    Lin et al. 2021 mark events and times in notes and hide a share of them together with other words.
-    The shares and 80/10/10 are recalled from the paper, not re-read; there is no code. Decided here:
-    both shares are of the row. The 12 % are of all its words, but taken from those that are not hidden
-    yet, within mentions or not. The paper has blocks of text where rows are sentences here, so numbers
-    are rounded at random, and over a corpus the shares are exact.
+    Lin et al. 2021 mark events and times in notes and hide a share of them together with other
+    words. The shares and 80/10/10 are recalled from the paper, not re-read; there is no code.
+    Decided here: both shares are of the row. The 12 % are of all its words, but taken from those
+    that are not hidden yet, within mentions or not. The paper has blocks of text where rows are
+    sentences here, so numbers are rounded at random, and over a corpus the shares are exact.
 
     Args:
         entities: Share of a row's mentions that are hidden whole.
@@ -39,17 +39,17 @@ def entitybert(entities: Rate = 0.4, words: Rate = 0.12, corruption: str = "80-1
 
 
 def entitybert_difference(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
-    """Hide the first tokens of a row's mentions: Difference-Masking's baseline in EntityBERT's place.
+    """Hide the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
     The baseline of Wilf et al. 2023 (`data_with_entity.py` of abwilf/Difference-Masking) is not
-    EntityBERT. Of the n tokens of a row, special ones aside, it hides the first `int(0.15 * n)` tokens
-    of tagged words, without a draw. Where nothing is tagged it hides that many tokens at random, and
-    where too little is tagged it hides fewer.
+    EntityBERT. Of the n tokens of a row, special ones aside, it hides the first `int(0.15 * n)`
+    tokens of tagged words, without a draw. Where nothing is tagged it hides that many tokens at
+    random, and where too little is tagged it hides fewer.
 
-    "First" is there the order of a Python set of strings, which changes from run to run, over the first
-    occurrence of each string. Here it is the order in the row, over all mentions. The random draw is
-    there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be hidden and the last
-    token never is. Here the draw is of the tokens.
+    "First" is there the order of a Python set of strings, which changes from run to run, over the
+    first occurrence of each string. Here it is the order in the row, over all mentions. The random
+    draw is there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be hidden
+    and the last token never is. Here the draw is of the tokens.
 
     Args:
         rate: Share of the row's tokens, special ones aside.
@@ -67,12 +67,12 @@ def entitybert_difference(rate: Rate = 0.15, corruption: str = "80-10-10") -> Re
 def salient(longest: Limit = None, corruption: str = "mask") -> Recipe:
     """Hide one whole mention of each row, and nothing in rows without one (salient spans).
 
-    REALM (Guu et al. 2020; google-research/language) chooses one named entity or date among all of a
-    passage, and the sentence that it stands in becomes the query. A sentence is seen as often as it has
-    entities, and never without one. Here the row is the unit: each row with a mention has one hidden in
-    every epoch. Rows without one stay as they are, so leave them out where they cost time. A mention that
-    is too long is not skipped with its sentence, but stands back for the others of its row (`longest`).
-    Cole et al. 2023 add times, and let T5 write the span.
+    REALM (Guu et al. 2020; google-research/language) chooses one named entity or date among all of
+    a passage, and the sentence that it stands in becomes the query. A sentence is seen as often as
+    it has entities, and never without one. Here the row is the unit: each row with a mention has
+    one hidden in every epoch. Rows without one stay as they are, so leave them out where they cost
+    time. A mention that is too long is not skipped with its sentence, but stands back for the
+    others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
 
     Args:
         longest: Mentions of more tokens are never chosen. REALM has room for 10; 0 for no limit.
@@ -92,12 +92,12 @@ def lim(
 ) -> Recipe:
     """Hide tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
-    Linguistically informed masking (Althammer et al. 2021, patents): in `create_pretraining_data_lim.py`
-    of sophiaalthammer/patent-lim a draw for each sequence decides which tokens can be hidden, those of
-    noun chunks or the others; the rest is BERT's masking, see `bert`. Where there are fewer than are due,
-    fewer are hidden: in a row without phrases nothing is hidden three times of four. The released code
-    takes all tokens where the chance is 0.5 or less, which is `bert`; here the chance means what it says.
-    The paper's runs have 0.75 and 1.
+    Linguistically informed masking (Althammer et al. 2021, patents): in
+    `create_pretraining_data_lim.py` of sophiaalthammer/patent-lim a draw for each sequence decides
+    which tokens can be hidden, those of noun chunks or the others; the rest is BERT's masking, see
+    `bert`. Where there are fewer than are due, fewer are hidden: in a row without phrases nothing
+    is hidden three times of four. The released code takes all tokens where the chance is 0.5 or
+    less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
 
     Args:
         chance: Chance of a row that only tokens of phrases are hidden.
@@ -127,25 +127,25 @@ def lim(
 def ernie(
     rate: Rate = 0.15, tokens: Share = 0.5, lexicon: str = "", corruption: str = "80-10-10"
 ) -> Recipe:
-    """Hide whole mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
+    """Hide mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
 
     Sun et al. 2019, as the released code does it (PaddlePaddle/ERNIE, `ERNIE/batching.py` and
-    `reader/pretraining.py`), described in words. A row comes cut into units, each with a coin of 0.15,
-    without a minimum or a maximum. Of a unit's tokens each has its own fate of 80/10/10, and random ids
-    are drawn from the whole vocabulary, special ones included.
+    `reader/pretraining.py`), described in words. A row comes cut into units, each with a coin of
+    0.15, without a minimum or a maximum. Of a unit's tokens each has its own fate of 80/10/10, and
+    random ids are drawn from the whole vocabulary, special ones included.
 
-    Differences: the code draws for each file, by a share in its list of files, whether units or single
-    tokens ("characters") are hidden. Here each row draws, anew in each epoch; as the share is not
-    published, it is a half. Its files come cut into words, phrases and entities by tools that are not
-    released. Here the entities are the mentions, phrases are those of a lexicon if there is one, and
-    words are the rest. `[UNK]` is hidden within mentions only, and the id 0 is drawn too. There is no
-    budget to owe.
+    Differences: the code draws for each file, by a share in its list of files, whether units or
+    single tokens ("characters") are hidden. Here each row draws, anew in each epoch; as the share
+    is not published, it is a half. Its files come cut into words, phrases and entities by tools
+    that are not released. Here the entities are the mentions, phrases are those of a lexicon if
+    there is one, and words are the rest. `[UNK]` is hidden within mentions only, and the id 0 is
+    drawn too. There is no budget to owe.
 
     Args:
         rate: Chance of each unit, or of each token.
         tokens: Share of rows that hide single tokens.
-        lexicon: File of a lexicon of phrases; "" for none. `Listed` says which of overlapping phrases
-            are units.
+        lexicon: File of a lexicon of phrases; "" for none. `Listed` says which of overlapping
+            phrases are units.
         corruption: `80-10-10` as in the code; see `Corruption`.
     """
     coins = Order("coins")

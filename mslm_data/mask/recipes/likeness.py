@@ -1,6 +1,7 @@
 """Difference-Masking: what is like the words that set a domain apart is hidden more often.
 
-`mslm-data vocab anchors` finds these words, `mslm-data vocab scores anchors` how like them each word is.
+`mslm-data vocab anchors` finds these words, `mslm-data vocab scores anchors` how like them each
+word is.
 """
 
 from __future__ import annotations
@@ -27,23 +28,24 @@ def difference(
 ) -> Recipe:
     """Hide words, the likelier the more they are like anchors of the domain (Difference-Masking).
 
-    As in Wilf et al. 2023, a word's weight is its highest cosine to an anchor over the row's sum, and
-    words are drawn by weight without replacement. So a word's chance to be hidden is not in proportion
-    to its weight, but flatter. Stop words have weights like others.
+    As in Wilf et al. 2023, a word's weight is its highest cosine to an anchor over the row's sum,
+    and words are drawn by weight without replacement. So a word's chance to be hidden is not in
+    proportion to its weight, but flatter. Stop words have weights like others.
 
-    Decided here, as the paper's rate for text was not to be seen: 0.15 is a share of the row's words,
-    rounded at random, so that short rows have their share too. A cosine of 0 or less, and a word that is
-    not in the lexicon, has a weight of 0. Poolers give cosines that hardly differ (0.59 to 0.98 in the
-    authors' own example), so that words are hidden almost evenly; `transform` is for that.
+    Decided here, as the paper's rate for text was not to be seen: 0.15 is a share of the row's
+    words, rounded at random, so that short rows have their share too. A cosine of 0 or less, and a
+    word that is not in the lexicon, has a weight of 0. Poolers give cosines that hardly differ
+    (0.59 to 0.98 in the authors' own example), so that words are hidden almost evenly; `transform`
+    is for that.
 
     Args:
         lexicon: File of a lexicon of words with their likeness.
         rate: Share of the row's words.
-        transform: How a likeness becomes a weight: `none`; `swish`, `s / (1 + exp(-s))`; or `rank`, from
-            1 for the least like to n for the most like of the row's n words. The released code applies
-            swish and then ranks.
-        alpha: Part of each word's share of the row's weight that is kept. The rest is spread evenly, over
-            words without a likeness too. The authors tried 0.1, 0.3, 0.5 and 0.7.
+        transform: How a likeness becomes a weight: `none`; `swish`, `s / (1 + exp(-s))`; or `rank`,
+            from 1 for the least like to n for the most like of the row's n words. The released code
+            applies swish and then ranks.
+        alpha: Part of each word's share of the row's weight that is kept. The rest is spread
+            evenly, over words without a likeness too. The authors tried 0.1, 0.3, 0.5 and 0.7.
         corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     score = Score(lexicon=lexicon, transform=transform, missing=UNLIKE, alpha=alpha)
@@ -57,25 +59,28 @@ def difference_released(
     alpha: Share = 1.0,
     corruption: str = "80-10-10",
 ) -> Recipe:
-    """Hide single tokens by the rank of their word's likeness to anchors (Difference-Masking's code).
+    """Hide single tokens by the rank of their word's likeness (Difference-Masking's code).
 
     From `data_before_submission.py` of abwilf/Difference-Masking, described in words. Kept:
 
     * Tokens are hidden, not words, so that words are hidden in part.
     * Likenesses only rank the row's m words: each token of the word most like weighs m, of the word
       least like 1.
-    * `int(0.15 * n)` of the row's n tokens, special ones aside, are drawn by weight without replacement.
+    * `int(0.15 * n)` of the row's n tokens, special ones aside, are drawn by weight without
+    replacement.
 
     Not kept, as slips of the code:
 
-    * A word that occurs twice can be hidden only where it occurs last, and is drawn with twice the chance
+    * A word that occurs twice can be hidden only where it occurs last, and is drawn with twice the
+    chance
       there, where two draws of one place count as two. Here each occurrence is a word of its own.
-    * Words are there what stands between blanks, commas and all, and each is tokenised alone, so that its
+    * Words are there what stands between blanks, commas and all, and each is tokenised alone, so
+    that its
       places may not be those of the row. Here they are the shards' words.
     * Rows of more tokens than the model takes stop the run.
 
-    Equal likenesses are ranked there as the sort leaves them; here the first is the higher. Words that
-    are not in the lexicon rank last.
+    Equal likenesses are ranked there as the sort leaves them; here the first is the higher. Words
+    that are not in the lexicon rank last.
 
     Args:
         lexicon: As in `difference`.
@@ -92,15 +97,15 @@ def difference_released(
 def difference_patches(rate: Share = 0.25, alpha: Share = 0.1, corruption: str = "mask") -> Recipe:
     """Hide patches of a video, a few of them where persons are (Difference-Masking on images).
 
-    In the released code for TVQA and Social-IQ a video is seven frames of 18 x 30 patches in groups of
-    4, and a patch is flagged where the box of a person's face or body covers it. Of all patches a
-    quarter is hidden: up to `rate * alpha` of them flagged ones, drawn uniformly, and the rest from all
-    others, drawn uniformly. Where fewer are flagged the others fill up. Both numbers are rounded down
-    here; the release draws with one fixed seed for all videos.
+    In the released code for TVQA and Social-IQ a video is seven frames of 18 x 30 patches in groups
+    of 4, and a patch is flagged where the box of a person's face or body covers it. Of all patches
+    a quarter is hidden: up to `rate * alpha` of them flagged ones, drawn uniformly, and the rest
+    from all others, drawn uniformly. Where fewer are flagged the others fill up. Both numbers are
+    rounded down here; the release draws with one fixed seed for all videos.
 
-    Rows are of any units: each token is a patch, and mentions are the flagged stretches. Make them from
-    arrays by `mslm_data.examples(lengths, spans=..., keys=...)`; no tokenizer is needed. Flagged patches
-    are of kind ENTITY, others BASE.
+    Rows are of any units: each token is a patch, and mentions are the flagged stretches. Make them
+    from arrays by `mslm_data.examples(lengths, spans=..., keys=...)`; no tokenizer is needed.
+    Flagged patches are of kind ENTITY, others BASE.
 
     Args:
         rate: Share of the row's units that is hidden.

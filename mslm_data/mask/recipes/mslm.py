@@ -1,8 +1,8 @@
 """Entity-level and base-level masking, alone and together (Abaho et al. 2024, section 3).
 
-Where the paper is silent, this was decided: counts are exact ceilings, also of single tokens, and of all
-the row's tokens that are not special. `[UNK]`, which would be a useless target, is hidden in mentions
-only.
+Where the paper is silent, this was decided: counts are exact ceilings, also of single tokens, and
+of all the row's tokens that are not special. `[UNK]`, which would be a useless target, is hidden in
+mentions only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def blm(
 ) -> Recipe:
     """Hide single tokens only, within mentions or not: `joint` with an `elm` of 0.
 
-    The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in `joint`.
+    The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in
+    `joint`.
 
     Args:
         blm: Share of a row's tokens, special ones aside; the number is rounded up.
@@ -81,12 +82,14 @@ def joint_released(elm: Rate = 1.0, blm: Rate = 0.075, corruption: str = "mask")
     * The number of units is rounded down, in floats: of one mention, a rate of 0.25 hides none
       (`custom_mask.py:180-184`).
     * Units are pieces of mentions, as its labels `O B I` have no type (`:176`); see
-      `units.released_pieces`. Below a rate of 1, pieces of one mention are hidden apart (`:193-209`).
-    * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with no
+      `units.released_pieces`. Below a rate of 1, pieces of one mention are hidden apart
+      (`:193-209`).
+    * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with
+    no
       minimum (`:129`).
 
-    The script draws once, before training. Plan with `epoch=0` always for its static mask. Its weights
-    count the training and validation splits together.
+    The script draws once, before training. Plan with `epoch=0` always for its static mask. Its
+    weights count the training and validation splits together.
 
     Args:
         elm: Share of a row's units.

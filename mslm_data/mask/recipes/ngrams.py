@@ -1,7 +1,7 @@
-"""N-grams whose words belong together, from a lexicon ranked by pointwise mutual information, and concepts.
+"""N-grams from a lexicon ranked by pointwise mutual information (PMI), and concepts.
 
-`mslm-data vocab pmi` makes such a lexicon from a built folder. The three PMI strategies agree on what a
-list is, and on little else.
+`mslm-data vocab pmi` makes such a lexicon from a built folder. The three PMI strategies agree on
+what a list is, and on little else.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask")
 
     Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
 
-    * The budget is `ceil(rate * tokens that are not special)`, exactly.
-    * The list is gone through in passes. In a pass each n-gram hides its left-most occurrence none of
-      whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay unspent.
+    * The budget is `ceil(rate * tokens that are not special)`, exactly. * The list is gone through
+    in passes. In a pass each n-gram hides its left-most occurrence none of
+      whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay
+      unspent.
     * The last n-gram is cut to the rest of the budget (lines 8 to 10).
     * An occurrence is contiguous, begins at the first token of a word and ends at the last of one.
     * Nothing is random: a row's mask is the same in all epochs.
 
-    "The total masking budget is maintained" (section 5) does not hold for short lists: about a fifth of
-    BC2GM's sentences hold no n-gram of its released list.
+    "The total masking budget is maintained" (section 5) does not hold for short lists: about a
+    fifth of BC2GM's sentences hold no n-gram of its released list.
 
     Args:
         lexicon: File of the list, in its order of use.
@@ -41,22 +42,24 @@ def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask")
 
 
 def pmi_released(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
-    """Hide the words of listed n-grams, wherever in the row each stands first, as the released code does.
+    """Hide the words of listed n-grams where each stands first, as the released code does.
 
-    From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line copied:
+    From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line
+    copied:
 
-    * The list is gone through once, from the top, until the budget is spent.
-    * An n-gram is found where its sub-words are in the row in their order, with any others between them.
-    * Then each of its words is hidden by itself, where its sub-words first stand side by side. That may
-      be before the n-gram, apart from it, or within a longer word, as word boundaries are not looked for.
+    * The list is gone through once, from the top, until the budget is spent. * An n-gram is found
+    where its sub-words are in the row in their order, with any others between them. * Then each of
+    its words is hidden by itself, where its sub-words first stand side by side. That may
+      be before the n-gram, apart from it, or within a longer word, as word boundaries are not
+      looked for.
     * The word in which the budget ends is cut; what is hidden is not found again.
     * The budget is `ceil(rate * tokens)` in floats, of tokens that are neither special nor `[UNK]`.
 
-    What cannot be reproduced: the released code tokenises the strings of its list when it masks, each
-    word by itself and without what stands before it, where this takes the sub-words in the list (the
-    same for WordPiece, not for byte-level vocabularies). A list holds no special token, so `[UNK]` is
-    never hidden here, while a released list may name words that become one. With the script's
-    `random_mask` it hides BLM tokens on top, and forgets which tokens the list hid.
+    What cannot be reproduced: the released code tokenises the strings of its list when it masks,
+    each word by itself and without what stands before it, where this takes the sub-words in the
+    list (the same for WordPiece, not for byte-level vocabularies). A list holds no special token,
+    so `[UNK]` is never hidden here, while a released list may name words that become one. With the
+    script's `random_mask` it hides BLM tokens on top, and forgets which tokens the list hid.
 
     Args:
         lexicon: File of the list, in its order of use.
@@ -72,22 +75,23 @@ def pmi_levine(
     overrun: Literal["skip", "stop"] = "skip",
     corruption: str = "80-10-10",
 ) -> Recipe:
-    """Hide listed n-grams and single words, all equally likely, until a share of the tokens is hidden.
+    """Hide listed n-grams and single words, all as likely, until a share of tokens is hidden.
 
-    Levine et al. 2021, PMI-Masking; recalled from the paper, not re-read. N-grams of a list are units
-    like words. Where one holds another, the larger is the unit; of overlapping ones one is, at random,
-    and the words of the others are units again. Units are drawn uniformly until 15 % of the tokens are
-    hidden, and a unit shares one fate of 80-10-10.
+    Levine et al. 2021, PMI-Masking; recalled from the paper, not re-read. N-grams of a list are
+    units like words. Where one holds another, the larger is the unit; of overlapping ones one is,
+    at random, and the words of the others are units again. Units are drawn uniformly until 15 % of
+    the tokens are hidden, and a unit shares one fate of 80-10-10.
 
-    Decided where it is silent: the share is of the tokens that are not special, rounded up. A unit of
-    more tokens than are left is skipped. Of several that overlap, taken in random order, each stays that
-    overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that lost does not
-    come back.
+    Decided where it is silent: the share is of the tokens that are not special, rounded up. A unit
+    of more tokens than are left is skipped. Of several that overlap, taken in random order, each
+    stays that overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that
+    lost does not come back.
 
     Args:
         lexicon: File of the list; its order does not matter.
         rate: Share of the tokens, special ones aside.
-        overrun: What happens to a unit of more tokens than are left: `skip` it and try others, or `stop`.
+        overrun: What happens to a unit of more tokens than are left: `skip` it and try others, or
+            `stop`.
         corruption: `80-10-10` of whole units; see `Corruption`.
     """
     units = Pick(Listed(lexicon), Budget(rate, of="tokens", overrun=overrun))
@@ -104,27 +108,29 @@ def ccm(
     epochs: int = 1,
     corruption: str = "mask",
 ) -> Recipe:
-    """Hide occurrences of listed concepts, from lists that grow by epoch; in the end single tokens too.
+    """Hide listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
 
     Lee et al. 2022, concept-based curriculum masking. Read in the released code only
     (`src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking), described in words:
 
     * Warm-up: a coin of 0.15 for each token.
     * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
-      occurrences (one within another counted again), each occurrence has a coin of `int(0.15 * n) / c`.
-      So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an occurrence is
-      passed over where a token of it is hidden. Once 20 tokens are hidden no further concept is tried.
-    * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each token
+      occurrences (one within another counted again), each occurrence has a coin of `int(0.15 * n) /
+      c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an
+      occurrence is passed over where a token of it is hidden. Once 20 tokens are hidden no further
+      concept is tried.
+    * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each
+    token
       that is left.
     * All hidden tokens become `[MASK]`.
 
-    Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by occurrence,
-    no last stage. The committed trainer uses that one, moves on every 100,000 steps and begins anew after
-    the last stage. This strategy does not follow it, but for `corruption`.
+    Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by
+    occurrence, no last stage. The committed trainer uses that one, moves on every 100,000 steps and
+    begins anew after the last stage. This strategy does not follow it, but for `corruption`.
 
-    Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those before
-    it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces within words
-    too. There is no budget to owe.
+    Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those
+    before it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces
+    within words too. There is no budget to owe.
 
     Args:
         lexicons: Files of the lists, one for each stage, in order.

@@ -1,13 +1,13 @@
 """Tokens by numbers of a model or a table: Selective Masking, InforMask, keywords, and attention.
 
-The numbers are made once, before training, by `mslm-data vocab scores`. For tokens where they stand they
-are a score column; for words or ids wherever they stand they are a lexicon.
+The numbers are made once, before training, by `mslm-data vocab scores`. For tokens where they stand
+they are a score column; for words or ids wherever they stand they are a lexicon.
 
-AttnMask and MST are about images. In both papers a teacher that follows the model in training gives the
-attention, of its last block, for patches of an image. Here a frozen encoder gives it once for the tokens
-of a row (`mslm-data vocab scores attention`), so this is an adaptation, not a reproduction. Special
-tokens, which draw most attention in text, are left out before anything is counted or ranked; stops and
-commas, which draw some, are not.
+AttnMask and MST are about images. In both papers a teacher that follows the model in training gives
+the attention, of its last block, for patches of an image. Here a frozen encoder gives it once for
+the tokens of a row (`mslm-data vocab scores attention`), so this is an adaptation, not a
+reproduction. Special tokens, which draw most attention in text, are left out before anything is
+counted or ranked; stops and commas, which draw some, are not.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _TENTH_TO_HALF = Schedule(shape="uniform", start=0.1, stop=0.5)
 def selective_task(scores: str = "confidence", corruption: str = "80-10-10") -> Recipe:
     """Hide every token that a task model finds important (Selective Masking on task data).
 
-    Gu et al. 2020: a token is important if, once it stands at the end of what was read of the row, the
-    classifier is nearly as sure of the label as with the whole row. `mslm-data vocab scores confidence`
-    scores tokens by that rule, above 0 for important ones. These are all hidden, whatever their number,
-    and the same ones in every epoch. The released code (thunlp/SelectiveMasking) leaves spaCy's stop
-    words unmasked, and predicts at most 20 tokens of a row of 128; here both are up to the column.
+    Gu et al. 2020: a token is important if, once it stands at the end of what was read of the row,
+    the classifier is nearly as sure of the label as with the whole row. `mslm-data vocab scores
+    confidence` scores tokens by that rule, above 0 for important ones. These are all hidden,
+    whatever their number, and the same ones in every epoch. The released code
+    (thunlp/SelectiveMasking) leaves spaCy's stop words unmasked, and predicts at most 20 tokens of
+    a row of 128; here both are up to the column.
 
     Args:
         scores: Folder of a score column, above 0 on the tokens that are hidden.
@@ -50,12 +51,13 @@ def selective(
 
     Gu et al. 2020 train a token classifier on what `selective-task` finds, to carry it over to text
     without labels. Of the tokens that it takes for important, the `int(max(1, 0.15 * n))` with the
-    highest logits are hidden, n being the row's tokens (special ones aside here). They are the same in
-    every epoch.
+    highest logits are hidden, n being the row's tokens (special ones aside here). They are the same
+    in every epoch.
 
-    `mslm-data vocab scores logits --value margin` is above 0 just on tokens that the classifier takes for
-    important, and ranks them by how clearly. Without `--value` it ranks by the logit as the released code
-    does, but then the important ones are those whose logit is above 0, which is not quite the same.
+    `mslm-data vocab scores logits --value margin` is above 0 just on tokens that the classifier
+    takes for important, and ranks them by how clearly. Without `--value` it ranks by the logit as
+    the released code does, but then the important ones are those whose logit is above 0, which is
+    not quite the same.
 
     Args:
         scores: Folder of a score column, above 0 on the tokens that can be hidden.
@@ -74,13 +76,15 @@ def informask(
 ) -> Recipe:
     """Hide each token by a coin whose chance is that of its id in a table (InforMask).
 
-    Sadeq et al. 2022 give each id a rate that follows how much its tokens tell about those around them
-    (PMI). They publish a table of 29,007 ids of bert-base-uncased, from 0.018 to 1, 0.25 in the plain
-    mean. It has no licence, so it is not shipped: `mslm-data vocab scores table --by ids --out
-    DIR/vocab/informask.arrow` reads a copy of yours. Ids that it does not have are never hidden.
+    Sadeq et al. 2022 give each id a rate that follows how much its tokens tell about those around
+    them (PMI). They publish a table of 29,007 ids of bert-base-uncased, from 0.018 to 1, 0.25 in
+    the plain mean. It has no licence, so it is not shipped: `mslm-data vocab scores table --by ids
+    --out DIR/vocab/informask.arrow` reads a copy of yours. Ids that it does not have are never
+    hidden.
 
-    The released code (NafisSadeq/InforMask) has all tokens as labels, hidden or not. Here, as everywhere,
-    only hidden ones are predicted; a loss over all tokens can be had from the rows themselves.
+    The released code (NafisSadeq/InforMask) has all tokens as labels, hidden or not. Here, as
+    everywhere, only hidden ones are predicted; a loss over all tokens can be had from the rows
+    themselves.
 
     Args:
         lexicon: File of a lexicon of single tokens with their rates; 1 and more is always.
@@ -93,12 +97,12 @@ def informask(
 
 
 def keywords(lexicon: str = "keywords.arrow", rate: Rate = 1.0, corruption: str = "mask") -> Recipe:
-    """Hide words that a lexicon lists, keywords of the domain, each by a coin (Golchin et al. 2023).
+    """Hide keywords of the domain that a lexicon lists, each by a coin (Golchin et al. 2023).
 
-    The paper finds keywords with KeyBERT and hides these alone. At which rate was not to be seen, so it is
-    an option, and its default hides them all. `mslm-data vocab scores table --out
-    DIR/vocab/keywords.arrow` makes a lexicon of any list of words; a keyword of several words is not
-    found. `mslm-data vocab anchors` finds keywords by frequency.
+    The paper finds keywords with KeyBERT and hides these alone. At which rate was not to be seen,
+    so it is an option, and its default hides them all. `mslm-data vocab scores table --out
+    DIR/vocab/keywords.arrow` makes a lexicon of any list of words; a keyword of several words is
+    not found. `mslm-data vocab anchors` finds keywords by frequency.
 
     Args:
         lexicon: File of a lexicon; a word that has an entry above 0 is a keyword.
@@ -115,12 +119,12 @@ def attention_high(
     gate: Share = 0.5,
     corruption: str = "mask",
 ) -> Recipe:
-    """Hide the tokens that [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
+    """Hide what [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
 
     Kakogeorgiou et al. 2022 (gkakogeorgiou/attmask) hide of n patches the `int(r * n)` of highest
-    attention, r between 0.1 and 0.5. Every other image stays whole, so that 15 % are hidden in the mean.
-    There r is one number for a batch. Here a row's mask does not depend on its batch, so each row draws
-    its own r in each epoch.
+    attention, r between 0.1 and 0.5. Every other image stays whole, so that 15 % are hidden in the
+    mean. There r is one number for a batch. Here a row's mask does not depend on its batch, so each
+    row draws its own r in each epoch.
 
     Args:
         scores: Folder of a score column of attention.
@@ -140,9 +144,9 @@ def attention_hints(
 ) -> Recipe:
     """Hide what `attention-high` hides, but for some of the top (AttnMask-Hints, adapted to text).
 
-    After `attention-high`, `int(0.1 * r * n)` of the `int(0.1 * n)` tokens of highest attention are shown
-    again, drawn uniformly. Rows of fewer than 20 tokens have no hint at any r up to 0.5, and none of
-    fewer than 100 has one at 0.1. The released code fails on drawing none.
+    After `attention-high`, `int(0.1 * r * n)` of the `int(0.1 * n)` tokens of highest attention are
+    shown again, drawn uniformly. Rows of fewer than 20 tokens have no hint at any r up to 0.5, and
+    none of fewer than 100 has one at 0.1. The released code fails on drawing none.
 
     Args:
         scores: As in `attention-high`.
@@ -161,7 +165,7 @@ def attention_low(
     gate: Share = 0.5,
     corruption: str = "mask",
 ) -> Recipe:
-    """Hide the tokens that [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
+    """Hide what [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
 
     It is the control of Kakogeorgiou et al. 2022 for `attention-high`, which says more.
 
@@ -179,14 +183,14 @@ def mst(
 ) -> Recipe:
     """Hide some of the tokens that [CLS] attends to least, by a coin each (MST, adapted to text).
 
-    Li et al. 2021 hide patches of low attention, by chance, so as to leave what matters in the picture.
-    The 1/8 is recalled from the paper, not re-read. Below which attention a patch is low was not to be
-    seen. Half of the row's tokens is our choice, so say both where it matters.
+    Li et al. 2021 hide patches of low attention, by chance, so as to leave what matters in the
+    picture. The 1/8 is recalled from the paper, not re-read. Below which attention a patch is low
+    was not to be seen. Half of the row's tokens is our choice, so say both where it matters.
 
     Args:
         scores: Folder of a score column of attention.
-        share: The coins fall among this share of the row's tokens, special ones aside: those of lowest
-            attention, rounded down.
+        share: The coins fall among this share of the row's tokens, special ones aside: those of
+            lowest attention, rounded down.
         rate: Chance of each of these.
         corruption: `mask` as in the paper; see `Corruption`.
     """

@@ -1,4 +1,4 @@
-"""Single tokens at random: BERT, Hugging Face's collator, RoBERTa, a rate of 40 %, ModernBERT, ELECTRA.
+"""Single tokens at random: BERT, Hugging Face, RoBERTa, Wettig, ModernBERT, ELECTRA.
 
 They differ in how many tokens are hidden, in whether `[UNK]` is, and in which ids replace a tenth.
 """
@@ -15,9 +15,9 @@ from mslm_data.mask.strategy import Recipe
 def bert(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> Recipe:
     """Hide single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
-    In `create_pretraining_data.py` of google-research/bert the number is
-    `min(most, max(1, round(rate * tokens)))`. Python's `round` goes half to even, and special tokens are
-    counted though never hidden. So more than `rate` of a short row's real tokens are hidden, and less of
+    In `create_pretraining_data.py` of google-research/bert the number is `min(most, max(1,
+    round(rate * tokens)))`. Python's `round` goes half to even, and special tokens are counted
+    though never hidden. So more than `rate` of a short row's real tokens are hidden, and less of
     rows of 134 tokens or more. `[UNK]` is hidden like any other. Random ids come from the whole
     vocabulary, special and unused ones included. BERT drew each mask ten times before training
     (`dupe_factor`): plan with `epoch % 10` for that.
@@ -35,12 +35,12 @@ def bert(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> R
 def token(rate: Rate = 0.15, unknown: bool = False, corruption: str = "80-10-10") -> Recipe:
     """Hide each token by a coin of its own, as Hugging Face's language modeling collator does.
 
-    This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random numbers.
-    There is no minimum, so a row of n tokens has no target with chance `(1 - rate) ** n` (0.197 for 10
-    tokens at 0.15). Random ids come from the whole vocabulary.
+    This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random
+    numbers. There is no minimum, so a row of n tokens has no target with chance `(1 - rate) ** n`
+    (0.197 for 10 tokens at 0.15). Random ids come from the whole vocabulary.
 
-    Whether the collator hides `[UNK]` depends on its caller. If it works out itself which tokens are
-    special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
+    Whether the collator hides `[UNK]` depends on its caller. If it works out itself which tokens
+    are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
     `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
 
     The inputs of DGA (Ke et al. 2022) are masked in this way; its own part acts on the model.
@@ -59,10 +59,10 @@ def roberta(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
     """Hide single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
     In fairseq's `mask_tokens_dataset.py` u is uniform in `[0, 1)`, so the mean number is exactly
-    `rate * n`, and short rows have their share. There n counts `<s>` and `</s>`, which can be hidden.
-    Here these never are, and n counts the other tokens, so each of them keeps its chance. `<unk>` is
-    hidden like any other. Random ids are those that are not special; fairseq adds `<mask>` to its
-    dictionary late and can draw it.
+    `rate * n`, and short rows have their share. There n counts `<s>` and `</s>`, which can be
+    hidden. Here these never are, and n counts the other tokens, so each of them keeps its chance.
+    `<unk>` is hidden like any other. Random ids are those that are not special; fairseq adds
+    `<mask>` to its dictionary late and can draw it.
 
     Args:
         rate: Share of the row's tokens, special ones aside.
@@ -75,9 +75,9 @@ def roberta(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
 def wettig(rate: Rate = 0.4, corruption: str = "mask") -> Recipe:
     """Hide 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
 
-    In princeton-nlp/DinkyTrain it is fairseq's masking (see `roberta`) at another rate, with no random
-    and no kept tokens. The paper studies rates from 0.15 to 0.8. It also studies `80-10-10`, which does
-    worse at both 0.15 and 0.4 (its README: MNLI 83.7 and 84.3; without, 84.2 and 84.5).
+    In princeton-nlp/DinkyTrain it is fairseq's masking (see `roberta`) at another rate, with no
+    random and no kept tokens. The paper studies rates from 0.15 to 0.8. It also studies `80-10-10`,
+    which does worse at both 0.15 and 0.4 (its README: MNLI 83.7 and 84.3; without, 84.2 and 84.5).
 
     Args:
         rate: Share of the row's tokens, special ones aside.
@@ -87,12 +87,12 @@ def wettig(rate: Rate = 0.4, corruption: str = "mask") -> Recipe:
 
 
 def modernbert(rate: Rate = 0.3, corruption: str = "80-10-10") -> Recipe:
-    """Hide each token by a coin of its own at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
+    """Hide each token by a coin at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
 
-    In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in evaluation,
-    with no minimum, and `[UNK]` is hidden like any other. The training code hides special tokens too;
-    here they never are. Random ids there go up to the largest id in the batch. Here, where no row may
-    depend on others, they come from the whole vocabulary.
+    In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in
+    evaluation, with no minimum, and `[UNK]` is hidden like any other. The training code hides
+    special tokens too; here they never are. Random ids there go up to the largest id in the batch.
+    Here, where no row may depend on others, they come from the whole vocabulary.
 
     Args:
         rate: Chance of each token.
@@ -105,17 +105,17 @@ def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0
     """Hide tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 
     In `pretrain_helpers.py` of google-research/electra, on which BioELECTRA rests, there are
-    `max(1, min(cap, round(rate * tokens)))` draws; special tokens are counted but never drawn. A token
-    drawn twice is hidden once, so k draws from n tokens hide `n * (1 - (1 - 1 / n) ** k)` on average.
-    ELECTRA multiplies in single precision: at 0.15, rows of 190, 350 and 390 tokens have one draw more
-    there. Of the hidden tokens 85 % become `[MASK]` and the rest stay. There each draw decides that, and
-    the loss counts it, anew; here each token does so once. `[UNK]` is drawn like any other. What the
-    generator writes into the gaps is the model's part.
+    `max(1, min(cap, round(rate * tokens)))` draws; special tokens are counted but never drawn. A
+    token drawn twice is hidden once, so k draws from n tokens hide `n * (1 - (1 - 1 / n) ** k)` on
+    average. ELECTRA multiplies in single precision: at 0.15, rows of 190, 350 and 390 tokens have
+    one draw more there. Of the hidden tokens 85 % become `[MASK]` and the rest stay. There each
+    draw decides that, and the loss counts it, anew; here each token does so once. `[UNK]` is drawn
+    like any other. What the generator writes into the gaps is the model's part.
 
     Args:
         rate: Share of the row's tokens, special ones counted; 0.25 for the large model.
-        max_tokens: The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0 for no
-            cap. Rows of at most L tokens reach it only if L is below 100.
+        max_tokens: The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0
+            for no cap. Rows of at most L tokens reach it only if L is below 100.
         corruption: `85-0-15` as in the code; see `Corruption`.
     """
     most = None

@@ -1,7 +1,8 @@
 """Whole words at random: BERT's and PubMedBERT's, Hugging Face's, fairseq's, and a plain baseline.
 
-They differ in what a word is. BERT's are pieces with their `##`, which are the rows' `word_ids`. Hugging
-Face's stand between white space, so that `results,` is one. fairseq's depend on the tokenizer.
+They differ in what a word is. BERT's are pieces with their `##`, which are the rows' `word_ids`.
+Hugging Face's stand between white space, so that `results,` is one. fairseq's depend on the
+tokenizer.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ def whole_word(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10"
     """Hide whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
     In `create_pretraining_data.py` of google-research/bert the budget is that of `bert`, in tokens.
-    Words come in random order. A word longer than the rest of the budget is skipped for the next, so
-    fewer tokens may be hidden than are due. Each token of a word meets its own fate, and random ids come
-    from the whole vocabulary. Hugging Face's older whole-word collator does the same with `most` at 512.
-    PubMedBERT (Gu et al. 2021) hides whole words at 0.15: recalled from the paper, not re-read.
+    Words come in random order. A word longer than the rest of the budget is skipped for the next,
+    so fewer tokens may be hidden than are due. Each token of a word meets its own fate, and random
+    ids come from the whole vocabulary. Hugging Face's older whole-word collator does the same with
+    `most` at 512. PubMedBERT (Gu et al. 2021) hides whole words at 0.15: recalled from the paper,
+    not re-read.
 
-    BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words it is
-    one, as given.
+    BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words
+    it is one, as given.
 
     Args:
         rate: Share of the row's tokens, special ones counted though never hidden.
@@ -38,19 +40,19 @@ def whole_word(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10"
 
 
 def whole_word_hf(rate: Rate = 0.15, unknown: bool = False, corruption: str = "mask") -> Recipe:
-    """Hide each stretch between white space by a coin, as Hugging Face's collator does for whole words.
+    """Hide each stretch between white space by a coin, as Hugging Face's whole-word collator.
 
-    In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a word
-    unless it begins at the character where the token before it ends, and that token is not special. So
-    `results,` is one word, and `pro-inflammatory` too. Pieces of one character, as byte-level tokenizers
-    make them, are words of their own there, and stay together here. With SentencePiece tokenizers the
-    collator differs: a piece's offsets include the space before it, so that a whole row is one word
-    there, and this strategy does not follow it.
+    In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a
+    word unless it begins at the character where the token before it ends, and that token is not
+    special. So `results,` is one word, and `pro-inflammatory` too. Pieces of one character, as
+    byte-level tokenizers make them, are words of their own there, and stay together here. With
+    SentencePiece tokenizers the collator differs: a piece's offsets include the space before it, so
+    that a whole row is one word there, and this strategy does not follow it.
 
-    A word is hidden by one coin, whole, and always behind `[MASK]`. That needs characters: build with
-    `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for corpora of
-    given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`. Where it is
-    not, a word that holds one is never hidden here; there its other pieces can be.
+    A word is hidden by one coin, whole, and always behind `[MASK]`. That needs characters: build
+    with `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for
+    corpora of given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`.
+    Where it is not, a word that holds one is never hidden here; there its other pieces can be.
 
     Args:
         rate: Chance of each word.
@@ -66,16 +68,16 @@ def whole_word_roberta(
 ) -> Recipe:
     """Hide whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
-    In fairseq's `mask_tokens_dataset.py` with `mask_whole_words`, u is uniform in `[0, 1)`, so the mean
-    number is exactly `rate * n`. A word meets one fate, but random ids, none of them special, are drawn
-    for each of its tokens. There `<s>` and `</s>` are words like others. Here they are never hidden nor
-    counted, and other words keep their chance.
+    In fairseq's `mask_tokens_dataset.py` with `mask_whole_words`, u is uniform in `[0, 1)`, so the
+    mean number is exactly `rate * n`. A word meets one fate, but random ids, none of them special,
+    are drawn for each of its tokens. There `<s>` and `</s>` are words like others. Here they are
+    never hidden nor counted, and other words keep their chance.
 
     Args:
         rate: Share of the row's words.
-        unit: What a word is: `words` of `word_ids`, as with a WordPiece tokenizer there, or `chunks`
-            between white space, as with RoBERTa's byte-level BPE, where only a token with a space before
-            it begins a word (needs `encode.keep_text`).
+        unit: What a word is: `words` of `word_ids`, as with a WordPiece tokenizer there, or
+            `chunks` between white space, as with RoBERTa's byte-level BPE, where only a token with
+            a space before it begins a word (needs `encode.keep_text`).
         corruption: `80-10-10` as in the code; see `Corruption`.
     """
     words = Pick(unit, Budget(rate, rounding="random"), Among(unknown=True))
@@ -84,10 +86,11 @@ def whole_word_roberta(
 
 
 def random_word(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
-    """Hide whole words, a fixed share of each row: the plain baseline of the Difference-Masking slides.
+    """Hide a fixed share of each row's words: the baseline of the Difference-Masking slides.
 
-    No code of it was released. Where the slides are silent it is as the rest of this package: counts are
-    exact ceilings, words with `[UNK]` are never hidden, and random ids are those that are not special.
+    No code of it was released. Where the slides are silent it is as the rest of this package:
+    counts are exact ceilings, words with `[UNK]` are never hidden, and random ids are those that
+    are not special.
 
     Args:
         rate: Share of the row's words; the number is rounded up.

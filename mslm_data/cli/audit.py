@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mslm_data.cli.output import print_json, table
+
+if TYPE_CHECKING:
+    from mslm_data.builds.audit import Audit
+    from mslm_data.pipeline import AnnotateOptions, Pipeline
+    from mslm_data.shard.manifest import Manifest
 
 _SCORES = ("precision", "recall", "f1")
 
 
 @click.command("audit", short_help="Compare weak labels with gold mentions.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--gold", "inputs", multiple=True, required=True, help="Gold files or folders.")
 @click.option(
-    "--gold-source", required=True, help="How to read them: a shipped pipeline or a TOML file."
+    "--gold",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Read gold mentions from these files or folders. Repeat it for further ones.",
+)
+@click.option(
+    "--gold-source",
+    required=True,
+    metavar="NAME|FILE.toml",
+    help="Read them with this pipeline: a shipped one or a TOML file.",
 )
 @click.option(
     "--gold-set",
     "gold_sets",
     multiple=True,
     metavar="STAGE.OPTION=VALUE",
-    help="Change that pipeline.",
+    help="Change an option of that pipeline. Repeat it for further options.",
 )
 @click.option(
     "--label",
     "pairs",
     multiple=True,
     metavar="GOLD=OURS",
-    help="A gold label and the folder's name for it.",
+    help="Compare mentions of this gold label with those of the folder's label OURS. Repeat it for "
+    "further labels.  [default: the gold pipeline's labels, each with the folder's of its name]",
 )
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="annotate.OPTION=VALUE",
-    help="Files of the folder's annotator.",
+    help="Name a file of the folder's annotator, such as its model, as the folder does not hold it. "
+    "Repeat it for further options.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     folder: Path,
     inputs: tuple[str, ...],
@@ -49,57 +67,86 @@ def command(
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Annotate the gold corpus' own text as DIR's was, and print precision, recall and F1 for each label.
+    """Print precision, recall and F1 of a folder's weak labels.
+
+    The annotator that made DIR annotates the gold corpus' own text, and its mentions are compared
+    with the gold ones.
 
     \b
-    mslm-data audit shards/mimic --set annotate.model_pack=PACK \
-        --gold NCBI_corpus --gold-source blurb/ncbi-disease --gold-set source.use=pubtator --label Disease=Disease
+    Example:
+        mslm-data audit shards/mimic --set annotate.model_pack=PACK \\
+            --gold NCBI_corpus --gold-source blurb/ncbi-disease \\
+            --gold-set source.use=pubtator --label Disease=Disease
     """  # noqa: D301 - click wants the character
     from mslm_data.builds.audit import audit
-    from mslm_data.errors import PipelineError
-    from mslm_data.pipeline import of_tables, read, with_sets
+    from mslm_data.pipeline import read
     from mslm_data.shard.manifest import read_manifest
     from mslm_data.source.inputs.localise import localise
 
     manifest = read_manifest(folder)
-    made = manifest.pipeline["annotate"]
-    tables = {
-        "source": {"use": "conll"},
-        "annotate": {"use": made["use"], **made["options"], "rename": made["rename"]},
-    }
-    annotate = of_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}").annotate
     gold = read(gold_source, sets=gold_sets)
-    labels = dict(pair.split("=", 1) for pair in pairs if "=" in pair) or {
-        label: label for label in gold.annotate.labels
-    }
+    labels = _labels(pairs, gold, manifest, folder)
+    annotate = _annotator(manifest, sets, folder)
+    result = audit(manifest, annotate, gold, localise(inputs), labels=labels)
+
+    if as_json:
+        print_json(_report(result))
+    else:
+        _print(result)
+
+
+def _labels(
+    pairs: Sequence[str], gold: Pipeline, manifest: Manifest, folder: Path
+) -> dict[str, str]:
+    """Return gold label -> the folder's label.
+
+    Raises:
+        PipelineError: A pair is not one, or names a label that the folder does not have.
+    """
+    from mslm_data.errors import PipelineError
+
+    labels = {label: label for label in gold.annotate.labels}
+    if pairs:
+        labels = dict(pair.partition("=")[::2] for pair in pairs)
+
     unknown = sorted(set(labels.values()) - set(manifest.labels))
     if unknown or not labels:
+        got = ", ".join(name or "a pair without a label" for name in unknown) or "no label"
         raise PipelineError(
-            f"audit: expected --label GOLD=OURS with labels of {folder} ({', '.join(manifest.labels)}), "
-            f"got {', '.join(unknown) or 'none'}"
+            f"audit: expected --label GOLD=OURS with labels of {folder} "
+            f"({', '.join(manifest.labels)}), got {got}"
         )
-    result = audit(manifest, annotate, gold, localise(inputs), labels=labels)
-    report: dict[str, Any] = {
-        "documents": result.documents,
-        "set_aside": result.set_aside,
-        "labels": {},
+    return labels
+
+
+def _annotator(manifest: Manifest, sets: Sequence[str], folder: Path) -> AnnotateOptions:
+    """Return the folder's annotator, with options on top."""
+    from mslm_data.pipeline import of_tables, with_sets
+
+    made = manifest.pipeline["annotate"]
+    tables = {
+        "source": {"use": "conll"},  # a pipeline needs one; it is not used
+        "annotate": {"use": made["use"], **made["options"], "rename": made["rename"]},
     }
+    return of_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}").annotate
+
+
+def _report(result: Audit) -> dict[str, Any]:
+    """Return what `audit --json` prints."""
+    labels = {}
     for label, agreement in result.labels.items():
         counts = {"gold": agreement.gold, "found": agreement.found, "exact": agreement.exact}
-        report["labels"][label] = counts | agreement.scores()
-    if as_json:
-        print_json(report)
-        return
-    rows = [
-        (
-            label,
-            how,
-            scores["gold"],
-            scores["found"],
-            *(scores[f"{how}_{score}"] for score in _SCORES),
-        )
-        for label, scores in report["labels"].items()
-        for how in ("exact", "overlap")
-    ]
+        labels[label] = counts | agreement.scores()
+    return {"documents": result.documents, "set_aside": result.set_aside, "labels": labels}
+
+
+def _print(result: Audit) -> None:
+    rows = []
+    for label, agreement in result.labels.items():
+        scores = agreement.scores()
+        for how in ("exact", "overlap"):
+            values = [scores[f"{how}_{score}"] for score in _SCORES]
+            rows.append([label, how, agreement.gold, agreement.found, *values])
+
     click.echo(f"{result.documents:,} gold documents, {result.set_aside:,} set aside")
     click.echo(table(("label", "match", "gold", "found", *_SCORES), rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,12 @@ import click
 from mslm_data.cli.output import print_json, table
 
 if TYPE_CHECKING:
+    from mslm_data.builds.plan import Plan
     from mslm_data.encode.tokenizer import Tokenizer
     from mslm_data.pipeline import Pipeline
     from mslm_data.shard.manifest import Manifest
+
+_TOTALS = ("read", "written", "set_aside")
 
 
 class PartOfAll(click.ParamType[tuple[int, int]]):
@@ -34,20 +38,29 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 @click.option(
     "--source",
     required=True,
-    help="A shipped pipeline (see `recipes`), a TOML file, or `blurb` for all six.",
+    metavar="NAME|FILE.toml",
+    help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for all "
+    "six of BLURB, or a TOML file.",
 )
 @click.option(
     "--input",
     "inputs",
     multiple=True,
-    help="Files or folders, here or at any URL that fsspec knows.",
+    metavar="PATH",
+    help="Read these files or folders, here or at any URL that fsspec knows. Repeat it for further "
+    "ones.  [default: the corpus at its public home]",
 )
 @click.argument("more_inputs", nargs=-1, metavar="")
 @click.option(
-    "--tokenizer", help="A tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id."
+    "--tokenizer",
+    metavar="PATH|ID",
+    help="Tokenize with this tokenizer.json, vocab.txt, Hugging Face folder or hub id.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The folder to build.  [default: shards/NAME]"
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Build this folder.  [default: shards/NAME]",
 )
 @click.option(
     "--sample",
@@ -55,19 +68,32 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     help="Build from the small corpus and tokenizer that the package ships.",
 )
 @click.option(
-    "--workers", type=click.IntRange(1), help="Processes.  [default: by the size of the input]"
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Do N work units at a time.  [default: by the size of the input]",
 )
-@click.option("--engine", default="local", show_default=True, help="What runs the work units.")
-@click.option("--part", type=PartOfAll(), help="Do every N-th work unit only, for array jobs.")
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    metavar="local|ray",
+    help="Run the work units in processes of this machine, or on a Ray cluster.",
+)
+@click.option(
+    "--part",
+    type=PartOfAll(),
+    help="Do every N-th work unit only, for array jobs. The command without it finishes the folder.",
+)
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="STAGE.OPTION=VALUE",
-    help="Change an option of the pipeline.",
+    help="Change an option of the pipeline. Repeat it for further options.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     source: str,
     inputs: tuple[str, ...],
@@ -78,35 +104,39 @@ def command(
 ) -> None:
     """Turn a corpus into a folder of Arrow shards with BIO tags and entity-span indices.
 
-    A build that was ended goes on where it stopped by the same command.
+    Run the same command again to resume an interrupted build.
 
     \b
-    mslm-data build --source blurb/ncbi-disease --tokenizer bert-base-cased
-    mslm-data build --source my.toml --input notes/ --tokenizer vocab.txt --out shards/mine
+    Example:
+        mslm-data build --source blurb/ncbi-disease --tokenizer bert-base-cased
+        mslm-data build --source my.toml --input notes/ --tokenizer vocab.txt \\
+            --out shards/mine
     """  # noqa: D301 - click wants the character
     from mslm_data.io import resources
 
-    names = (
-        [name for name in resources.pipeline_names() if name.startswith("blurb/")]
-        if source == "blurb"
-        else [source]
-    )
-    if len(names) > 1 and (inputs or more_inputs):
+    names = [source]
+    if source == "blurb":
+        names = [name for name in resources.pipeline_names() if name.startswith("blurb/")]
+    several = len(names) > 1
+    if several and (inputs or more_inputs):
         raise click.UsageError(
             "--source blurb fetches or samples all six; with --input name one of them"
         )
+
     reports = {}
     for name in names:
-        folder = _folder(name, out, several=len(names) > 1, sample=options["sample"])
-        quiet = as_json or len(names) > 1
+        folder = _folder(name, out, several=several, sample=options["sample"])
+        quiet = as_json or several
         reports[name] = _build(name, [*inputs, *more_inputs], folder, quiet=quiet, **options)
+
     if as_json:
-        print_json(reports[source] if source in reports else _together(reports, out))
-    elif len(names) > 1:
+        print_json(_together(reports, out) if several else reports[source])
+    elif several:
         _print_several(reports, planned=options["dry_run"])
 
 
 def _folder(name: str, out: Path | None, *, several: bool, sample: bool) -> Path:
+    """Return the folder to build."""
     last = Path(name).stem
     if out is None:
         return Path("shards") / (f"{last}-sample" if sample else last)
@@ -127,7 +157,7 @@ def _build(
     sets: tuple[str, ...],
     dry_run: bool,
 ) -> dict[str, Any]:
-    """Build one dataset and return its report."""
+    """Build one dataset, print what became of it unless `quiet`, and return its report."""
     from mslm_data.builds import build
     from mslm_data.builds.plan import make_plan
     from mslm_data.cli.private import warn_of_readers
@@ -135,26 +165,17 @@ def _build(
     from mslm_data.pipeline import read
 
     pipeline = read(name, sets=sets)
-    pipeline = pipeline.sampled() if sample else pipeline
+    if sample:
+        pipeline = pipeline.sampled()
     loaded = _tokenizer(pipeline, tokenizer, sample=sample)
     paths = inputs_of(pipeline, inputs, sample=sample)
+
     if dry_run:
-        plan = make_plan(pipeline, paths, loaded)
-        report: dict[str, Any] = {
-            "out": str(out),
-            "dry_run": True,
-            "labels": list(plan.labels),
-            "splits": {},
-        }
-        for split, files in plan.sources.items():
-            size = sum(file["bytes"] for file in files)
-            report["splits"][split] = {
-                "files": len(files),
-                "bytes": size,
-                "shards": plan.totals()[split],
-            }
-        _print_plan(report, quiet=quiet)
+        report = _planned(out, make_plan(pipeline, paths, loaded))
+        if not quiet:
+            _print_plan(report)
         return report
+
     if pipeline.about.protected or pipeline.encode.keep_text:
         warn_of_readers([out, *_copies(paths, inputs)])
     with showing(pipeline.name) as progress:
@@ -168,21 +189,27 @@ def _build(
             part=part,
             progress=progress,
         )
+
     if manifest is None:
-        done = f"part {part[0]} of {part[1]}" if part else ""
+        number, parts = part or (1, 1)
         if not quiet:
             click.echo(
-                f"{out}: {done} is done; the same command without --part finishes the folder"
+                f"{out}: part {number} of {parts} is done; the same command without --part finishes "
+                "the folder"
             )
-        return {"out": str(out), "part": list(part or ())}
+        return {"out": str(out), "part": [number, parts]}
+
     report = {"out": str(out), **report_of(manifest)}
     if not quiet:
         _print_report(report, manifest)
     return report
 
 
+# What a build needs -------------------------------------------------------------------------------
+
+
 def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Path]:
-    """Return what to read: the sample, what the user has, or what is fetched."""
+    """Return the files or folders to read: the sample, the user's own, or those fetched."""
     from mslm_data.cli.progress import downloading
     from mslm_data.errors import PipelineError
     from mslm_data.io import resources
@@ -197,16 +224,17 @@ def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Pa
                 f"pipeline '{pipeline.name}': it has no sample; pass your corpus with --input"
             )
         return [resources.path("vocab", pipeline.sample)]
+
     if inputs:
         return localise(inputs)
-    if pipeline.source.options.get("dataset"):
+    if pipeline.source.options.get("dataset"):  # of the hub: the source itself fetches it
         return []
     with downloading() as progress:
         return fetch(pipeline.name, pipeline.fetch, progress=progress)
 
 
 def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
-    """Return the cache folders that hold copies of inputs, which came from elsewhere or were packed."""
+    """Return the cache folders that hold copies of inputs, which came from a URL or were packed."""
     from mslm_data.io import cache
 
     copied = [path for path in paths if inputs and str(path) not in inputs]
@@ -215,95 +243,122 @@ def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
 
 
 def _tokenizer(pipeline: Pipeline, name: str | None, *, sample: bool) -> Tokenizer:
+    """Load the tokenizer that the command names, else the pipeline's, else the sample's."""
     from mslm_data.encode.tokenizer import load
     from mslm_data.errors import PipelineError
     from mslm_data.io import resources
 
     name = name or pipeline.encode.tokenizer
-    if not name and not sample:
+    if not name and sample:
+        name = str(resources.path("vocab", "sample/vocab.txt"))
+    if not name:
         raise PipelineError(
-            f"pipeline '{pipeline.name}': it needs a tokenizer; pass --tokenizer with a tokenizer.json, a vocab.txt, a "
-            "Hugging Face folder or a hub id"
+            f"pipeline '{pipeline.name}': it needs a tokenizer; pass --tokenizer with a "
+            "tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id"
         )
-    return load(
-        name or str(resources.path("vocab", "sample/vocab.txt")),
-        lowercase=pipeline.encode.lowercase,
-    )
+    return load(name, lowercase=pipeline.encode.lowercase)
+
+
+# Reports ------------------------------------------------------------------------------------------
 
 
 def report_of(manifest: Manifest) -> dict[str, Any]:
     """Return what `build --json` says of a built folder, but for where it is."""
-    return {
-        "labels": list(manifest.labels),
-        "splits": {
-            name: {
-                "documents": split.written,
-                "sequences": split.sequences,
-                "tokens": split.tokens,
-                "mentions": split.mentions,
-                "shards": len(split.shards),
-                "set_aside": split.set_aside,
-                "given_mentions": split.given_mentions,
-                "left_out": dict(split.left_out),
-                "adjusted": dict(split.adjusted),
-                "cut_mentions": split.cut_mentions,
-            }
-            for name, split in manifest.splits.items()
-        },
-        **{
-            total: sum(getattr(split, total) for split in manifest.splits.values())
-            for total in ("read", "written", "set_aside")
-        },
+    splits = {
+        name: {
+            "documents": split.written,
+            "sequences": split.sequences,
+            "tokens": split.tokens,
+            "mentions": split.mentions,
+            "shards": len(split.shards),
+            "set_aside": split.set_aside,
+            "given_mentions": split.given_mentions,
+            "left_out": dict(split.left_out),
+            "adjusted": dict(split.adjusted),
+            "cut_mentions": split.cut_mentions,
+        }
+        for name, split in manifest.splits.items()
     }
-
-
-def _together(reports: dict[str, dict[str, Any]], out: Path | None) -> dict[str, Any]:
     totals = {
-        total: sum(report.get(total, 0) for report in reports.values())
-        for total in ("read", "written", "set_aside")
+        total: sum(getattr(split, total) for split in manifest.splits.values()) for total in _TOTALS
     }
+    return {"labels": list(manifest.labels), "splits": splits, **totals}
+
+
+def _planned(out: Path, plan: Plan) -> dict[str, Any]:
+    """Return what `build --dry-run --json` says."""
+    totals = plan.totals()
+    splits = {
+        split: {
+            "files": len(files),
+            "bytes": sum(file["bytes"] for file in files),
+            "shards": totals[split],
+        }
+        for split, files in plan.sources.items()
+    }
+    return {"out": str(out), "dry_run": True, "labels": list(plan.labels), "splits": splits}
+
+
+def _together(reports: Mapping[str, Mapping[str, Any]], out: Path | None) -> dict[str, Any]:
+    """Return one report of several datasets."""
+    totals = {total: sum(report.get(total, 0) for report in reports.values()) for total in _TOTALS}
     return {"out": str(out or "shards"), "datasets": reports, **totals}
 
 
-_COLUMNS = ("documents", "sequences", "tokens", "mentions", "shards", "set_aside")
+# For people ---------------------------------------------------------------------------------------
+
+_COLUMNS = {
+    "documents": "documents",
+    "sequences": "rows",
+    "tokens": "tokens",
+    "mentions": "mentions",
+    "shards": "shards",
+    "set_aside": "set aside",
+}
+"""Key of a report -> its column's head."""
+_PLANNED = {"files": "files", "bytes": "bytes", "shards": "shards"}
 
 
-def _print_several(reports: dict[str, dict[str, Any]], *, planned: bool) -> None:
-    columns = ("files", "bytes", "shards") if planned else _COLUMNS
-    rows = [
-        (report["out"], split, *map(counts.get, columns))
-        for report in reports.values()
-        for split, counts in report.get("splits", {}).items()
-    ]
-    click.echo(table(("folder", "split", *(column.replace("_", " ") for column in columns)), rows))
+def _print_splits(
+    reports: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, folders: bool
+) -> None:
+    """Print one line for each split."""
+    rows = []
+    for report in reports:
+        for split, counts in report.get("splits", {}).items():
+            place = [report["out"], split] if folders else [split]
+            rows.append([*place, *(counts[key] for key in columns)])
+
+    heads = ["folder", "split"] if folders else ["split"]
+    click.echo(table([*heads, *columns.values()], rows))
 
 
-def _print_plan(report: dict[str, Any], *, quiet: bool) -> None:
-    if not quiet:
-        rows = [
-            (name, split["files"], split["bytes"], split["shards"])
-            for name, split in report["splits"].items()
-        ]
-        click.echo(f"{report['out']}: would be built; labels {', '.join(report['labels'])}")
-        click.echo(table(("split", "files", "bytes", "shards"), rows))
+def _print_several(reports: Mapping[str, Mapping[str, Any]], *, planned: bool) -> None:
+    columns = _PLANNED if planned else _COLUMNS
+    _print_splits([*reports.values()], columns, folders=True)
 
 
-def _print_report(report: dict[str, Any], manifest: Manifest) -> None:
-    rows = [(name, *map(split.get, _COLUMNS)) for name, split in report["splits"].items()]
-    click.echo(
-        f"{report['out']}: {manifest.about['title'] or manifest.name}; labels {', '.join(manifest.labels)}"
-    )
-    click.echo(table(("split", *(column.replace("_", " ") for column in _COLUMNS)), rows))
+def _print_plan(report: Mapping[str, Any]) -> None:
+    click.echo(f"{report['out']}: would be built; labels {', '.join(report['labels'])}")
+    _print_splits([report], _PLANNED, folders=False)
+
+
+def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
+    title = manifest.about["title"] or manifest.name
+    click.echo(f"{report['out']}: {title}; labels {', '.join(manifest.labels)}")
+    _print_splits([report], _COLUMNS, folders=False)
+
     for name, split in report["splits"].items():
+        given = split["given_mentions"]
         for reason, count in split["left_out"].items():
-            click.echo(
-                f"{name}: {count:,} of {split['given_mentions']:,} mentions left out: {reason}"
-            )
+            click.echo(f"{name}: {count:,} of {given:,} mentions left out: {reason}")
         for reason, count in split["adjusted"].items():
             click.echo(f"{name}: {count:,} mentions not just as the source has them: {reason}")
         if split["cut_mentions"]:
             click.echo(f"{name}: {split['cut_mentions']:,} mentions cut by the ends of rows")
+
     if report["set_aside"]:
         click.echo(
-            f"{report['set_aside']:,} of {report['read']:,} documents set aside, with reasons in set_aside.jsonl"
+            f"{report['set_aside']:,} of {report['read']:,} documents set aside, with reasons in "
+            "set_aside.jsonl"
         )

@@ -1,4 +1,4 @@
-"""A warning where text goes to a folder that others can enter."""
+"""A warning if text goes to a folder that others can enter."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import click
 
 
 def warn_of_readers(folders: Iterable[Path]) -> None:
-    """Warn on stderr of folders that are there already and that others than their owner can enter or list.
+    """Warn on stderr of existing folders that others than their owner can enter or list.
 
-    What is written into them is readable by its owner alone all the same; names and sizes are for all to see.
+    Files that are written into them are readable by their owner alone all the same. Their names and
+    sizes are for all to see.
     """
+    if os.name != "posix":
+        return
     for folder in folders:
-        mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() and os.name == "posix" else 0
+        mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else 0
         if mode & 0o077:
             click.echo(
-                f"warning: {folder}: text, or what it can be made of again, goes to a folder that others can enter "
-                f"(mode {mode:o}); `chmod 700 {folder}` closes it",
+                f"warning: {folder}: text, or tokens that can be turned back into it, goes to a "
+                f"folder that others can enter (mode {mode:o}); `chmod 700 {folder}` closes it",
                 err=True,
             )

@@ -1,4 +1,7 @@
-"""A command's process: what it writes is private, signals end it cleanly, and every end has a code and one message."""
+"""Begins and ends a command's process.
+
+Its files are private, signals end it cleanly, and every end has an exit code and one message.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ import click
 from mslm_data.errors import MslmDataError, of_the_system
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
-"""Exit codes as shells give them: 128 and the number of SIGINT, SIGPIPE, SIGTERM."""
+"""Exit codes as shells give them: 128 plus the number of SIGINT, SIGPIPE or SIGTERM."""
 
 _ADVICE = {
     errno.ENOSPC: "free some space",
@@ -32,16 +35,19 @@ _ADVICE = {
     errno.ENFILE: "close other programs",
     errno.ENOMEM: "close other programs, or ask for fewer --workers",
 }
-"""What to do about an error of the system; for others its own words have to do."""
+"""What to do about an error of the system; others are reported in the system's words alone."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: ends a command as Ctrl-C does, so that temporary files and child processes go."""
+    """Report that SIGTERM came.
+
+    It ends a command as Ctrl-C does, so that temporary files and child processes go.
+    """
 
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make all that is written, by libraries too, readable by its owner alone."""
+    """Make all files that are written, by libraries too, readable by their owner alone."""
     before = os.umask(0o077)
     try:
         yield
@@ -51,14 +57,14 @@ def private_files() -> Iterator[None]:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Raise `Terminated` when SIGTERM comes, once, where the process does not ignore it."""
+    """Raise `Terminated` when SIGTERM first comes, unless the process ignores it."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         yield
         return
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
-        signal.signal(number, signal.SIG_IGN)  # what is being cleaned up is not to be left half way
+        signal.signal(number, signal.SIG_IGN)  # or a second one would stop the cleaning up
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
@@ -69,35 +75,36 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def end_of(error: BaseException) -> tuple[int, str]:
-    """Return the exit code and the message for what a command raised; neither has a word of a corpus.
+    """Return the exit code and the message for an exception that ended a command.
 
     Args:
-        error: Anything but click's own exceptions. What is not ours, and not the system's, is named by its class and
-            place only, as its message may hold a note's text.
+        error: Any exception but click's own. One that is neither ours nor the system's is named by
+            its class and place only, as its message may hold a note's text.
     """
     causes = [*_chain(error)]
     if any(isinstance(cause, Terminated) for cause in causes):
-        return TERMINATED, "terminated; the same command goes on where it stopped"
+        return TERMINATED, "terminated; run the same command again to resume"
     if isinstance(error, KeyboardInterrupt) or _is_ctrl_c(error):
-        return INTERRUPTED, "interrupted; the same command goes on where it stopped"
-    # click and rich make SystemExit of it, rich after it has turned stdout away; pipes between processes break too
-    broken, exits = (
-        any(isinstance(cause, kind) for cause in causes) for kind in (BrokenPipeError, SystemExit)
-    )
+        return INTERRUPTED, "interrupted; run the same command again to resume"
+
+    # click and rich make a SystemExit of a broken pipe, rich after it has turned stdout away. A
+    # broken pipe alone may be one between our own processes, which is an error like others.
+    broken = any(isinstance(cause, BrokenPipeError) for cause in causes)
+    exits = any(isinstance(cause, SystemExit) for cause in causes)
     if (broken and exits) or ((broken or exits) and _nobody_reads()):
         return NOBODY_READS, ""
     return 1, f"error: {_reason(error, causes)}"
 
 
 def say(message: str) -> None:
-    """Print a message on stderr, if there is anybody to read it."""
+    """Print a message on stderr, if anybody reads that."""
     if message:
         with suppress(OSError):
             click.echo(message, err=True)
 
 
 def let_go_of_stdout() -> None:
-    """Turn stdout away from a pipe that nobody reads, so that Python does not complain of it at its end."""
+    """Turn stdout away from a pipe that nobody reads, or Python would complain when it ends."""
     with suppress(OSError, ValueError, AttributeError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -105,7 +112,7 @@ def let_go_of_stdout() -> None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an exception and those that it came of."""
+    """Give an exception, its cause, the cause of that, and so on."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -114,16 +121,19 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Say whether click's Abort stands for Ctrl-C; it also stands for the end of a file, which is no wish to stop."""
+    """Return whether click's `Abort` stands for Ctrl-C and not for a file that ended too early."""
     return isinstance(error, click.Abort) and not isinstance(error.__cause__, EOFError)
 
 
 def _reason(error: BaseException, causes: list[BaseException]) -> str:
-    """Say what is wrong and what to do about it."""
+    """Return what is wrong and what to do about it."""
     if isinstance(error, MslmDataError):
         return str(error)
     if isinstance(error, MemoryError):
-        return "out of memory; smaller work units or fewer --workers need less, then run the same command again"
+        return (
+            "out of memory; fewer --workers or smaller work units need less, then run the same "
+            "command again"
+        )
     if isinstance(error, OSError) and (said := of_the_system(error)):
         advice = _ADVICE.get(error.errno or 0)
         return f"{said}; {advice}, then run the same command again" if advice else said
@@ -139,7 +149,7 @@ def _unexpected(causes: list[BaseException]) -> str:
 
 
 def _nobody_reads() -> bool:
-    """Say whether stdout or stderr is a pipe whose reader has gone."""
+    """Return whether stdout or stderr is a pipe whose reader has gone."""
     if not hasattr(select, "poll"):
         return False
     for stream in (sys.stdout, sys.stderr):

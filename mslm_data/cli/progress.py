@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar where it is a terminal, a plain line now and then where it is not. Never any text."""
+"""Progress on stderr: a bar on a terminal, else a plain line now and then. Never any text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from mslm_data.builds import Progress
 
-_EVERY = 10.0
+_EVERY_S = 10.0
 """Seconds between plain lines."""
+
+Told = Callable[[int, int, str], None]
+"""Takes how much is done, how much there is in all, and words about it."""
 
 
 @contextmanager
 def showing(name: str) -> Iterator[Callable[[Progress], None]]:
-    """Show a build's progress."""
-    began, first = time.monotonic(), -1
-    with _bar(name) as update:
+    """Show a build's progress, by bytes of input."""
+    began = time.monotonic()
+    earlier: int | None = None
+    with _bytes_shown(name) as tell:
 
         def show(progress: Progress) -> None:
-            nonlocal first
-            first = progress.documents if first < 0 else first
-            rate = (progress.documents - first) / max(time.monotonic() - began, 1e-9)
-            said = f"{progress.documents:,} documents, {rate:,.0f}/s, {progress.done}/{progress.total} shards"
-            update(progress.bytes_done, progress.bytes_total, said)
+            nonlocal earlier
+            if earlier is None:  # documents of an interrupted build say nothing about the rate
+                earlier = progress.documents
+            rate = (progress.documents - earlier) / max(time.monotonic() - began, 1e-9)
+            tell(
+                progress.bytes_done,
+                progress.bytes_total,
+                f"{progress.documents:,} documents, {rate:,.0f}/s, "
+                f"{progress.done}/{progress.total} shards",
+            )
 
         yield show
 
@@ -36,91 +47,103 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
 @contextmanager
 def downloading() -> Iterator[Callable[[str, int, int], None]]:
     """Show a download's progress."""
-    with _bar("fetch") as update:
-        yield lambda name, done, total: update(done, total, name)
+    with _bytes_shown("fetch") as tell:
+        yield lambda name, done, total: tell(done, total, name)
 
 
 @contextmanager
 def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many of something are done, such as tokens: called with those done and all there are."""
-    began = last = time.monotonic()
-    start = -1
+    """Show how many of something are done.
 
-    def line(done: int, total: int) -> None:
-        nonlocal last, start
-        start = (
-            done if start < 0 else start
-        )  # what an earlier call had done says nothing about the rate
-        now = time.monotonic()
-        if now - last < _EVERY:
-            return
-        last = now
-        rate = (done - start) / (now - began)
+    Args:
+        name: What is going on, in a word.
+        unit: What is counted, such as "tokens".
+    """
+    began = time.monotonic()
+    earlier: int | None = None
+
+    def line(done: int, total: int, _: str) -> str:
+        rate = (done - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
         left = f", {(total - done) / rate:,.0f} s left" if rate else ""
-        click.echo(f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{left}", err=True)
+        return f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{left}"
 
-    if not sys.stderr.isatty():
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    def columns() -> list[ProgressColumn]:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        return [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeRemainingColumn(),
+        ]
+
+    with _shown(name, line, columns) as tell:
+
+        def count(done: int, total: int) -> None:
+            nonlocal earlier
+            if earlier is None:  # what an interrupted run has done says nothing about the rate
+                earlier = done
+            tell(done, total, "")
+
+        yield count
 
 
 @contextmanager
-def _bar(name: str) -> Iterator[Callable[[int, int, str], None]]:
-    if sys.stderr.isatty():
-        from rich.console import Console
+def _bytes_shown(name: str) -> Iterator[Told]:
+    """Show how many bytes are done."""
+    began = time.monotonic()
+
+    def line(done: int, total: int, said: str) -> str:
+        rate = done / max(time.monotonic() - began, 1e-9)
+        left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
+        return (
+            f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}"
+        )
+
+    def columns() -> list[ProgressColumn]:
         from rich.progress import (
             BarColumn,
             DownloadColumn,
-            Progress,
             TextColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
 
-        columns = (
+        return [
             TextColumn("{task.description}"),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[said]}"),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        ]
+
+    with _shown(name, line, columns) as tell:
+        yield tell
+
+
+@contextmanager
+def _shown(
+    name: str, line: Callable[[int, int, str], str], columns: Callable[[], list[ProgressColumn]]
+) -> Iterator[Told]:
+    """Show a bar with some columns on a terminal, else a line each `_EVERY_S` seconds."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(*columns(), console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(name, total=None, said="")
             yield lambda done, total, said: bar.update(task, completed=done, total=total, said=said)
         return
-    began = last = time.monotonic()
 
-    def line(done: int, total: int, said: str) -> None:
+    last = time.monotonic()
+
+    def tell(done: int, total: int, said: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < _EVERY:
-            return
-        last = now
-        rate = done / (now - began)
-        left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
-        click.echo(
-            f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}",
-            err=True,
-        )
+        if now - last >= _EVERY_S:
+            last = now
+            click.echo(line(done, total, said), err=True)
 
-    yield line
+    yield tell

@@ -15,7 +15,7 @@ def make_folder(path: Path) -> None:
     """Make a folder, and those above it, for their owner alone; existing ones stay as they are."""
     if not path.is_dir():
         make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+        path.absolute().mkdir(mode=0o700, exist_ok=True)  # so that an error names it in full
         sync_folder(path.parent)
 
 

@@ -104,7 +104,40 @@ def test_audit__refuses_labels_that_the_folder_has_not(folder: Path) -> None:
 
     assert done.code == 1
     assert "expected --label GOLD=OURS" in done.err
-    assert "DIS" in done.err
+    assert "(Disease, Treatment), got DIS" in done.err
+
+
+def test_audit__refuses_a_label_without_its_pair(folder: Path) -> None:
+    pair = ("--label", "DIS=Disease", "--label", "Disease")
+
+    done = run(*gold(folder), *pair, "--set", f"annotate.table={folder / 'terms.csv'}")
+
+    assert done.code == 1
+    assert "(Disease, Treatment), got a pair without a label" in done.err
+
+
+def test_audit__counts_records_of_another_corpus_neither_as_read_nor_as_set_aside(
+    folder: Path,
+) -> None:
+    notes = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
+    chosen = ("--gold-set", "source.patients=4", "--gold-set", "annotate.labels=['Disease']")
+
+    done = run("audit", folder / "out", "--gold", notes, "--gold-source", "mimic", *chosen,
+               "--set", f"annotate.table={folder / 'terms.csv'}", "--json")  # fmt: skip
+
+    assert done.code == 0, done.err
+    assert done.json["documents"] > 0
+    assert done.json["documents"] + done.json["set_aside"] < 40
+
+
+def test_audit__help_shows_an_example_as_it_is_typed() -> None:
+    lines = [line.strip() for line in run("audit", "--help").out.splitlines()]
+
+    first = lines.index("mslm-data audit shards/mimic --set annotate.model_pack=PACK \\")
+    assert lines[first + 1 : first + 3] == [
+        "--gold NCBI_corpus --gold-source blurb/ncbi-disease \\",
+        "--gold-set source.use=pubtator --label Disease=Disease",
+    ]
 
 
 AUDITED = [

@@ -229,7 +229,7 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
     monkeypatch.setattr(work_unit, "write_shard", interrupted)
     stopped = run(*words)
     assert stopped.code == 130
-    assert "the same command goes on" in stopped.err
+    assert "run the same command again" in stopped.err
     done = run(*words)
 
     assert done.code == 0

@@ -29,10 +29,12 @@ def failing(error: BaseException) -> Callable[..., Any]:
     return fail
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built folder, which no test changes."""
+    out = tmp_path_factory.mktemp("built")
+    run("build", "--source", "blurb/bc2gm", "--sample", "--out", out)
+    return out
 
 
 @pytest.mark.parametrize(
@@ -70,17 +72,33 @@ def test_main__an_error_of_the_system_is_one_message(
 
 
 def test_main__no_space_left_is_said_without_a_path(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
 
-    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "more")
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "more")
 
     assert (done.code, done.out) == (1, "")
     assert (
         done.err
         == "error: No space left on device; free some space, then run the same command again\n"
     )
+
+
+@pytest.mark.parametrize("out", ["out", "shards/out"])
+def test_build__names_the_folder_that_cannot_be_made(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", denied)
+
+    done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", out)
+
+    assert done.code == 1
+    assert done.err.startswith(f"error: {tmp_path / Path(out).parts[0]}: Permission denied; change")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -142,7 +160,7 @@ def test_of_the_system__names_paths_and_no_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_end_of__an_interruption_is_no_error(error: BaseException) -> None:
-    assert process.end_of(error) == (130, "interrupted; the same command goes on where it stopped")
+    assert process.end_of(error) == (130, "interrupted; run the same command again to resume")
 
 
 def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:

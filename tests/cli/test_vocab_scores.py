@@ -257,7 +257,7 @@ def test_scores__unknown_kind_and_split(folder):
 
 
 def test_counting__plain_lines_of_numbers(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_EVERY", 0)
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
 
     with progress.counting("scores", "tokens") as show:
         show(500, 2000)

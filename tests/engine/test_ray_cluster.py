@@ -137,7 +137,7 @@ def test_build__ended_with_a_cluster_of_its_own_leaves_nothing(tmp_path: Path) -
         output, _ = building.communicate(timeout=60)
 
         assert building.returncode == 128 + signal.SIGTERM
-        assert b"the same command goes on" in output
+        assert b"run the same command again" in output
         assert b"Traceback" not in output
         assert list(folder.iterdir()) == []
         assert psutil.wait_procs(processes, timeout=20)[1] == []

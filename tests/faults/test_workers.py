@@ -126,7 +126,8 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
         (trails / f"train-{number:05d}.json").write_text('{"unknown": 19}')
 
     with pytest.raises(
-        BuildError, match=r"train-00001: a worker process died 20 times.*the same command goes on"
+        BuildError,
+        match=r"train-00001: a worker process died 20 times.*the same command resumes the build",
     ):
         LINES.build(inputs, out, workers=2)
 
@@ -295,7 +296,7 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
 
     assert started.returncode in (130 if sent == signal.SIGINT else 143, 0)
     if started.returncode:
-        assert b"the same command goes on" in err
+        assert b"run the same command again" in err
     assert b"Traceback" not in out + err
     wait_for(lambda: not any(command_of(pid) for pid in below))
     assert run(*words_for(inputs, tmp_path / "out")).code == 0
@@ -322,7 +323,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
 
     assert started.returncode == 128 + sent
     assert (out, err.strip().count(b"\n")) == (b"", 0), err.decode()
-    assert b"the same command goes on" in err
+    assert b"run the same command again" in err
     wait_for(lambda: not any(command_of(pid) for pid in below))
 
 

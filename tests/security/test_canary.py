@@ -174,7 +174,7 @@ def test_build__that_a_signal_ends(
     out, err = process.communicate(timeout=60)
 
     assert process.returncode == code
-    assert "the same command goes on" in err
+    assert "run the same command again" in err
     assert not found_in(f"{out} {err}{seen}")
     assert "Traceback" not in err
     assert not leaks(short)

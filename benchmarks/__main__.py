@@ -1,6 +1,11 @@
-"""`python -m benchmarks [FILE …]`: run the suite, each file in a process of its own, and write RESULTS.md.
+"""Run the suite and write RESULTS.md: `python -m benchmarks`.
 
-With names of files (`encode masking`) only these are run, and nothing is written.
+`python -m benchmarks encode masking` runs these topics alone and writes nothing. Each topic runs in
+a process of its own, so that none meets the memory and the threads of another.
+
+A peer that cannot run here leaves its row out, with the reason in its place. A topic that fails
+keeps the rows of the others: the page is written without it, the end names it, and the exit code is
+1.
 """
 
 from __future__ import annotations
@@ -11,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import inputs
-from benchmarks.harness import Results
+from benchmarks.harness import Results, is_ours, left_out
 from benchmarks.report import page, table
 
-FILES = (
+TOPICS = (
     "reading",
     "encode",
     "masking",
@@ -30,54 +36,89 @@ FILES = (
     "annotate",
     "startup",
 )
-"""One file a topic, in the order of the table; each has `run(inputs, scratch) -> Results`."""
+"""One module each, in the order of the table; each has `run(inputs, scratch) -> Results`."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run all, or what is named."""
+def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
+    """Run all topics or those that are named, and return the exit code.
+
+    Args:
+        arguments: Names of topics; none for all, whose results are written.
+        root: The checkout whose page is written.
+    """
     if arguments[:1] == ["--one"]:
-        return one(arguments[1], Path(arguments[2]))
-    unknown = set(arguments) - set(FILES)
+        return run_one(arguments[1], Path(arguments[2]))
+
+    unknown = sorted(set(arguments) - set(TOPICS))
     if unknown:
-        print(
-            f"expected names among {', '.join(FILES)}, got {', '.join(sorted(unknown))}",
-            file=sys.stderr,
-        )
+        known = ", ".join(TOPICS)
+        print(f"topics: expected some of {known}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
+
     results = Results()
-    for name in arguments or FILES:
+    failed = []
+    for name in arguments or TOPICS:
         start = time.perf_counter()
         print(f"{name} …", file=sys.stderr, flush=True)
-        got = in_process(name)
-        results.rows += got.rows
-        results.inputs += got.inputs
-        print("\n".join(table(got.rows)), flush=True)
+
+        found = run_in_process(name)
+        if found is None:
+            failed.append(name)
+            found = Results(rows=[left_out(name, "it failed")])
+        results.rows += found.rows
+        results.inputs += found.inputs
+
+        print("\n".join(table(found.rows)), flush=True)
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+
     if not arguments:
-        text = page(results.rows, results.inputs, root=inputs.ROOT)
-        (inputs.ROOT / "benchmarks" / "RESULTS.md").write_text(text, encoding="utf-8")
+        text = page(results.rows, results.inputs, root=root)
+        (root / "benchmarks" / "RESULTS.md").write_text(text, encoding="utf-8")
         print("\n" + text)
+
+    if failed:
+        message = f"failed: {', '.join(failed)}; the errors stand above, the other rows are kept"
+        print(message, file=sys.stderr, flush=True)
+        return 1
     return 0
 
 
-def in_process(name: str) -> Results:
-    """Run one file in a process of its own, so that none meets the memory and the threads of another."""
+def run_in_process(name: str) -> Results | None:
+    """Run one topic in a process of its own. Returns None where it failed, after its error."""
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks", "--one", name, folder]
-        if subprocess.run(command, check=False, cwd=inputs.ROOT).returncode:
-            raise SystemExit(f"{name}: ended by an error, which stands above; nothing was written")
-        results = pickle.loads((Path(folder) / "results").read_bytes())  # noqa: S301 - written by ourselves just now
+        done = subprocess.run(command, check=False, cwd=inputs.ROOT)
+        if done.returncode:
+            return None
+        stored = (Path(folder) / "results").read_bytes()
+
+    results = pickle.loads(stored)  # noqa: S301 - written by ourselves just now
     assert isinstance(results, Results)  # noqa: S101
     return results
 
 
-def one(name: str, scratch: Path) -> int:
-    """Run one file here and leave its results in `scratch`."""
+def run_one(name: str, scratch: Path) -> int:
+    """Run one topic in this process and leave its results in `scratch`."""
     found = inputs.find(scratch)
-    results = importlib.import_module(f"benchmarks.{name}").run(found, scratch)
+    results = measure(name, found, scratch)
     results.inputs.insert(0, f"Input: {found.says}")
+
     (scratch / "results").write_bytes(pickle.dumps(results))
     return 0
+
+
+def measure(name: str, found: inputs.Inputs, scratch: Path) -> Results:
+    """Run one topic. Where what it imports is not installed, one row says so instead of its rows.
+
+    Raises:
+        ImportError: A module of this checkout lacks something: a mistake, not a missing peer.
+    """
+    try:
+        return importlib.import_module(f"benchmarks.{name}").run(found, scratch)  # type: ignore[no-any-return]
+    except ImportError as error:
+        if is_ours(error):
+            raise
+        return Results(rows=[left_out(name, str(error))])
 
 
 if __name__ == "__main__":

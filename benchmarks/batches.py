@@ -11,7 +11,7 @@ import datasets
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
-from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import folders
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
@@ -36,7 +36,7 @@ _WHY_SINGLE = (
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Time a corpus of sentences, and then single batches of 32 rows of about 128 tokens."""
     datasets.disable_progress_bars()
-    tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
     usual = usual_table(shards, scratch)
     alone = datasets.load_from_disk(str(shards.folder))["train"].select_columns("input_ids")

@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.harness import AbsentError
 from benchmarks.inputs import ROOT
 
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 """Made by `make bench` from `constraints-peers.txt`."""
-
-
-class AbsentError(Exception):
-    """The peer cannot run on this machine."""
 
 
 class Peer:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from transformers import BertTokenizerFast
+from transformers import BertTokenizer
 
 from benchmarks import folders
 from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, row_of, same
@@ -132,7 +132,7 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
 
 
 def _usual_tokenizer(inputs: Inputs) -> Any:
-    return BertTokenizerFast(
+    return BertTokenizer(
         vocab=str(inputs.vocab), do_lower_case=not inputs.cased, model_max_length=_LONGEST
     )
 

@@ -1,18 +1,29 @@
-"""Times contestants in turn on the same input, so that a noisy machine slows all of them alike, and makes rows of it.
+"""Time contestants in turn on the same input, and make rows of their rates.
 
-Only ratios of one round are compared: a row says the median of the rounds' ratios, and the least and the greatest.
+A noisy machine slows all contestants of one round alike, so only ratios of one round are compared.
+A row gives the median of the rounds' ratios, the lowest and the highest.
 """
 
 from __future__ import annotations
 
 import gc
+import re
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 MET, MISSED, NONE = "yes", "no", "-"
+
+_OUR_PACKAGES = {"mslm_data", "benchmarks", "experiments", "tests"}
+_PATH = re.compile(r"""(?<![\w.])[('"]*/[^\s'")]+[)'"]*""")
+"""An absolute path, with the brackets or quotes around it."""
+
+
+class AbsentError(Exception):
+    """The peer cannot run on this machine; the message says why."""
 
 
 def _nothing() -> None:
@@ -25,9 +36,9 @@ class Contestant:
 
     Attributes:
         call: What is timed; takes what `prepare` returned.
-        work: Units of work in one call: tokens, sequences, batches.
-        prepare: Called before each call, outside the time.
-        repeat: Calls in one round, for what takes too little time to be seen.
+        work: Amount of work in one call: tokens, rows, batches.
+        prepare: Called before each call, outside the measured time.
+        repeat: Calls in one round, for what is too short to be timed alone.
     """
 
     call: Callable[[Any], object]
@@ -36,20 +47,24 @@ class Contestant:
     repeat: int = 1
 
     def rate(self) -> float:
-        """Return units of work in a second, over `repeat` calls."""
+        """Return the work done in a second, over `repeat` calls."""
         spent = 0.0
         for _ in range(self.repeat):
             prepared = self.prepare()
+
             start = time.perf_counter()
             result = self.call(prepared)
             spent += time.perf_counter() - start
+
+            # Freed here, or else the next call would pay for it.
             del result
+
         return self.work * self.repeat / spent
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times faster: the median over rounds, the least and the greatest."""
+    """How many times faster: the median over rounds, the lowest and the highest."""
 
     median: float
     low: float
@@ -65,20 +80,23 @@ class Row:
 
     Attributes:
         name: What is done.
-        what: Who does it: ours, the peer, the limit; and what was checked to be equal.
-        unit: What the rates count in a second; "s" or "MiB" where seconds or memory themselves are shown.
-        ours: Median rate; so the others, None where there is none.
+        what: Who does it (ours, the peer, the limit), and what was checked to be equal.
+        unit: What the rates count in a second; "s" or "MiB" where seconds or memory themselves are
+            shown.
+        ours: Median rate of ours, None in a row that is left out.
+        peer: Median rate of the peer, None without a peer.
+        limit: Median rate of the limit, None without a limit.
         vs_peer: Ours to the peer.
         vs_limit: Ours to the limit.
-        goal: In words.
-        met: `MET`, `MISSED` or `NONE`.
+        goal: The goal in words.
+        met: `MET`, `MISSED`, `NONE`, or why the row is left out.
         why: What stands in the way of the goal.
     """
 
     name: str
     what: str
     unit: str
-    ours: float
+    ours: float | None
     peer: float | None = None
     limit: float | None = None
     vs_peer: Ratio | None = None
@@ -90,12 +108,12 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What a ratio of a row is to reach.
+    """What the ratios of a row should reach.
 
     Attributes:
-        peer: At least so many times the peer's rate.
-        limit: At least this share of the limit's.
-        why: What stands in the way; said where it is missed.
+        peer: Minimum ratio to the peer's rate.
+        limit: Minimum share of the limit's rate.
+        why: What stands in the way; shown where the goal is missed.
     """
 
     peer: float | None = None
@@ -103,29 +121,27 @@ class Goal:
     why: str = ""
 
     def __str__(self) -> str:
-        peer = [f"{self.peer:,g}x peer"] if self.peer is not None else []
-        limit = [f"{self.limit:g}x limit"] if self.limit is not None else []
-        return ", ".join(peer + limit) or "-"
+        parts = []
+        if self.peer is not None:
+            parts.append(f"{self.peer:,g}x peer")
+        if self.limit is not None:
+            parts.append(f"{self.limit:g}x limit")
+        return ", ".join(parts) or "-"
 
     def judge(self, vs_peer: Ratio | None, vs_limit: Ratio | None) -> str:
-        """Say whether medians reach it; a ratio that was not measured does not."""
-        pairs = [
-            (goal, ratio)
-            for goal, ratio in ((self.peer, vs_peer), (self.limit, vs_limit))
-            if goal is not None
-        ]
-        if not pairs:
+        """Say whether the medians reach the goal. A ratio that was not measured misses it."""
+        pairs = [(self.peer, vs_peer), (self.limit, vs_limit)]
+        wanted = [(goal, ratio) for goal, ratio in pairs if goal is not None]
+        if not wanted:
             return NONE
-        return (
-            MET
-            if all(ratio is not None and ratio.median >= goal for goal, ratio in pairs)
-            else MISSED
-        )
+
+        reached = all(ratio is not None and ratio.median >= goal for goal, ratio in wanted)
+        return MET if reached else MISSED
 
 
 @dataclass(slots=True)
 class Results:
-    """The rows of one file of the suite, and what its input was."""
+    """The rows of one topic, and the inputs that it was measured on."""
 
     rows: list[Row] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -138,16 +154,17 @@ def in_turn(
 
     Args:
         contestants: By name.
-        rounds: How often each has its turn.
+        rounds: Number of turns of each.
         warm_up: Whether each is called once before, untimed.
 
     Returns:
-        The rates of each, one a round.
+        The rates of each contestant, one for each round.
     """
     if warm_up:
         for contestant in contestants.values():
             contestant.call(contestant.prepare())
     gc.collect()
+
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():
@@ -169,10 +186,11 @@ def row_of(
     what: str,
     goal: Goal | None = None,
 ) -> Row:
-    """Make a row of the rates of `ours` and, where they are there, of `peer` and `limit`."""
+    """Make a row from the rates of `ours` and, where they were measured, of `peer` and `limit`."""
     goal = goal or Goal()
     vs = {of: ratio(rates["ours"], rates[of]) if of in rates else None for of in ("peer", "limit")}
     medians = {of: statistics.median(values) for of, values in rates.items()}
+
     return Row(
         name=name,
         what=what,
@@ -188,10 +206,50 @@ def row_of(
     )
 
 
+def left_out(name: str, why: str) -> Row:
+    """Make a row without figures that says why nothing was measured.
+
+    The whole reason goes to stderr. The row has its last line, without paths of this machine and
+    without what would end a cell of the table.
+    """
+    print(f"{name}: left out: {why}", file=sys.stderr, flush=True)
+
+    last = why.strip().split("\n")[-1]
+    reason = _PATH.sub("", last).replace("|", "/").strip()
+    return Row(name=name, what="not measured.", unit="-", ours=None, met=f"left out: {reason}")
+
+
+def unless_absent(name: str, measure: Callable[[], Sequence[Row]]) -> list[Row]:
+    """Return the rows that `measure` makes, or one row that says why their peer cannot run here.
+
+    Args:
+        name: The name of that one row.
+        measure: Imports the peer and times it.
+
+    Raises:
+        ImportError: A module of this checkout lacks something: a mistake, not a missing peer.
+    """
+    try:
+        return list(measure())
+    except AbsentError as absent:
+        return [left_out(name, str(absent))]
+    except ImportError as error:
+        if is_ours(error):
+            raise
+        return [left_out(name, str(error))]
+
+
+def is_ours(error: ImportError) -> bool:
+    """Whether the module that could not be imported, or lacks a name, is one of this checkout."""
+    return (error.name or "").split(".")[0] in _OUR_PACKAGES
+
+
 def number(value: float) -> str:
-    """Write a number with three digits that mean something: 0.0123, 4.56, 78.9, 1,234, 5.67 M."""
+    """Write a number with three significant digits: 0.0123, 4.56, 78.9, 1,234, 5.67 M."""
+    if value >= 1e9:
+        return f"{value / 1e6:,.0f} M"
     if value >= 1e6:
-        return f"{value / 1e6:,.3g} M" if value < 1e9 else f"{value / 1e6:,.0f} M"
+        return f"{value / 1e6:,.3g} M"
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

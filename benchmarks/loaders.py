@@ -15,12 +15,21 @@ import msgspec
 import numpy as np
 from torch import from_numpy, where
 from torch.utils.data import DataLoader
-from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import elsewhere, folders
 from benchmarks.batches import columns_of, usual_table
 from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
+from benchmarks.harness import (
+    Contestant,
+    Goal,
+    Results,
+    Row,
+    in_turn,
+    row_of,
+    same,
+    unless_absent,
+)
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.loading import Shards, load
 from mslm_data.mask.table import strategy
@@ -59,7 +68,7 @@ _WHY_LISTS = (
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Time loaders over a corpus of sentences, and collators over batches of 32 rows of about 128 tokens."""
     datasets.disable_progress_bars()
-    tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
     says = [f"Loaders: {len(shards['train']):,} sequences, the input {_COPIES} times"]
     table = usual_table(shards, scratch)
@@ -67,23 +76,34 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     digest = _write_rows(shards, inputs, scratch)
     memory = _alone("ours", shards.folder)
     rows.append(_memory("datasets", memory, _alone("datasets", scratch / "usual", inputs.vocab)))
-    for peer, turns in _STREAMED.items():
-        try:
-            elsewhere.write(peer, scratch)
-        except elsewhere.AbsentError as absent:
-            print(f"{peer} is left out: {absent}", file=sys.stderr)
-            says.append(f"Left out, as it does not run here: {peer}")
-        else:
-            with elsewhere.reading(peer, scratch) as reader:
-                same(f"rows of {peer}", digest, reader.ask("digest"))
-                says.append(f"In an environment of its own: {reader.ask('versions')}")
-            rows += [_streamed(shards, scratch, (peer, *how), many) for how, many in turns.items()]
-            with elsewhere.reading(peer, scratch) as reader:
-                rows.append(_memory(peer, memory, float(reader.ask(f"memory {_EPOCH}"))))
-    return Results(
-        rows=[*rows, *_collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)],
-        inputs=says,
-    )
+    for peer in _STREAMED:
+        name = f"into a training loop: `MaskedLoader`, peer {peer}"
+        rows += unless_absent(
+            name, lambda peer=peer: _streamers(shards, scratch, peer, digest, memory, says)
+        )
+    rows += _collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)
+    return Results(rows=rows, inputs=says)
+
+
+def _streamers(
+    shards: Shards, scratch: Path, peer: str, digest: str, memory: float, says: list[str]
+) -> list[Row]:
+    """Compare with one peer that streams shards of its own, and add its versions to `says`.
+
+    Raises:
+        AbsentError: The peer does not run here.
+    """
+    elsewhere.write(peer, scratch)
+    with elsewhere.reading(peer, scratch) as reader:
+        same(f"rows of {peer}", digest, reader.ask("digest"))
+        says.append(f"In an environment of its own: {reader.ask('versions')}")
+
+    turns = _STREAMED[peer]
+    rows = [_streamed(shards, scratch, (peer, *how), many) for how, many in turns.items()]
+
+    with elsewhere.reading(peer, scratch) as reader:
+        rows.append(_memory(peer, memory, float(reader.ask(f"memory {_EPOCH}"))))
+    return rows
 
 
 def _alone(who: str, *paths: object) -> float:
@@ -298,7 +318,7 @@ def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Ite
     """Return what gives the batches of an epoch: ours of a built folder, or those of `datasets` and the collator."""
     if who == "ours":
         return _epochs(_masked(load(folder)).loader(SIZE))
-    collator = DataCollatorForLanguageModeling(BertTokenizerFast(vocab=vocab), mlm_probability=0.15)
+    collator = DataCollatorForLanguageModeling(BertTokenizer(vocab=vocab), mlm_probability=0.15)
     table = datasets.load_from_disk(folder).with_format("torch")
     return lambda _: DataLoader(table, batch_size=SIZE, shuffle=True, collate_fn=collator)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 import mslm_data as md
 from benchmarks.encode import encode
@@ -47,7 +47,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
     )
     parts = encode(encoder, read, [Presplit().sentences(document) for document in read])
     chunk, corpus = parts[0], concatenate(parts * _COPIES)
-    tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     batches = _batches(chunk, rows=_BATCH * 32)
     results = Results()
     for name, (strategy, options) in _STRATEGIES.items():

@@ -3,93 +3,138 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from nltk.collocations import (
-    BigramCollocationFinder,
-    QuadgramCollocationFinder,
-    TrigramCollocationFinder,
-)
 
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same, unless_absent
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy
 from mslm_data.data.examples import Examples
 from mslm_data.lexicon.ngrams.counting import count_ngrams
 from mslm_data.lexicon.ngrams.stream import read_words
+from mslm_data.loading import Split
 
-_COPIES = 1
-_LEAST = 5
-_WHY = "numbering words by their pieces is a third of the time, and the rest is some passes over all words"
-_FINDERS = (BigramCollocationFinder, TrigramCollocationFinder, QuadgramCollocationFinder)
+_MINIMUM = 5
+_WHY = "numbering words by their pieces is a third of the time, and passes over all words the rest"
+_WHAT = (
+    "2- to 4-grams that occur at least {minimum} times in {words:,} words of shards, reading them "
+    "included"
+)
+_CHECKED = "Checked: as many frequent n-grams of each length as the Counter finds."
+
+Word = tuple[int, ...]
+"""The ids of its sub-words."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time 2- to 4-grams that occur five times at least."""
-    train = sentences(inputs, scratch, copies=_COPIES)["train"]
+    """Time 2- to 4-grams that occur at least five times."""
+    train = sentences(inputs, scratch, copies=1)["train"]
     rows = [words for chunk in train.chunks() for words in _words(chunk)]
-    flat = [word for row in rows for word in row]
-    same("frequent n-grams", _ours(train.chunks()), _counter(rows))
+    same("frequent n-grams", _count_ours(train.chunks()), _count_plainly(rows))
 
-    def finders(_: None) -> list[object]:
-        return [finder.from_words(flat) for finder in _FINDERS]
-
-    rates = in_turn(
-        {
-            "ours": Contestant(call=lambda _: _ours(train.chunks()), work=len(flat), repeat=3),
-            "counter": Contestant(call=lambda _: _counter(rows), work=len(flat)),
-            "peer": Contestant(call=finders, work=len(flat)),
-            "limit": Contestant(
-                call=lambda _: [copy(chunk) for chunk in train.chunks()], work=len(flat), repeat=20
-            ),
-        },
-        rounds=3,
-    )
-    what = f"2- to 4-grams that occur {_LEAST} times at least in {len(flat):,} words of shards, reading them included"
-    checked = "Checked: as many frequent n-grams of each length as the Counter finds."
     return Results(
         rows=[
-            row_of(
-                "count n-grams",
-                {name: rates[name] for name in ("ours", "peer", "limit")},
-                unit="words",
-                what=f"{what}; the peer is NLTK's three finders on the words in one list (`from_words`); the limit is "
-                f"reading: `ndarray.copy` of each chunk's ids, word numbers and tags. {checked}",
-                goal=Goal(peer=300, why=_WHY),
-            ),
-            row_of(
-                "count n-grams, plain loop",
-                {"ours": rates["ours"], "peer": rates["counter"]},
-                unit="words",
-                what=f"{what}; the peer is a `collections.Counter` of tuples for each length. {checked}",
-            ),
+            *unless_absent("count n-grams", lambda: [_beside_finders(train, rows)]),
+            _beside_counter(train, rows),
         ]
     )
 
 
-def _ours(chunks: object) -> list[int]:
-    grams = count_ngrams(read_words(chunks), [_LEAST] * 3)  # type: ignore[arg-type]
-    return [int((of_length.counts >= _LEAST).sum()) for of_length in grams[1:]]
+def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
+    """Compare with NLTK.
+
+    Raises:
+        ImportError: NLTK is not installed.
+    """
+    from nltk.collocations import (
+        BigramCollocationFinder,
+        QuadgramCollocationFinder,
+        TrigramCollocationFinder,
+    )
+
+    flat = [word for row in rows for word in row]
+
+    def finders(_: None) -> list[object]:
+        return [
+            BigramCollocationFinder.from_words(flat),
+            TrigramCollocationFinder.from_words(flat),
+            QuadgramCollocationFinder.from_words(flat),
+        ]
+
+    def reading(_: None) -> list[object]:
+        return [copy(chunk) for chunk in train.chunks()]
+
+    count = len(flat)
+    rates = _rates(
+        train,
+        count,
+        {
+            "peer": Contestant(call=finders, work=count),
+            "limit": Contestant(call=reading, work=count, repeat=20),
+        },
+    )
+    return row_of(
+        "count n-grams",
+        rates,
+        unit="words",
+        what=f"{_WHAT.format(minimum=_MINIMUM, words=count)}; the peer is NLTK's three finders on "
+        "the words in one list (`from_words`); the limit is reading: `ndarray.copy` of each chunk's "
+        f"ids, word numbers and tags. {_CHECKED}",
+        goal=Goal(peer=300, why=_WHY),
+    )
 
 
-def _counter(rows: list[list[tuple[int, ...]]]) -> list[int]:
+def _beside_counter(train: Split, rows: list[list[Word]]) -> Row:
+    """Compare with the loop that anyone would write."""
+    count = sum(map(len, rows))
+    peer = Contestant(call=lambda _: _count_plainly(rows), work=count)
+    rates = _rates(train, count, {"peer": peer})
+
+    return row_of(
+        "count n-grams, plain loop",
+        rates,
+        unit="words",
+        what=f"{_WHAT.format(minimum=_MINIMUM, words=count)}; the peer is a `collections.Counter` "
+        f"of tuples for each length. {_CHECKED}",
+    )
+
+
+def _rates(train: Split, words: int, others: Mapping[str, Contestant]) -> dict[str, list[float]]:
+    ours = Contestant(call=lambda _: _count_ours(train.chunks()), work=words, repeat=3)
+    return in_turn({"ours": ours, **others}, rounds=3)
+
+
+def _count_ours(chunks: Iterable[Examples]) -> list[int]:
+    """Return the number of frequent n-grams, for n = 2, 3 and 4."""
+    ngrams = count_ngrams(read_words(chunks), [_MINIMUM] * 3)
+    return [int((of_length.counts >= _MINIMUM).sum()) for of_length in ngrams[1:]]
+
+
+def _count_plainly(rows: Sequence[Sequence[Word]]) -> list[int]:
+    """Return the same, by a Counter of tuples for each length."""
     found = []
     for n in (2, 3, 4):
-        counts: Counter[tuple[tuple[int, ...], ...]] = Counter()
+        counts: Counter[tuple[Word, ...]] = Counter()
         for row in rows:
             counts.update(zip(*(row[i:] for i in range(n)), strict=False))
-        found.append(sum(count >= _LEAST for count in counts.values()))
+        found.append(sum(count >= _MINIMUM for count in counts.values()))
     return found
 
 
-def _words(examples: Examples) -> list[list[tuple[int, ...]]]:
+def _words(examples: Examples) -> list[list[Word]]:
     """Return the words of each row, as tuples of sub-words."""
-    rows = []
+    rows: list[list[Word]] = []
     for i in range(len(examples)):
         real = np.flatnonzero(examples.word_ids[i] >= 0)
-        ids, words = examples.input_ids[i][real], examples.word_ids[i][real]
+        if not len(real):
+            rows.append([])
+            continue
+
+        ids = examples.input_ids[i][real]
+        words = examples.word_ids[i][real]
         cuts = np.flatnonzero(words[1:] != words[:-1]) + 1
-        rows.append([tuple(word.tolist()) for word in np.split(ids, cuts)] if len(ids) else [])
+        rows.append([tuple(word.tolist()) for word in np.split(ids, cuts)])
     return rows

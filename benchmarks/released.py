@@ -1,6 +1,7 @@
 """Masking beside the functions of the paper's released code, where a checkout of it is at hand.
 
-`git clone https://github.com/mykelismyname/MSLM`, and name the folder in `MSLM_RELEASED_CODE`; it is not ours to ship.
+`git clone https://github.com/mykelismyname/MSLM` and name the folder in `MSLM_RELEASED_CODE`. The
+code has no licence that would let this package ship it.
 """
 
 from __future__ import annotations
@@ -12,49 +13,92 @@ import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from transformers import BertTokenizerFast
+from transformers import BertTokenizer
 
 import mslm_data as md
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
+from benchmarks.harness import (
+    AbsentError,
+    Contestant,
+    Goal,
+    Results,
+    Row,
+    in_turn,
+    row_of,
+    unless_absent,
+)
 from benchmarks.inputs import Inputs
 from benchmarks.masking import mask
 from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 
+FOLDER = "MSLM_RELEASED_CODE"
+"""The environment variable that names the checkout."""
 _ROWS = 500
-"""That the peer masks in a turn: a second or so."""
+"""Rows that the peer masks in a turn, which takes a second or so."""
 _FILE = "mslm/masking/custom_mask.py"
 _ELM, _BLM, _SPAN = 1.0, 0.075, 0.15
 
 
+class Comparison(NamedTuple):
+    """A strategy, and the functions of the released code that do the same.
+
+    Attributes:
+        strategy: Its name.
+        options: Its options.
+        peer: Masks the few rows by the released code.
+        functions: What these functions are called there.
+        goal: Minimum ratio of the rates.
+    """
+
+    strategy: str
+    options: dict[str, Any]
+    peer: Callable[[], object]
+    functions: str
+    goal: int
+
+
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time joint masking and SPAN over all rows at once; nothing without the released code."""
-    folder = os.environ.get("MSLM_RELEASED_CODE")
+    """Time joint masking and SPAN over all rows at once, or say why the released code cannot run."""
+    rows = unless_absent("mask, peer the released code", lambda: _rows(inputs, scratch))
+    return Results(rows=rows, inputs=[f"Released code: functions of {_FILE}"])
+
+
+def released_code() -> Any:
+    """Import the released code's module of masking functions.
+
+    Raises:
+        AbsentError: No checkout is named.
+        ImportError: The code imports a package that is not installed.
+        FileNotFoundError: The named folder is not a checkout of it.
+    """
+    folder = os.environ.get(FOLDER)
     if not folder:
-        print("released code is left out: name a checkout in MSLM_RELEASED_CODE", file=sys.stderr)
-        return Results(inputs=["Left out, as it is not here: the released code"])
+        raise AbsentError(f"{FOLDER} names no checkout of it")
     if not (Path(folder) / _FILE).is_file():
-        raise SystemExit(f"MSLM_RELEASED_CODE: expected a checkout with {_FILE}, got {folder}")
+        raise FileNotFoundError(f"{FOLDER}: expected a checkout with {_FILE}, got {folder}")
+
     sys.path.insert(0, folder)
-    theirs = importlib.import_module("mslm.masking.custom_mask")
-    tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    return importlib.import_module("mslm.masking.custom_mask")
+
+
+def _rows(inputs: Inputs, scratch: Path) -> list[Row]:
+    """Time both strategies beside the released code."""
+    theirs = released_code()
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+
     shards = sentences(inputs, scratch, copies=1)
     examples = shards["train"].examples()
     few = shards["train"].examples(0, _ROWS)
-    ids, tags = (
-        few.input_ids.tolist(),
-        [[shards.tags[tag] for tag in row] for row in few.bio.tolist()],
-    )
+    ids = few.input_ids.tolist()
+    tags = [[shards.tags[tag] for tag in row] for row in few.bio.tolist()]
 
     def joint() -> list[tuple[list[int], list[int]]]:
-        return [
-            _joint(theirs, tokenizer, list(row), tags_of)
-            for row, tags_of in zip(ids, tags, strict=True)
-        ]
+        rows = zip(ids, tags, strict=True)
+        return [_joint(theirs, tokenizer, list(row), of_row) for row, of_row in rows]
 
     def span() -> None:
         for row in ids:
@@ -62,14 +106,24 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
     random.seed(0)
     _check(few, joint())
-    functions = "`identify_entity_using_label` and `replace_random_id_with_mask`"
-    return Results(
-        rows=[
-            _against("joint", {"elm": _ELM, "blm": _BLM}, joint, functions, 1500, examples, few),
-            _against("span", {"rate": _SPAN}, span, "`span_masking`", 800, examples, few),
-        ],
-        inputs=[f"Released code: functions of {_FILE}"],
-    )
+
+    compared = [
+        Comparison(
+            strategy="joint",
+            options={"elm": _ELM, "blm": _BLM},
+            peer=joint,
+            functions="`identify_entity_using_label` and `replace_random_id_with_mask`",
+            goal=1500,
+        ),
+        Comparison(
+            strategy="span",
+            options={"rate": _SPAN},
+            peer=span,
+            functions="`span_masking`",
+            goal=800,
+        ),
+    ]
+    return [_row(comparison, examples, few) for comparison in compared]
 
 
 def _joint(
@@ -82,17 +136,12 @@ def _joint(
     return hidden, [*chain.from_iterable(places)]
 
 
-def _against(
-    name: str,
-    options: dict[str, Any],
-    peer: Callable[[], object],
-    says: str,
-    goal: int,
-    examples: Examples,
-    few: Examples,
-) -> Row:
+def _row(comparison: Comparison, examples: Examples, few: Examples) -> Row:
+    """Time ours on all rows and the released code on a few of them."""
+    name, options, peer, functions, goal = comparison
     made = md.strategy(name, **options)
     tokens = len(examples.input_ids.values)
+
     rates = in_turn(
         {
             "ours": Contestant(call=lambda _: mask(made, examples), work=tokens, repeat=20),
@@ -104,14 +153,18 @@ def _against(
         f"mask: {name}, peer the released code",
         rates,
         unit="tokens",
-        what=f"plan and corruption of {len(examples):,} rows by one call on one core; the peer is {says} of the "
-        f"paper's released code, on {len(few):,} of these rows.",
+        what=f"plan and corruption of {len(examples):,} rows by one call on one core; the peer is "
+        f"{functions} of the paper's released code, on {len(few):,} of these rows.",
         goal=Goal(peer=goal, why="see masking a corpus"),
     )
 
 
 def _check(examples: Examples, theirs: list[tuple[list[int], list[int]]]) -> None:
-    """See that both hide all mentions, and the same places for it."""
+    """Refuse to compare unless both hide the same mentions.
+
+    Raises:
+        RuntimeError: The released code hides mentions at other places.
+    """
     kinds = md.strategy("joint", elm=_ELM, blm=_BLM).plan(examples).kinds
     for i, (_, places) in enumerate(theirs):
         if np.flatnonzero(kinds[i] == MaskKind.ENTITY).tolist() != places:

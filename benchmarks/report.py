@@ -96,7 +96,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         (
             row.name,
             row.unit,
-            *("-" if value is None else number(value) for value in (row.ours, row.peer, row.limit)),
+            *("-" if rate is None else number(rate) for rate in (row.ours, row.peer, row.limit)),
             *("-" if ratio is None else str(ratio) for ratio in (row.vs_peer, row.vs_limit)),
             row.goal,
             row.met,

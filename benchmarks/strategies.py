@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import textbook
 from benchmarks.folders import sentences
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
 from benchmarks.inputs import Inputs
-from benchmarks.masking import copy
+from benchmarks.masking import copy, mask
+from benchmarks.textbook import ListRow
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.fill import SKIP, fill_weighted
@@ -25,19 +26,33 @@ from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.lexicon.word_types import count_words
 from mslm_data.loading import Shards
-from mslm_data.mask import STRATEGIES
 from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.table import STRATEGIES
 from mslm_data.mask.units import words
 
 _BATCH = 32
-_PICKS = {
-    "picks": [
-        {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
-        {"units": "words", "budget": {"rate": 0.12}},
-    ]
+_OWN: dict[str, dict[str, Any]] = {
+    "picks": {
+        "picks": [
+            {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
+            {"units": "words", "budget": {"rate": 0.12}},
+        ]
+    },
+    "mixture": {"chances": [0.5, 0.5], "parts": [{"use": "elm"}, {"use": "blm"}]},
+    "curriculum": {"epochs": [3], "parts": [{"use": "token"}, {"use": "whole-word"}]},
 }
-_MIXTURE = {"chances": [0.5, 0.5], "parts": [{"use": "elm"}, {"use": "blm"}]}
-_CURRICULUM = {"epochs": [3], "parts": [{"use": "token"}, {"use": "whole-word"}]}
+"""Options of the strategies that are what their caller says."""
+_OF_A_COLUMN = (
+    "selective",
+    "selective-task",
+    "attention-high",
+    "attention-low",
+    "attention-hints",
+    "mst",
+)
+_OF_WORDS = ("difference", "difference-released", "keywords")
+
+Grams = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,66 +73,75 @@ class Peer:
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Time plan and corruption of each strategy over all rows at once."""
     shards = sentences(inputs, scratch, copies=1)
-    train = shards["train"]
-    examples = train.examples()
-    options = _options(shards, examples)
+    examples = shards["train"].examples()
+    options = options_of(shards, examples)
     peers = _peers(inputs, shards, examples)
-    tokens = len(examples.input_ids.values)
-    results = Results(inputs=[f"Strategies: {len(examples):,} rows, {tokens:,} tokens"])
+
+    rows = []
     for full in STRATEGIES.names():
         name = full.removesuffix(".v1")
         made = shards.strategy(full, **options.get(name, {}))
-        hidden = sum(made.plan(examples).counts())
-        peer = peers.get(name)
-        contestants = {
-            "ours": Contestant(
-                call=lambda _, made=made: _masked(made, examples), work=tokens, repeat=4
-            ),
-            "limit": Contestant(call=lambda _: copy(examples), work=tokens, repeat=8),
-        }
-        if peer is not None:
-            contestants["peer"] = Contestant(
-                call=lambda _, peer=peer: peer.call(), work=peer.tokens
-            )
-        rates = in_turn(contestants, rounds=5)
-        says = f"the peer is {peer.says}; " if peer is not None else ""
-        results.rows.append(
-            row_of(
-                f"strategy {name}",
-                rates,
-                unit="tokens",
-                what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens hidden; {says}"
-                "the limit is `ndarray.copy` of ids, word numbers and kinds.",
-            )
-        )
-    results.rows.append(_weighted_draws(examples))
-    return results
+        rows.append(_row(name, made, examples, peers.get(name)))
+    rows.append(_weighted_draws(examples))
+
+    tokens = len(examples.input_ids.values)
+    return Results(rows=rows, inputs=[f"Strategies: {len(examples):,} rows, {tokens:,} tokens"])
+
+
+def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -> Row:
+    """Time one strategy."""
+    tokens = len(examples.input_ids.values)
+    hidden = sum(strategy.plan(examples).counts())
+
+    contestants = {
+        "ours": Contestant(call=lambda _: mask(strategy, examples), work=tokens, repeat=4),
+        "limit": Contestant(call=lambda _: copy(examples), work=tokens, repeat=8),
+    }
+    says = ""
+    if peer is not None:
+        masks = peer.call
+        contestants["peer"] = Contestant(call=lambda _: masks(), work=peer.tokens)
+        says = f"the peer is {peer.says}; "
+
+    return row_of(
+        f"strategy {name}",
+        in_turn(contestants, rounds=5),
+        unit="tokens",
+        what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens hidden; "
+        f"{says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
+    )
 
 
 def _weighted_draws(examples: Examples) -> Row:
-    """Compare the sampler alone with numpy's, weights ready for both: what all score-driven strategies rest on."""
-    units, rng = words(examples), np.random.default_rng(0)
+    """Compare the sampler alone with NumPy's, with weights ready for both.
+
+    All strategies that follow scores rest on it.
+    """
+    units = words(examples)
+    rng = np.random.default_rng(0)
     weights = rng.uniform(0.5, 1, len(units))
-    offsets, ones, pool = (
-        units.starts.offsets,
-        np.ones(len(units), np.int64),
-        np.ones(len(units), np.uint8),
-    )
+
+    offsets = units.starts.offsets
+    ones = np.ones(len(units), np.int64)
+    pool = np.ones(len(units), np.uint8)
     due = np.ceil(units.starts.lengths * 0.15).astype(np.int64)
+
     count = min(4096, len(examples))
     lists = [weights[offsets[i] : offsets[i + 1]] for i in range(count)]
 
     def ours(_: None) -> object:
-        quota, taken = due.copy(), np.zeros(len(units), np.int64)
+        quota = due.copy()
+        taken = np.zeros(len(units), np.int64)
         fill_weighted(offsets, pool, weights, ones, quota, SKIP, examples.keys, taken)
         return taken
+
+    def peer(_: None) -> object:
+        return textbook.weighted(lists, 0.15, rng)
 
     rates = in_turn(
         {
             "ours": Contestant(call=ours, work=len(units), repeat=4),
-            "peer": Contestant(
-                call=lambda _: textbook.weighted(lists, 0.15, rng), work=int(offsets[count])
-            ),
+            "peer": Contestant(call=peer, work=int(offsets[count])),
         },
         rounds=5,
     )
@@ -125,100 +149,76 @@ def _weighted_draws(examples: Examples) -> Row:
         "weighted draws without replacement",
         rates,
         unit="words",
-        what="15 % of each row's words by their weights, which are ready in both: the kernel alone, and "
-        "`numpy.random.Generator.choice(replace=False, p=…)` for each row.",
+        what="15 % of each row's words by their weights, which are ready in both: the kernel alone, "
+        "and `numpy.random.Generator.choice(replace=False, p=…)` for each row.",
         goal=Goal(peer=30),
     )
 
 
-def _masked(strategy: Strategy, examples: Examples) -> Any:
-    plan = strategy.plan(examples)
-    return strategy.corrupt(examples, plan)
+def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
+    """Write the lexicons and the score column that strategies need; return their options by name.
 
-
-def _options(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
-    """Write the lexicons and score columns that strategies need, and return each strategy's options.
-
-    Scores are random: what they are makes no difference to the time.
+    A strategy that is not named runs by its defaults. Scores are random: their values make no
+    difference to the time.
     """
-    rng, folder = np.random.default_rng(0), shards.folder / "vocab"
-    ids, core = (
-        shards.manifest.token_ids,
-        tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json")),
-    )
+    folder = Path(str(shards.folder)) / "vocab"
+    rng = np.random.default_rng(0)
+    token_ids = shards.manifest.token_ids
     about = {
         "tokenizer": shards.manifest.tokenizer["sha256"],
-        "size": ids.size,
+        "size": token_ids.size,
         "kind": "benchmark",
     }
-    write_lexicon(
-        folder / "pmi.arrow",
-        rank_ngrams([examples], core, ids, RECIPES["released"], about={**about, "made": {}}),
-    )
-    types = count_words([examples]).tokens
-    single = Ragged.of(np.unique(examples.input_ids.values)[:, None].tolist(), np.int32)
-    for name, tokens in (("difference", types), ("informask", single)):
+
+    core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+    made = {**about, "made": {}}
+    grams = rank_ngrams([examples], core, token_ids, RECIPES["released"], about=made)
+    write_lexicon(folder / "pmi.arrow", grams)
+
+    def write_scored(name: str, tokens: Ragged, scores: Any) -> None:
         starts = Ragged(np.zeros(len(tokens), np.int32), np.arange(len(tokens) + 1))
-        scores = rng.uniform(0.5, 1.0, len(tokens)) * (1.0 if name == "difference" else 0.3)
-        write_lexicon(
-            folder / f"{name}.arrow",
-            Lexicon(tokens=tokens, word_starts=starts, scores=scores, about=about),
-        )
+        lexicon = Lexicon(tokens=tokens, word_starts=starts, scores=scores, about=about)
+        write_lexicon(folder / f"{name}.arrow", lexicon)
+
+    types = count_words([examples]).tokens
+    write_scored("difference", types, rng.uniform(0.5, 1.0, len(types)))
+
+    single = Ragged.of(np.unique(examples.input_ids.values)[:, None].tolist(), np.int32)
+    write_scored("informask", single, rng.uniform(0.15, 0.3, len(single)))
+
     column = rng.normal(size=len(examples.input_ids.values)).astype(np.float32)
     path = folder / "column" / "train" / "data-00000-of-00001.arrow"
     write_scores(path, examples.keys, Ragged(column, examples.input_ids.offsets), about)
-    scored = (
-        "selective",
-        "selective-task",
-        "attention-high",
-        "attention-low",
-        "attention-hints",
-        "mst",
-    )
+
     return {
-        **{name: {"scores": "column"} for name in scored},
-        **{
-            name: {"lexicon": "difference.arrow"}
-            for name in ("difference", "difference-released", "keywords")
-        },
+        **{name: {"scores": "column"} for name in _OF_A_COLUMN},
+        **{name: {"lexicon": "difference.arrow"} for name in _OF_WORDS},
         "informask": {"lexicon": "informask.arrow"},
         "ccm": {"lexicons": ("pmi.arrow",)},
-        "ernie": {},
-        "picks": _PICKS,
-        "mixture": _MIXTURE,
-        "curriculum": _CURRICULUM,
+        **_OWN,
     }
 
 
 def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer]:
-    """Return what is compared with which strategy: the usual collators, and the loops of `textbook.py`."""
-    tokenizer = BertTokenizerFast(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
-    lists = [
-        {"input_ids": ids} for ids in examples.input_ids.slice(0, min(1024, len(examples))).tolist()
-    ]
-    batches = [lists[i : i + _BATCH] for i in range(0, len(lists), _BATCH)]
-    padded = sum(max(len(row["input_ids"]) for row in batch) * len(batch) for batch in batches)
+    """Return the peers by strategy: the usual collator, and the loops of `textbook.py`."""
+    usual = _collator(inputs, examples)
 
-    def collator(says: str, **options: Any) -> Peer:
-        made = DataCollatorForLanguageModeling(
-            tokenizer, mlm_probability=0.15, return_tensors="pt", **options
-        )
-        return Peer(says, lambda: [made([dict(row) for row in batch]) for batch in batches], padded)
-
-    token = collator("`DataCollatorForLanguageModeling` (torch) on batches of 32, padding counted")
-    rows, few = _rows(examples, 2048), _rows(examples, 4)
-    size, small = sum(len(row.ids) for row in rows), sum(len(row.ids) for row in few)
-    rng, draws = random.Random(0), np.random.default_rng(0)
-    grams = [
-        tuple(gram) for gram in read_lexicon(shards.folder / "vocab" / "pmi.arrow").tokens.tolist()
-    ]
+    rng = random.Random(0)
+    draws = np.random.default_rng(0)
+    rows = list_rows(examples, 2048)
+    few = list_rows(examples, 4)
+    size = sum(len(row.ids) for row in rows)
+    small = sum(len(row.ids) for row in few)
     weights = [draws.uniform(0.5, 1, sum(row.begins)) for row in rows]
-    _same(shards, examples, few, grams)
+
+    grams = ngrams_of(shards)
+    check_pmi(shards, examples, few, grams)
+
     return {
-        "token": token,
-        "bert": token,
-        "blm": token,
-        "joint": token,
+        "token": usual,
+        "bert": usual,
+        "blm": usual,
+        "joint": usual,
         "elm": Peer("a loop over lists", lambda: textbook.elm(rows, 1.0, rng), size),
         "span": Peer("Algorithm 1 as a loop", lambda: textbook.span(rows, 0.15, rng), size),
         "pmi": Peer(
@@ -234,28 +234,50 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
     }
 
 
-def _rows(examples: Examples, count: int) -> list[textbook.ListRow]:
-    """Return rows as lists, without special tokens."""
-    made = []
+def _collator(inputs: Inputs, examples: Examples) -> Peer:
+    """Return the collator of transformers on batches of the first rows."""
+    count = min(1024, len(examples))
+    lists = [{"input_ids": ids} for ids in examples.input_ids.slice(0, count).tolist()]
+    batches = [lists[i : i + _BATCH] for i in range(0, count, _BATCH)]
+    padded = sum(max(len(row["input_ids"]) for row in batch) * len(batch) for batch in batches)
+
+    tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
+    return Peer(
+        "`DataCollatorForLanguageModeling` (torch) on batches of 32, padding counted",
+        lambda: [collator([dict(row) for row in batch]) for batch in batches],
+        padded,
+    )
+
+
+def ngrams_of(shards: Shards) -> Grams:
+    """Return the n-grams of the lexicon that `options_of` wrote, best first."""
+    lexicon = read_lexicon(shards.folder / "vocab" / "pmi.arrow")
+    return [tuple(gram) for gram in lexicon.tokens.tolist()]
+
+
+def list_rows(examples: Examples, count: int) -> list[ListRow]:
+    """Return the first rows as lists, without special tokens."""
+    rows = []
     for i in range(min(count, len(examples))):
         real = np.flatnonzero(examples.word_ids[i] >= 0)
-        words = examples.word_ids[i][real]
-        spans = zip(examples.span_starts[i] - real[0], examples.span_ends[i] - real[0], strict=True)
-        begins = np.append(True, words[1:] != words[:-1])
-        made.append(
-            textbook.ListRow(
-                examples.input_ids[i][real].tolist(),
-                begins.tolist(),
-                [(int(a), int(b)) for a, b in spans],
-            )
-        )
-    return made
+        numbers = examples.word_ids[i][real]
+        begins = np.append(True, numbers[1:] != numbers[:-1])
+
+        starts = examples.span_starts[i] - real[0]
+        ends = examples.span_ends[i] - real[0]
+        mentions = [(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+
+        rows.append(ListRow(examples.input_ids[i][real].tolist(), begins.tolist(), mentions))
+    return rows
 
 
-def _same(
-    shards: Shards, examples: Examples, rows: list[textbook.ListRow], grams: list[tuple[int, ...]]
-) -> None:
-    """See that `pmi`, which draws nothing, hides just what its textbook form does."""
+def check_pmi(shards: Shards, examples: Examples, rows: list[ListRow], grams: Grams) -> None:
+    """Refuse to compare unless `pmi`, which draws nothing, hides what its textbook form hides.
+
+    Raises:
+        RuntimeError: They hide different places.
+    """
     kinds = shards.strategy("pmi", rate=0.15).plan(examples).kinds
     for i, places in enumerate(textbook.pmi(rows, 0.15, grams)):
         real = np.flatnonzero(examples.word_ids[i] >= 0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import elsewhere
+from benchmarks.harness import AbsentError
 
 _ECHO = "import sys\nfor line in sys.stdin:\n    print(line.strip().upper(), flush=True)\n"
 
@@ -23,7 +24,7 @@ def test_write__says_that_there_is_no_environment(
     monkeypatch.setattr(elsewhere, "PYTHON", tmp_path / ".venv-peers" / "bin" / "python")
 
     with pytest.raises(
-        elsewhere.AbsentError,
+        AbsentError,
         match=r"^\.venv-peers is not there; `make \.venv-peers/ready` makes it$",
     ):
         elsewhere.write("litdata", tmp_path)
@@ -34,7 +35,7 @@ def test_write__says_why_a_peer_does_not_run(
 ) -> None:
     _instead(monkeypatch, "raise SystemExit('no such package')")
 
-    with pytest.raises(elsewhere.AbsentError, match="no such package"):
+    with pytest.raises(AbsentError, match="no such package"):
         elsewhere.write("litdata", tmp_path)
 
 

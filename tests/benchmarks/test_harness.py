@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import harness, inputs, report
-from benchmarks.harness import Contestant, Goal, Ratio, Row
+from benchmarks.harness import AbsentError, Contestant, Goal, Ratio, Row
 
 
 def test_in_turn__calls_contestants_one_after_the_other() -> None:
@@ -169,3 +169,43 @@ def test_longer__joins_neighbours() -> None:
     one = [("a", "O")]
 
     assert [len(sentence) for sentence in inputs.longer([one] * 5, 2)] == [2, 2, 1]
+
+
+def test_unless_absent__returns_the_rows_that_were_measured() -> None:
+    rows = [Row(name="a", what="…", unit="s", ours=1)]
+
+    assert harness.unless_absent("a", lambda: rows) == rows
+
+
+@pytest.mark.parametrize(
+    ("error", "met"),
+    [
+        (AbsentError("Traceback\nout of rows"), "left out: out of rows"),
+        (ModuleNotFoundError("No module named 'x'", name="x"), "left out: No module named 'x'"),
+        (
+            ImportError("cannot import name 'a' from 'x' (/home/me/x.py)", name="x"),
+            "left out: cannot import name 'a' from 'x'",
+        ),
+    ],
+)
+def test_unless_absent__gives_the_reason_without_a_path(error: Exception, met: str) -> None:
+    def measure() -> list[Row]:
+        raise error
+
+    (row,) = harness.unless_absent("a", measure)
+
+    assert (row.name, row.ours, row.met) == ("a", None, met)
+
+
+def test_unless_absent__does_not_hide_a_mistake_of_ours() -> None:
+    def measure() -> list[Row]:
+        raise ImportError("cannot import name 'a'", name="mslm_data.mask")
+
+    with pytest.raises(ImportError, match="cannot import name 'a'"):
+        harness.unless_absent("a", measure)
+
+
+def test_table__has_no_figures_in_a_row_that_was_left_out() -> None:
+    lines = report.table([harness.left_out("a", "not installed")])
+
+    assert lines[2:] == ["| a | - | - | - | - | - | - | - | left out: not installed |"]

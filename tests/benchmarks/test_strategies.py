@@ -1,0 +1,47 @@
+"""The options by which the suite makes every registered strategy."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from benchmarks import folders, inputs, strategies
+from mslm_data.loading import Shards
+from mslm_data.mask.table import STRATEGIES
+
+SAMPLE = inputs.ROOT / "vocab" / "sample"
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    scratch = tmp_path_factory.mktemp("strategies")
+    corpus = inputs.read(SAMPLE / "bc2gm" / "train.tsv")
+    inputs.write(scratch / "train.tsv", corpus[:60])
+    found = inputs.Inputs(scratch / "train.tsv", SAMPLE / "vocab.txt", "sixty sentences")
+    return folders.sentences(found, scratch, copies=1)
+
+
+def test_options__make_every_strategy_plan_and_corrupt(shards: Shards) -> None:
+    examples = shards["train"].examples()
+    options = strategies.options_of(shards, examples)
+
+    for full in STRATEGIES.names():
+        made = shards.strategy(full, **options.get(full.removesuffix(".v1"), {}))
+        hidden = made.corrupt(examples, made.plan(examples))
+
+        assert len(hidden.values) == len(examples.input_ids.values), full
+
+
+def test_options__are_of_registered_strategies(shards: Shards) -> None:
+    options = strategies.options_of(shards, shards["train"].examples())
+
+    assert {f"{name}.v1" for name in options} <= set(STRATEGIES.names())
+
+
+def test_same__finds_the_textbooks_places(shards: Shards) -> None:
+    examples = shards["train"].examples()
+    strategies.options_of(shards, examples)
+    grams = strategies.ngrams_of(shards)
+
+    strategies.check_pmi(shards, examples, strategies.list_rows(examples, 20), grams)

@@ -1,0 +1,169 @@
+"""The suite as a whole: its modules, peers that are not there, and topics that fail."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+import experiments
+from benchmarks import __main__ as suite
+from benchmarks import harness, inputs
+from benchmarks.harness import Results, Row
+
+MODULES = [
+    f"{package.__name__}.{module.name}"
+    for package in (benchmarks, experiments)
+    for module in pkgutil.iter_modules(package.__path__)
+]
+NOWHERE = "package_that_nobody_installs"
+INPUTS = inputs.Inputs(train=Path("train.tsv"), vocab=Path("vocab.txt"), says="nothing")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules__import_what_the_package_has(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        if harness.is_ours(error):
+            raise
+        pytest.skip(str(error))
+
+
+def test_topics__are_modules_that_run() -> None:
+    for topic in suite.TOPICS:
+        assert f"benchmarks.{topic}" in MODULES
+
+
+def _topic(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
+    """Make a topic that raises an error, and return its name."""
+
+    def run(*_: object) -> Results:
+        raise error
+
+    module = types.ModuleType("benchmarks.made_up")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "benchmarks.made_up", module)
+    return "made_up"
+
+
+def test_measure__puts_the_reason_in_the_place_of_a_topic_whose_peer_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    absent = ModuleNotFoundError(f"No module named '{NOWHERE}'", name=NOWHERE)
+    name = _topic(monkeypatch, absent)
+
+    (row,) = suite.measure(name, INPUTS, tmp_path).rows
+
+    assert (row.name, row.ours) == ("made_up", None)
+    assert row.met == f"left out: No module named '{NOWHERE}'"
+
+
+def test_measure__takes_a_renamed_module_of_ours_for_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = _topic(monkeypatch, ImportError("renamed", name="mslm_data.mask"))
+
+    with pytest.raises(ImportError, match="renamed"):
+        suite.measure(name, INPUTS, tmp_path)
+
+
+def test_released__is_left_out_where_its_code_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    from benchmarks import released
+
+    package = tmp_path / "mslm" / "masking"
+    package.mkdir(parents=True)
+    (package / "custom_mask.py").write_text(f"import {NOWHERE}\n", encoding="utf-8")
+    monkeypatch.setenv(released.FOLDER, str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    (row,) = released.run(INPUTS, tmp_path).rows
+
+    assert row.met == f"left out: No module named '{NOWHERE}'"
+
+
+def test_released__is_left_out_without_a_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    from benchmarks import released
+
+    monkeypatch.delenv(released.FOLDER, raising=False)
+
+    (row,) = released.run(INPUTS, tmp_path).rows
+
+    assert row.met == "left out: MSLM_RELEASED_CODE names no checkout of it"
+
+
+def test_released__refuses_a_folder_that_is_no_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    from benchmarks import released
+
+    monkeypatch.setenv(released.FOLDER, str(tmp_path))
+
+    with pytest.raises(FileNotFoundError, match=r"expected a checkout with mslm/masking/custom_"):
+        released.run(INPUTS, tmp_path)
+
+
+def test_run_in_process__returns_nothing_of_a_topic_that_fails(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    found = suite.run_in_process("no_such_topic")
+
+    assert found is None
+    assert "benchmarks.no_such_topic" in capfd.readouterr().err
+
+
+def test_main__keeps_the_rows_of_others_where_a_topic_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {
+        "reading": [Row(name="read words", what="who", unit="words", ours=2e6)],
+        "loss": [Row(name="loss", what="who", unit="steps", ours=3)],
+    }
+    (tmp_path / "benchmarks").mkdir()
+    monkeypatch.setattr(suite, "TOPICS", ("reading", "encode", "loss"))
+    monkeypatch.setattr(
+        suite, "run_in_process", lambda name: Results(rows=rows[name]) if name in rows else None
+    )
+
+    code = suite.main([], root=tmp_path)
+
+    page = (tmp_path / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    assert code == 1
+    assert "| read words | words | 2 M |" in page
+    assert "| encode | - | - | - | - | - | - | - | left out: it failed |" in page
+    assert "| loss | steps | 3 |" in page
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith("failed: encode; the errors stand above, the other rows are kept")
+    )
+
+
+def test_main__ends_well_where_a_peer_is_absent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    row = harness.left_out("count n-grams", f"No module named '{NOWHERE}'")
+    (tmp_path / "benchmarks").mkdir()
+    monkeypatch.setattr(suite, "TOPICS", ("ngrams",))
+    monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
+
+    assert suite.main([], root=tmp_path) == 0
+
+
+def test_main__lists_the_topics_where_a_name_is_unknown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert suite.main(["encod"]) == 2
+    assert "topics: expected some of reading, encode, masking" in capsys.readouterr().err

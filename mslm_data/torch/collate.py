@@ -30,7 +30,7 @@ COLUMNS = (
     "span_labels",
     "keys",
 )
-"""Names of the arrays of a batch; `mslm_data.batches.collate.Batch` says of what types and shapes."""
+"""Names of the arrays of a batch. `mslm_data.batches.collate.Batch` has their types and shapes."""
 _COLUMNS_OF = {
     "word_ids": ("word_ids",),
     "mentions": SPANS,

@@ -98,15 +98,20 @@ def train(
     for name, value in (("size", size), ("min_frequency", min_frequency)):
         if value < 1:
             raise ValueError(f"{name}: expected at least 1, got {value}")
+
     core = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=not cased)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+
     census = _Census(core)
     for text in texts():
         census.add(text)
         progress(census.documents, census.documents)
+
+    # The trainer numbers these first, in this order, so that nothing depends on its hash table.
     characters, left_out = census.characters()
     first = [*SPECIALS, *characters, *(f"##{one}" for one in characters if _goes_on(core, one))]
+
     if not characters:
         raise VocabularyError(
             f"vocabulary: expected texts, got {census.documents} without any word; check the source"
@@ -115,6 +120,7 @@ def train(
         raise VocabularyError(
             f"vocabulary: expected a size of at least {len(first)} for {len(characters)} characters, got {size}"
         )
+
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=min_frequency,
@@ -124,6 +130,7 @@ def train(
         show_progress=False,
     )
     core.train_from_iterator(_told(texts(), census.documents, progress), trainer)
+
     vocab = core.get_vocab()
     return Vocabulary(
         pieces=tuple(sorted(vocab, key=vocab.__getitem__)),
@@ -147,9 +154,11 @@ def write(out: Path, vocabulary: Vocabulary) -> Tokenizer:
     """
     refuse_used(out)
     make_folder(out)
+
     lines = out / "vocab.txt"
     write_whole(lines, ["".join(f"{piece}\n" for piece in vocabulary.pieces).encode()])
     tokenizer = encode.load(str(lines), lowercase=not vocabulary.cased)
+
     names = {f"{special[1:-1].lower()}_token": special for special in SPECIALS}
     config = {"tokenizer_class": "BertTokenizer", "do_lower_case": not vocabulary.cased, **names}
     write_whole(out / "tokenizer_config.json", [canonical_json(config)])
@@ -172,12 +181,14 @@ def refuse_used(out: Path) -> None:
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> PieceCounts:
     """Count the words and pieces of texts, such as those of a held-out split."""
     words = pieces = unknown = 0
+
     left = iter(texts)
     while group := list(islice(left, _TEXTS_AT_ONCE)):
         for encoding in tokenizer.core.encode_batch(group, add_special_tokens=False):
             pieces += len(encoding.ids)
             unknown += encoding.ids.count(tokenizer.ids.unk)
             words += len(set(encoding.word_ids))
+
     return PieceCounts(words=words, pieces=pieces, unknown=unknown)
 
 
@@ -192,18 +203,18 @@ class _Census:
     def add(self, text: str) -> None:
         self.documents += 1
         self.words += len(text.split())
-        codes = np.frombuffer(
-            self._core.normalizer.normalize_str(text).encode("utf-32-le"), np.uint32
-        )
+
+        seen = self._core.normalizer.normalize_str(text)
+        codes = np.frombuffer(seen.encode("utf-32-le"), np.uint32)
         found, counts = np.unique(codes, return_counts=True)
         for code, count in zip(found.tolist(), counts.tolist(), strict=True):
             self._counts[chr(code)] = self._counts.get(chr(code), 0) + count
 
     def characters(self) -> tuple[list[str], int]:
         """Return the most frequent characters, by code point, and how many others there are."""
-        seen = [
-            one for one in self._counts if self._core.pre_tokenizer.pre_tokenize_str(one)
-        ]  # not the space
+        # Of a space the pre-tokenizer leaves nothing.
+        pre_tokenize = self._core.pre_tokenizer.pre_tokenize_str
+        seen = [one for one in self._counts if pre_tokenize(one)]
         ranked = sorted(seen, key=lambda one: (-self._counts[one], one))
         return sorted(ranked[:_MOST_CHARACTERS]), len(ranked[_MOST_CHARACTERS:])
 
@@ -214,6 +225,7 @@ def _goes_on(core: tokenizers.Tokenizer, character: str) -> bool:
 
 
 def _told(texts: Iterable[str], total: int, progress: Progress) -> Iterator[str]:
+    """Give texts on, and tell how many of how many there were."""
     for number, text in enumerate(texts, start=1):
         progress(number, total)
         yield text

@@ -68,11 +68,14 @@ def _medcat(
         if not concept:
             left_out["no concept id"] += len(names)
             continue
-        own = tuple(
-            part.strip() for part in cell.get("type_ids", "").upper().split("|") if part.strip()
-        )
+
+        # A row without types takes those of its concept's rows above.
+        parts = cell.get("type_ids", "").upper().split("|")
+        own = tuple(part.strip() for part in parts if part.strip())
         above = of_concept.get(concept, ())
-        both = of_concept[concept] = (*above, *(type_id for type_id in own if type_id not in above))
+        both = (*above, *(type_id for type_id in own if type_id not in above))
+        of_concept[concept] = both
+
         status = cell.get("name_status", "").upper()
         for name in names:
             known = status if status in ("P", "N") else "A"

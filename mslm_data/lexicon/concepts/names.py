@@ -79,10 +79,14 @@ def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
 
     The names of a concept must follow each other.
     """
-    concept, seen = None, set[str]()
+    concept = None
+    seen = set[str]()
+
     for name in names:
         if name.concept != concept:
-            concept, seen = name.concept, set()
+            concept = name.concept
+            seen = set()
+
         written = clean(name.name)
         if len(_LETTER.findall(written)) < 2:
             left_out["fewer than two letters"] += 1

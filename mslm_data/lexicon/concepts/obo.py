@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
@@ -29,22 +29,29 @@ def read(
         AnnotateError: A term without an id.
     """
     with open_text(path) as file:
-        stanza, first, fields = "", 0, list[tuple[str, str]]()
-        for number, raw in enumerate(file, start=1):
-            line = raw.strip()
-            if line.startswith("["):
-                yield from (
-                    _names(path, first, fields, types, choice, left_out)
-                    if stanza == "[Term]"
-                    else ()
-                )
-                stanza, first, fields = line, number, []
-            elif ": " in line:
-                key, _, value = line.partition(": ")
-                fields.append((key, value))
-        yield from (
-            _names(path, first, fields, types, choice, left_out) if stanza == "[Term]" else ()
-        )
+        for first, stanza, fields in _stanzas(file):
+            if stanza == "[Term]":
+                yield from _names(path, first, fields, types, choice, left_out)
+
+
+def _stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
+    """Give each stanza: the number of its first line, that line, and its fields."""
+    first = 0
+    stanza = ""
+    fields: list[tuple[str, str]] = []
+
+    for number, raw in enumerate(file, start=1):
+        line = raw.strip()
+        if line.startswith("["):
+            yield first, stanza, fields
+            first = number
+            stanza = line
+            fields = []
+        elif ": " in line:
+            key, _, value = line.partition(": ")
+            fields.append((key, value))
+
+    yield first, stanza, fields
 
 
 def _names(
@@ -59,6 +66,7 @@ def _names(
     concept = next((value for key, value in fields if key == "id"), "")
     if not concept:
         raise AnnotateError(f"{path}:{line}: expected a term with an id, got none")
+
     if choice.xref:
         prefix = f"{choice.xref}:"
         found = (
@@ -67,12 +75,15 @@ def _names(
             if key == "xref" and value.startswith(prefix)
         )
         concept = next((value.split()[0] for value in found if value.strip()), concept)
+
     names = [_plain(value.split(" {")[0]) for key, value in fields if key == "name"]
     quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
     names += [_plain(match[1]) for match in quoted if match]
+
     if ("is_obsolete", "true") in fields:
         left_out["obsolete term"] += len(names)
         return
+
     source = concept.partition(":")[0] if ":" in concept else choice.xref
     for number, name in enumerate(names):
         yield Name(concept, name, "A" if number else "P", types, source)

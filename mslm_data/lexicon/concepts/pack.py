@@ -34,11 +34,15 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
         sources: Names of the files that it was made of.
     """
     _stamp(cat.config, name=name, sources=sources)
+
     cdb = cat.cdb
     for info in cdb.cui2info.values():
         for key in ("names", "subnames", "type_ids"):
             info[key] = _Sorted(info[key])
-    cdb._subnames.clear()  # all names of all concepts once more; MedCAT makes it anew where it is shorter than that
+
+    # It holds all names of all concepts once more; MedCAT makes it anew where it is shorter than that.
+    cdb._subnames.clear()
+
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".part-", dir=out.parent) as temporary:
         made = Path(temporary) / "pack"
@@ -58,10 +62,11 @@ def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
     meta.saved_environ = snapshot(
         dependencies={}, transitive_deps={}, os="", cpu_arcitecture="", python_version=""
     )
-    config.general.nlp.provider = (
-        "regex"  # what every MedCAT has; ours is put in its place when we load the pack
-    )
+
+    # Every MedCAT has this one; ours is put in its place when we load the pack.
+    config.general.nlp.provider = "regex"
     config.general.workers = 1
+
     rules = config.preprocessing
     for key in ("words_to_skip", "keep_punct", "do_not_normalize"):
         setattr(rules, key, _Sorted(getattr(rules, key)))

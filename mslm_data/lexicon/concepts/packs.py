@@ -62,11 +62,9 @@ class PackReport:
 def parse_input(text: str) -> ConceptFile:
     """Return the input of `FILE` or `FILE=T047,T191`."""
     path, equals, types = text.rpartition("=")
-    return (
-        ConceptFile(Path(path), tuple(types.split(",")))
-        if equals and _TYPES.fullmatch(types)
-        else ConceptFile(Path(text))
-    )
+    if equals and _TYPES.fullmatch(types):
+        return ConceptFile(Path(path), tuple(types.split(",")))
+    return ConceptFile(Path(text))
 
 
 def make_pack(
@@ -95,18 +93,21 @@ def make_pack(
     readers = [(_reader(_file(one)), one) for one in inputs]
     left_out: Counter[str] = Counter()
     kept: Counter[str] = Counter()
-    names = _kept(
-        (name for read, one in readers for name in _named(read, one, choice, left_out)), kept
-    )
-    settled = database.build_database(_frames(names), prefer=choice.types)
+
+    # Names stream from the files through the choice into MedCAT's database.
+    chosen = (name for read, one in readers for name in _named(read, one, choice, left_out))
+    settled = database.build_database(_frames(_kept(chosen, kept)), prefer=choice.types)
+
     concepts = settled.cdb.cui2info
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(
             f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
         )
+
     cat = medcat_model.model_of(settled.cdb)
     write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
+
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
     return PackReport(
         read=kept["names"] + left_out.total(),
@@ -169,6 +170,7 @@ def _named(
 
 
 def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
+    """Give names on, and count them."""
     for name in names:
         kept["names"] += 1
         yield name

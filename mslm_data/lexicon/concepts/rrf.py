@@ -61,6 +61,8 @@ def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
         raise AnnotateError(
             f"{path}: expected MRSTY.RRF beside it, found none; it holds the semantic types"
         )
+
+    # Many concepts share few tuples of types, so each tuple is kept once.
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[str, tuple[str, ...]] = {}
     with open_text(table) as file:
@@ -70,9 +72,11 @@ def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
                 raise AnnotateError(
                     f"{table}:{number}: expected a concept, its type and more between '|', got 1 field"
                 )
+
             type_id = rest.partition("|")[0].rstrip("\r\n")
             both = (*found.get(concept, ()), type_id)
             found[concept] = known.setdefault(both, both)
+
     if choice.types:
         return {
             concept: types for concept, types in found.items() if not choice.types.isdisjoint(types)

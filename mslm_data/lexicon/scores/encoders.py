@@ -152,12 +152,14 @@ def cut(lengths: npt.NDArray[np.int64], *, squares: int | None = None) -> Iterat
         Numbers of the rows of a batch; each row is in one.
     """
     order = np.argsort(-lengths, kind="stable")
+
     start = 0
     while start < len(order):
         longest = int(lengths[order[start]])
         room = TOKENS_AT_ONCE // longest
         if squares is not None:
             room = min(room, squares // longest**2)
+
         yield order[start : start + max(1, room)]
         start += max(1, room)
 
@@ -179,11 +181,13 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     """
     transformers = _optional.load("transformers", wanted_by="scores of an encoder")
     torch = _optional.load("torch", wanted_by="scores of an encoder")
+
     folder = Path(name) if Path(name).is_dir() else _from_hub(name)
     if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
         raise VocabularyError(
             f"{name}: expected a whole model with a config.json, got another folder"
         )
+
     options: dict[str, Any] = {"attn_implementation": "eager"} if attentions else {}
     try:
         with _quietly(transformers):
@@ -196,12 +200,15 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
         raise VocabularyError(
             f"{name}: expected a model of safetensors ({type(error).__name__}: {said})"
         ) from None
+
+    # Of missing weights transformers makes random ones. Only a pooler may be missing, if nobody asks for it.
     pooler = {key for key in found["missing_keys"] if "pooler" in key}
     missing = len(set(found["missing_keys"]) - pooler)
     if missing:
         raise VocabularyError(
             f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of them; not trained?"
         )
+
     device = "cuda" if torch.cuda.is_available() else "cpu"
     own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
     tokenizer = tokenizers.load(str(folder)) if own else None

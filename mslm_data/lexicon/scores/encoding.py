@@ -45,15 +45,19 @@ def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     given = np.flatnonzero(lengths)
+
+    # The table takes words as ranges of one line of text, and returns a row of its own for each.
     line = "".join(words)
-    ends = np.cumsum(lengths)[given]
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = np.cumsum(lengths)[given]
     rows = table.rows(line, chars, np.stack([ends - lengths[given], ends], axis=1))
+
     counts = np.zeros(len(words), np.int64)
     counts[given] = np.diff(table.offsets)[rows]
     offsets = offsets_of(counts)
     pieces = np.empty((offsets[-1], 4), np.int32)
     gather(rows, table.offsets, table.pieces, offsets[:-1][given], pieces)
-    return Ragged(np.ascontiguousarray(pieces[:, 0]), offsets), Ragged(
-        np.ascontiguousarray(pieces[:, 3]), offsets
-    )
+
+    ids = Ragged(np.ascontiguousarray(pieces[:, 0]), offsets)
+    word_numbers = Ragged(np.ascontiguousarray(pieces[:, 3]), offsets)
+    return ids, word_numbers

@@ -43,9 +43,9 @@ class Likeness:
     Attributes:
         encoder: What embeds.
         tokenizer: That of the folder, in whose ids words come.
-        embedding: `pooler` is the pooler's output of `[CLS] word [SEP]`, as in the released code;
-            `mean` the mean of the last layer over the word's pieces; `input` the mean of their
-            input embeddings, with no layer at all.
+        embedding: How a word is embedded. `pooler` is the pooler's output of `[CLS] word [SEP]`, as
+            in the released code; `mean` the mean of the last layer over the word's pieces; `input`
+            the mean of their input embeddings, with no layer at all.
         combine: Which of a word's cosines to the anchors is its score; the paper has the highest.
 
     Raises:
@@ -77,11 +77,11 @@ class Likeness:
         Args:
             words: int32, W rows, the ids of each word by the folder's tokenizer, without special
                 tokens.
-            anchors: Those of the words to compare with.
+            anchors: int32, A rows, the ids of each anchor word by the same tokenizer.
             advance: Called with a number of words whenever these are done.
 
         Returns:
-            Numbers of the words that have a score, rising, int64, and the scores, float64.
+            Numbers of the words that have a score, int64, sorted, and their scores, float64.
 
         Raises:
             VocabularyError: No anchor can be embedded, or an embedding is not a number.
@@ -92,7 +92,9 @@ class Likeness:
                 f"{self.encoder.name}: expected anchors that it knows, got {len(anchors)} others"
             )
         to = self._unit(pieces)
-        numbers, scores = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
+
+        numbers = [np.empty(0, np.int64)]
+        scores = [np.empty(0, np.float64)]
         for start in range(0, len(words), _WORDS_AT_ONCE):
             stop = min(start + _WORDS_AT_ONCE, len(words))
             kept, pieces = self._pieces(words.slice(start, stop))
@@ -100,19 +102,24 @@ class Likeness:
                 numbers.append(start + kept)
                 scores.append(_OVER[self.combine](self._unit(pieces) @ to.T, axis=1))
             advance(stop - start)
+
+        # Rounding can take the cosine of equal vectors a little above 1.
         return np.concatenate(numbers), np.clip(np.concatenate(scores), -1, 1)
 
     def _pieces(self, words: Ragged) -> tuple[npt.NDArray[np.int64], Ragged]:
-        """Return the words that can be embedded, and their ids in the encoder with specials around."""
-        unknown = _any(words, words.values == self.tokenizer.ids.unk)
+        """Return the words that can be embedded, and their ids in the encoder with specials."""
         own = self.encoder.tokenizer or self.tokenizer
+        unknown = _any(words, words.values == self.tokenizer.ids.unk)
         if self.encoder.shares_ids(self.tokenizer):
             pieces = words
         else:
             pieces, _ = pieces_of(word_strings(words, self.tokenizer.core), WordTable(own))
             unknown |= _any(pieces, pieces.values == own.ids.unk)
-        lengths = pieces.lengths + len(own.prefix) + len(own.suffix)
-        usable = ~unknown & (pieces.lengths > 0) & (lengths <= (self.encoder.limit or lengths))
+
+        usable = ~unknown & (pieces.lengths > 0)
+        if self.encoder.limit is not None:
+            usable &= pieces.lengths + len(own.prefix) + len(own.suffix) <= self.encoder.limit
+
         kept = np.flatnonzero(usable)
         around = [[*own.prefix, *pieces[word].tolist(), *own.suffix] for word in kept.tolist()]
         return kept, Ragged.of(around, np.int32)
@@ -121,32 +128,32 @@ class Likeness:
         """Return the embeddings of words, `[W, D]`, each of length 1 or, like no other, 0."""
         own = self.encoder.tokenizer or self.tokenizer
         inside = slice(len(own.prefix), -len(own.suffix) or None)
-        out = np.zeros((len(pieces), 1))
+
         if self.embedding == "input":
             table = self.encoder.model.get_input_embeddings().weight.detach().cpu().numpy()
-            out = np.array(
-                [table[pieces[word][inside]].mean(axis=0) for word in range(len(pieces))],
-                np.float64,
-            )
+            means = [table[pieces[word][inside]].mean(axis=0) for word in range(len(pieces))]
+            out = np.array(means, np.float64)
         else:
+            out = np.zeros((len(pieces), 1))
             for places, output in self.encoder.batches(pieces):
                 vectors = self._of_output(output, pieces.lengths[places], inside)
-                out = (
-                    out
-                    if out.shape[1] == vectors.shape[1]
-                    else np.zeros((len(pieces), vectors.shape[1]))
-                )
+                if out.shape[1] != vectors.shape[1]:  # at the first batch: now the width is known
+                    out = np.zeros((len(pieces), vectors.shape[1]))
                 out[places] = vectors
+
         if not np.isfinite(out).all():
             raise VocabularyError(
                 f"{self.encoder.name}: expected embeddings that are numbers; its weights are not"
             )
+
         lengths = np.linalg.norm(out, axis=1, keepdims=True)
         return out / np.where(lengths > 0, lengths, 1)
 
     def _of_output(self, output: Any, lengths: Array, inside: slice) -> Array:
+        """Return the embeddings of a batch's words from the model's output, `[B, D]`."""
         if self.embedding == "pooler":
             return output.pooler_output.cpu().numpy()  # type: ignore[no-any-return]
+
         layer = output.last_hidden_state.cpu().numpy()
         return np.stack(
             [

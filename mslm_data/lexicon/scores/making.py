@@ -82,10 +82,10 @@ def write_column(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> ColumnReport:
-    """Score each row of splits, shard by shard; one process at a time may be at work in a column.
+    """Score each row of splits, shard by shard. Only one process may write a column at a time.
 
-    Files that an earlier call with the same `about` has made are kept. They are looked at before
-    anything is scored.
+    Files that an earlier call with the same `about` has made are kept, and checked before anything
+    is scored.
 
     Args:
         folder: The column, files `SPLIT/SHARD.arrow` below it.
@@ -97,15 +97,17 @@ def write_column(
     Raises:
         VocabularyError: Scores of other shards or options are there, or a damaged file.
     """
-    about = json.loads(json.dumps(about))
+    about = json.loads(json.dumps(about))  # as it will be read: tuples become lists
     for name, split in splits.items():
         _refuse_strange(folder / name, split)
+
     todo = [
         (folder / name / record.file, split, start, record)
         for name, split in splits.items()
         for start, record in _shards(split)
         if not _is_made(folder / name / record.file, folder, about)
     ]
+
     total = sum(split.record.tokens for split in splits.values())
     shards = sum(len(split.record.shards) for split in splits.values())
     done = total - sum(record.tokens for _, _, _, record in todo)
@@ -120,12 +122,15 @@ def write_column(
     for path, split, start, record in todo:
         clear_temporaries(path.parent)
         examples = split.examples(start, start + record.rows)
+
         scores = score(examples, advance)
         if np.isnan(scores).any():
             raise VocabularyError(
                 f"{path}: expected a number for each token, got NaN; the model's weights are damaged"
             )
+
         write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
+
     rows_of = {name: len(split) for name, split in splits.items()}
     return ColumnReport(splits=rows_of, tokens=total, shards=shards, kept=shards - len(todo))
 
@@ -137,25 +142,31 @@ def _shards(split: Split) -> list[tuple[int, ShardRecord]]:
 
 
 def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
-    """Return whether a shard's scores are there; refuse those that something else made."""
+    """Return whether a shard's scores are there. Refuse scores that were made in another way."""
     if not path.is_file():
         return False
+
     found, _ = read_scores(path)
     wanted = {**about, "format": FORMAT}
-    differs = [
-        name for name in sorted({*found, *wanted} - {"made"}) if found.get(name) != wanted.get(name)
-    ]
-    old, new = (value.get("made") or {} for value in (found, wanted))
-    differs += [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    differs = _differing({**found, "made": None}, {**wanted, "made": None})
+    differs += _differing(found.get("made") or {}, wanted.get("made") or {})
     if differs:
         raise VocabularyError(
             f"{path}: expected scores made in the same way, got another {', '.join(differs)}; "
             f"remove {folder} or pass another --out"
         )
+
     return True
 
 
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the sorted names whose values differ."""
+    names = sorted({*first, *second})
+    return [name for name in names if first.get(name) != second.get(name)]
+
+
 def _refuse_strange(folder: Path, split: Split) -> None:
+    """Refuse a folder that holds files of shards that the split does not have."""
     known = {record.file for record in split.record.shards}
     strange = sum(path.name not in known for path in folder.glob("*.arrow"))
     if strange:

@@ -72,9 +72,9 @@ class Confidence:
         """
         ids = examples.input_ids
         out = np.zeros(len(ids.values), np.float32)
-        order = np.argsort(
-            -ids.lengths, kind="stable"
-        )  # rows of like length are done in as many steps
+
+        # Rows of like length are done in as many steps, so they are scanned side by side.
+        order = np.argsort(-ids.lengths, kind="stable")
         for start in range(0, len(order), ROWS_AT_ONCE):
             places = order[start : start + ROWS_AT_ONCE].tolist()
             scans = [
@@ -83,9 +83,11 @@ class Confidence:
             ]
             keys = [int(examples.keys[place]) for place in places]
             self._scan(scans, keys)
+
             for place, scan in zip(places, scans, strict=True):
                 out[ids.offsets[place] : ids.offsets[place + 1]] = scan.margins
             advance(int(ids.lengths[places].sum()))
+
         return out
 
     def _scan(self, scans: list[_Scan], keys: list[int]) -> None:
@@ -98,22 +100,25 @@ class Confidence:
         ]
         self.rows += len(chosen)
         self.left_out += len(scans) - len(chosen)
+
         active = [one for one in chosen if one[0].step()]
         while active:
-            tried = self._ask(
-                [scan.tried() for scan, _, _ in active], [key for _, key, _ in active]
-            )
+            rows = [scan.tried() for scan, _, _ in active]
+            tried = self._ask(rows, [key for _, key, _ in active])
             for (scan, _, full), p in zip(active, tried, strict=True):
                 margin = self.threshold - (full - p)
                 scan.decide(margin)
                 self.scanned += 1
                 self.important += margin > 0
+
             active = [one for one in active if one[0].step()]
 
     def _ask(
         self, rows: list[list[int]], keys: list[int], *, may_be_nan: bool = False
     ) -> list[float]:
+        """Return the probability of each row's true label, which the callable gives."""
         answer = [float(p) for p in self.p_true(rows, keys)]
+
         good = [-_ROUNDING <= p <= 1 + _ROUNDING or (may_be_nan and math.isnan(p)) for p in answer]
         if len(answer) != len(rows) or not all(good):
             raise VocabularyError(
@@ -127,13 +132,15 @@ class _Scan:
     """One row on its way: what is kept of it so far, and which token comes next."""
 
     def __init__(self, ids: list[int], wanted: list[bool]) -> None:
-        self.ids, self._wanted = ids, wanted
+        self.ids = ids
+        self._wanted = wanted
         self.margins = [0.0] * len(ids)
         self._kept: list[int] = []
         self._next = -1
-        self._tail = len(ids) - next(
-            (i for i, word in enumerate(reversed(wanted)) if word), len(ids)
-        )
+
+        # Special tokens at the row's end follow the buffer in every question.
+        at_end = next((i for i, word in enumerate(reversed(wanted)) if word), len(ids))
+        self._tail = len(ids) - at_end
 
     def step(self) -> bool:
         """Go on to the next token that is not special, and keep special ones before it.

@@ -76,9 +76,11 @@ def read_table(
     Raises:
         VocabularyError: No such file, not in UTF-8, or without a line that can be used.
     """
-    report, table = TableReport(), WordTable(tokenizer)
+    report = TableReport()
+    table = WordTable(tokenizer)
     seen: dict[Entry, float] = {}
     known: set[tuple[int, ...]] = set()
+
     lines = _lines(path, report)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         entries = [text for _, text, _ in chunk]
@@ -86,6 +88,7 @@ def read_table(
             found = _of_words(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
             found = [_of_token(text, tokenizer, by) for text in entries]
+
         for (line, _, number), entry in zip(chunk, found, strict=True):
             if isinstance(entry, str):
                 report.leave_out(entry, line)
@@ -94,6 +97,7 @@ def read_table(
             else:
                 known.add(entry[0])
                 seen[entry] = number
+
     report.kept = len(seen)
     if not seen:
         raise VocabularyError(
@@ -124,6 +128,7 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
         ids = examples.input_ids.values
         counts += np.bincount(ids[examples.word_ids.values >= 0], minlength=len(counts))
         counts[list(examples.ids.special)] = 0
+
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
     return Lexicon(
@@ -135,19 +140,22 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
 
 
 def _lines(path: Path, report: TableReport) -> Iterator[Line]:
-    """Give the lines that have a number: which line, entry, number."""
+    """Give the lines that have a number: the line's own number from 1, its entry, its number."""
     if not path.is_file():
         raise VocabularyError(f"{path}: expected a table of entries and numbers, found none")
+
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             for line, text in enumerate(file, start=1):
                 entry, tab, rest = text.rstrip("\r\n").partition("\t")
                 number = _number(rest.partition("\t")[0])
+
                 if not entry.strip() and not tab:
                     continue
                 if line == 1 and number is None:
                     report.header = True
                     continue
+
                 report.read += 1
                 if number is None:
                     report.leave_out("no number", line)
@@ -168,41 +176,50 @@ def _number(text: str) -> float | None:
 def _of_words(
     entries: list[str], table: WordTable, unk: int, *, given_words: bool
 ) -> list[Entry | str]:
-    """Encode phrases; in place of one that cannot be, the reason."""
-    words = [entry.split() for entry in entries]
-    ids, numbers = pieces_of([word for phrase in words for word in phrase], table)
+    """Encode phrases. In place of a phrase that cannot be an entry stands the reason."""
+    phrases = [entry.split() for entry in entries]
+    ids, numbers = pieces_of([word for phrase in phrases for word in phrase], table)
+
     found: list[Entry | str] = []
-    first = 0
-    for phrase in words:
+    first = 0  # number of the phrase's first word among the words of all phrases
+    for phrase in phrases:
         tokens: list[int] = []
         starts: list[int] = []
         for word in range(first, first + len(phrase)):
-            of_word = numbers[word].tolist()
-            heads = [
-                t
-                for t in range(len(of_word))
-                if t == 0 or (of_word[t] != of_word[t - 1] and not given_words)
-            ]
-            starts += [len(tokens) + head for head in heads]
+            starts += [len(tokens) + t for t in _word_starts(numbers[word].tolist(), given_words)]
             tokens += ids[word].tolist()
         first += len(phrase)
+
         if not tokens:
             found.append("no entry")
         elif unk in tokens:
             found.append("unknown")
         else:
             found.append((tuple(tokens), tuple(starts)))
+
     return found
 
 
+def _word_starts(numbers: list[int], given_words: bool) -> list[int]:
+    """Return where words begin in a string, of whose pieces these are the word numbers."""
+    if given_words:
+        return [0] if numbers else []
+    return [t for t, number in enumerate(numbers) if t == 0 or number != numbers[t - 1]]
+
+
 def _of_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
+    """Return the entry of a piece or an id, or the reason why it cannot be one."""
     if not text:
         return "no entry"
+
     if by == "ids":
         id_ = int(text) if text.isdecimal() and len(text) < _LONGEST_ID else -1
     else:
         found = tokenizer.core.token_to_id(text)
         id_ = -1 if found is None else found
+
     if not 0 <= id_ < tokenizer.ids.size:
         return "unknown"
-    return "special" if id_ in tokenizer.ids.special else ((id_,), (0,))
+    if id_ in tokenizer.ids.special:
+        return "special"
+    return ((id_,), (0,))

@@ -48,19 +48,25 @@ class Attention:
             VocabularyError: A row that does not begin with a special token, so that none speaks for
                 the row.
         """
-        ids, words = examples.input_ids, examples.word_ids.values
+        ids = examples.input_ids
+        words = examples.word_ids.values
         if np.any(words[ids.offsets[:-1]] >= 0):
             raise VocabularyError(
                 "attention: expected rows that begin with a special token, as [CLS], got others"
             )
+
+        # The library keeps the weights of all layers, so their memory limits a batch.
         config = self.encoder.model.config.get_text_config()
         squares = _ATTENTION_BYTES // (4 * config.num_hidden_layers * config.num_attention_heads)
+
         out = np.zeros(len(words), np.float32)
         for places, output in self.encoder.batches(ids, squares=squares, output_attentions=True):
+            # [batch, heads, from, to]: of the last layer, from the first token, mean over heads
             weights = output.attentions[-1][:, :, 0, :].mean(dim=1).cpu().numpy()
             for place, row in zip(places.tolist(), weights, strict=True):
                 out[ids.offsets[place] : ids.offsets[place + 1]] = row[: ids.lengths[place]]
             advance(int(ids.lengths[places].sum()))
+
         out[words < 0] = 0
         return out
 
@@ -89,14 +95,17 @@ class ClassLogits:
         """Return a score for each token, `[T]`; see `write_column`."""
         ids = examples.input_ids
         out = np.zeros(len(ids.values), np.float32)
+
         for places, output in self.encoder.batches(ids):
             logits = output.logits.cpu().numpy()
             scores = logits[:, :, self.index]
             if self.value == "margin":
                 scores = scores - np.delete(logits, self.index, axis=2).max(axis=2)
+
             for place, row in zip(places.tolist(), scores, strict=True):
                 out[ids.offsets[place] : ids.offsets[place + 1]] = row[: ids.lengths[place]]
             advance(int(ids.lengths[places].sum()))
+
         out[examples.word_ids.values < 0] = 0
         return out
 
@@ -112,6 +121,7 @@ def class_index(encoder: FrozenEncoder, name: str) -> int:
         raise VocabularyError(
             f"{encoder.name}: expected a token classifier of two classes or more, got {len(labels)}"
         )
+
     if name in labels:
         return labels[name]
     if name.isdecimal() and int(name) in labels.values():

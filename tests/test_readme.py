@@ -164,3 +164,14 @@ def test_pages__link_to_files_that_are_there(page: Path) -> None:
     for link in links:
         if not link.startswith(("http:", "https:", "#")):
             assert (page.parent / link.split("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__name_files_that_are_there(page: Path) -> None:
+    named = re.findall(r"`([\w.-]+/[\w/.-]+\.\w+)`", text_of(page))
+    folders = (ROOT, ROOT / "mslm_data")
+    suffixes = (".py", ".toml", ".json", ".md")
+
+    for name in named:
+        if name.endswith(suffixes):
+            assert any((folder / name).is_file() for folder in folders), name

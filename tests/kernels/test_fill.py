@@ -33,8 +33,8 @@ WEIGHTS = st.one_of(
     st.floats(0, 1),
     st.integers(0, 9).map(float),
 )
-G4 = [5, 1, 1, 2, 0, 3, 0.5, 4]
-G4_INCLUSION = [0.7564, 0.2272, 0.2272, 0.4198, 0, 0.5718, 0.1176, 0.6800]
+EIGHT_WEIGHTS = [5, 1, 1, 2, 0, 3, 0.5, 4]
+INCLUSION = [0.7564, 0.2272, 0.2272, 0.4198, 0, 0.5718, 0.1176, 0.6800]
 
 
 @st.composite
@@ -180,12 +180,12 @@ def taken_of_equal_rows(weights, k, rows, first=0):
 
 
 def test_fill_weighted__inclusion_is_the_golden_vector():
-    """Notes, check G4: the exact chances of eight weights, three drawn; and 200,000 rows, each of its own stream."""
-    exact = np.array(twin.inclusion(G4, 3))
+    """The exact chances of eight weights, three drawn; and 200,000 rows, each of its own stream."""
+    exact = np.array(twin.inclusion(EIGHT_WEIGHTS, 3))
     rows = 200_000 if not config.DISABLE_JIT else 10_000
-    seen = taken_of_equal_rows(G4, 3, rows)
+    seen = taken_of_equal_rows(EIGHT_WEIGHTS, 3, rows)
 
-    assert np.abs(exact - G4_INCLUSION).max() < 6e-5
+    assert np.abs(exact - INCLUSION).max() < 6e-5
     assert (seen.sum(axis=1) == 3).all()
     spread = np.sqrt(np.maximum(exact * (1 - exact), 1e-9) / rows)
     assert (np.abs(seen.mean(axis=0) - exact) < 4 * spread).all()
@@ -193,8 +193,8 @@ def test_fill_weighted__inclusion_is_the_golden_vector():
 
 
 def test_fill_weighted__every_set_has_its_chance():
-    law, rows = twin.law(G4, 3), 60_000
-    seen = taken_of_equal_rows(G4, 3, rows, first=10**6)
+    law, rows = twin.law(EIGHT_WEIGHTS, 3), 60_000
+    seen = taken_of_equal_rows(EIGHT_WEIGHTS, 3, rows, first=10**6)
     codes, counts = np.unique(seen @ (1 << np.arange(8)), return_counts=True)
     counted = dict(zip(codes.tolist(), counts.tolist(), strict=True))
     expected = {sum(1 << u for u in units): chance * rows for units, chance in law.items()}
@@ -207,8 +207,8 @@ def test_fill_weighted__every_set_has_its_chance():
 
 def test_fill_weighted__same_law_as_numpy():
     """Pearson's test of two samples, ours and `numpy.random.choice(replace=False, p)`."""
-    rows, weights = 8_000, np.array(G4)
-    ours = taken_of_equal_rows(G4, 3, rows, first=2 * 10**6) @ (1 << np.arange(8))
+    rows, weights = 8_000, np.array(EIGHT_WEIGHTS)
+    ours = taken_of_equal_rows(EIGHT_WEIGHTS, 3, rows, first=2 * 10**6) @ (1 << np.arange(8))
     random = np.random.RandomState(0)
     p = weights / weights.sum()
     theirs = np.array([(1 << random.choice(8, 3, replace=False, p=p)).sum() for _ in range(rows)])

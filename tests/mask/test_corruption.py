@@ -204,7 +204,7 @@ def test_corrupt__by_word_of_which_some_is_hidden():
 
 
 def test_corrupt__by_run():
-    """G13: all tokens of a run share their fate, over the borders of words and units."""
+    """All tokens of a run share their fate, over the borders of words and units."""
     assert is_fair(
         fates(replace(HALF, by="run"), [1, 2, 1, 1], [1, 2, 1, 0, 1], joined=[0, 0, 1, 0, 0]),
         [(a, a, a, b) for a in (0, 1) for b in (0, 1)],

@@ -58,7 +58,7 @@ def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
     ],
 )
 def test_elm__mentions_masked_by_the_paper_and_by_its_code(corpora, rate, paper, released):
-    """Golden check G5: rounding up or down decides whether most sentences are masked at all."""
+    """Rounding up or down decides whether most sentences are masked at all."""
     assert [share_of_mentions("elm", rate, examples) for examples in corpora] == pytest.approx(
         paper, abs=6e-4
     )
@@ -68,7 +68,7 @@ def test_elm__mentions_masked_by_the_paper_and_by_its_code(corpora, rate, paper,
 
 
 def test_joint__share_of_words_masked(corpora):
-    """Golden check G7: 17.2, 15.2 and 13.1 % of words at the paper's rates, BLM by coins as it was measured."""
+    """17.2, 15.2 and 13.1 % of words are masked at the paper's rates, BLM by coins as it was measured."""
     made = md.strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
     shares = [
         sum(made.plan(examples).counts()) / len(examples.input_ids.values)

@@ -1,4 +1,4 @@
-"""The laws of `contract.md`, for every registered strategy: a new one needs a row in `contract.OPTIONS` and no more."""
+"""The laws of docs/design.md for every registered strategy: a new one needs a row in `contract.OPTIONS` and no more."""
 
 from __future__ import annotations
 

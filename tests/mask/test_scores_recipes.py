@@ -201,7 +201,7 @@ def places_of(attention, *, top):
 
 @pytest.mark.parametrize(("name", "top"), [("attention-high", True), ("attention-low", False)])
 def test_attention__58_of_196(name, top, tmp_path):
-    """Notes, check G11: int(0.3 * 196), those of highest or lowest attention."""
+    """int(0.3 * 196), those of highest or lowest attention."""
     examples, scores, attention = patches(tmp_path, rows=4)
     seen = hidden(name, examples, scores=scores, rate=0.3, gate=1)
 
@@ -212,7 +212,7 @@ def test_attention__58_of_196(name, top, tmp_path):
 
 @pytest.mark.parametrize("name", ["attention-high", "attention-low"])
 def test_attention__fifteen_percent_in_the_mean(name, tmp_path):
-    """Notes, check G11: half of the rows stay whole, the rest hide int(r * 196), r of U(0.1, 0.5)."""
+    """Half of the rows stay whole, the rest hide int(r * 196), r of U(0.1, 0.5)."""
     examples, scores, _ = patches(tmp_path, rows=1500)
     shares = hidden(name, examples, scores=scores)[:, 1:-1].mean(axis=1)
 

@@ -69,7 +69,7 @@ def test_bert__hides_one_token_at_least_where_there_is_one():
 
 @pytest.mark.parametrize("n", [1, 5, 10, 20])
 def test_token__rows_without_a_target(n):
-    """G12: each token is spared on its own, so that n are with chance 0.85 ** n."""
+    """Each token is spared on its own, so that n are with chance 0.85 ** n."""
     counts = counts_of(md.strategy("token"), [1] * n, 4000)
 
     assert is_near((counts == 0).sum(), 4000, 0.85**n)
@@ -79,7 +79,7 @@ def test_token__rows_without_a_target(n):
 @pytest.mark.parametrize("name", ["roberta", "wettig"])
 @pytest.mark.parametrize("n", [3, 7, 10, 20])
 def test_roberta__mean_count_is_the_rate_exactly(name, n):
-    """G14: the two whole numbers beside `rate * n`, each as often as it takes."""
+    """The two whole numbers beside `rate * n`, each as often as it takes."""
     due = RATES[name] * n
     counts = counts_of(md.strategy(name), [1] * n, 4000)
 

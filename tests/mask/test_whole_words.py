@@ -156,7 +156,7 @@ def test_whole_word__refuses_a_negative_limit():
     ("whole-word-roberta", {"unit": "chunks"}, {(0, 0), (1, 1)}),
 ])  # fmt: skip
 def test_corruption__fate_of_two_tokens_of_a_word(name, options, fates):
-    """G13: each token its own fate, but for fairseq one to a word."""
+    """Each token has its own fate, but for fairseq one to a word."""
     made_ = md.strategy(name, **{"rate": 1.0, "corruption": "50-0-50", **options})
     examples = rows_like([2], 2000)
     out = made_.corrupt(examples, made_.plan(examples)).values.reshape(2000, 4)[:, 1:3]

@@ -47,7 +47,7 @@ def masked_lm(family: str = "bert", **options: Any) -> Any:
 
 
 def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> dict[str, Any]:
-    """Return a batch as contract.md has it: two mentions in each row but the first, every row of another length."""
+    """Return a batch with all of its arrays: two mentions in each row but the first, every row of another length."""
     import torch
 
     draw = torch.Generator().manual_seed(seed)

@@ -276,7 +276,7 @@ def test_released_loss__is_its_slow_twin(
 def test_released_loss__counts_masked_tokens_twice_where_weights_are_equal(
     weights: tuple[float, float], expected: float
 ) -> None:
-    # four positions of loss ln 2, one masked of each kind: rows 10 and 11 of mslm.md, section 2, by hand
+    # four positions of loss ln 2, one masked of each kind: worked out by hand
     logits, ids = torch.zeros((1, 4, 2)).double(), torch.zeros((1, 4), dtype=torch.int64)
     labels, kinds = (
         torch.tensor([[0, 0, -100, -100]]),

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from mslm_data.shard.split import Split
     from mslm_data.stats import mask_specific_weights
 else:
-    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type Any.
+    # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
+    # Any.
     _MODULES = {
         "Batches": "mslm_data.batches.batches",
         "MslmDataError": "mslm_data.errors",

@@ -32,7 +32,8 @@ STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 FILES = ("model_pack", "model", "table", "types")
 """Options of annotators and segmenters that name files."""
 NOT_TOML = (ValueError, RecursionError)
-"""Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number gives."""
+"""Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number
+gives."""
 _OF_PATIENTS = "notes"
 """The source whose text is patients' if nobody says otherwise."""
 

@@ -1,4 +1,4 @@
-"""Finishes a folder whose work units are all done: the files beside the shards, `manifest.json` last."""
+"""Finishes a folder whose work units are all done; `manifest.json` is written last."""
 
 from __future__ import annotations
 

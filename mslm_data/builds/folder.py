@@ -1,4 +1,4 @@
-"""An unfinished folder: who may write into it, which plan it follows, and which work units are done.
+"""An unfinished folder: who may write into it, its plan, and which work units are done.
 
 DIR/.build/locks/       one lock for a whole build, one for each part
 DIR/.build/plan.json    the record of the plan
@@ -241,7 +241,8 @@ def require_receipt(out: Path, unit: WorkUnit) -> Receipt:
     receipt = read_receipt(out, unit, every_byte=True)
     if receipt is None:
         raise BuildError(
-            f"{out}: work unit {unit.number} of {unit.split} is not done; run the same command again"
+            f"{out}: work unit {unit.number} of {unit.split} is not done; run the same command "
+            "again"
         )
     return receipt
 

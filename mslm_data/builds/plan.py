@@ -1,4 +1,4 @@
-"""Plans a build: its work units, a pure function of inputs and pipeline, and all that decides bytes."""
+"""Plans a build: its work units, and all that decides the bytes of its folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AT_ONCE = 1 << 20
 
 
 class Stamp(NamedTuple):
-    """The look of a file, which changes with its bytes, unless somebody takes care that it does not."""
+    """The look of a file, which changes with its bytes unless somebody prevents it."""
 
     path: str
     size: int

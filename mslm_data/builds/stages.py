@@ -1,4 +1,4 @@
-"""Makes the stages that a pipeline names: its source, annotator and segmenter, and a loaded model."""
+"""Makes the stages that a pipeline names: source, annotator and segmenter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the text that a build would tokenise, for a vocabulary, which comes before there are shards."""
+"""Reads the text that a build would tokenise, for a vocabulary made before there are shards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def of_corpus(pipeline: Pipeline, inputs: Sequence[Path]) -> Texts:
         for split in splits:
             if split not in found.files:
                 raise PipelineError(
-                    f"pipeline '{pipeline.name}': no split '{split}'{did_you_mean(split, found.files)}"
+                    f"pipeline '{pipeline.name}': no split "
+                    f"'{split}'{did_you_mean(split, found.files)}"
                 )
         records = chain.from_iterable(map(found.records, splits))
         return (trainable(record) for record in records if isinstance(record, Document))

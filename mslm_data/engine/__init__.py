@@ -16,7 +16,8 @@ from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
 PRELOAD = "MSLM_DATA_PRELOAD"
-"""Environment variable that holds `Preload.told` while a module is imported ahead of the workers."""
+"""Environment variable that holds `Preload.told` while a module is imported ahead of the
+workers."""
 
 
 class Work(Protocol):
@@ -73,7 +74,8 @@ class Engine(Protocol):
             units: What to do it to.
             workers: How many units are done at a time; None: as many as there are CPUs.
             done: Called here, as units finish, with the value that `work` returned.
-            preload: What workers need in memory before they begin, loaded once a machine if it can be.
+            preload: What workers need in memory before they begin, loaded once a machine if it can
+                be.
 
         Raises:
             MslmDataError: `attempt` returned it for a unit, or `work.died` raised it. The other

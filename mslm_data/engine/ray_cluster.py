@@ -1,7 +1,7 @@
-"""Finds the Ray cluster that runs the units: one that is there, or one that lasts as long as the build.
+"""Finds the Ray cluster that runs the units, or starts one for the length of the build.
 
-Ray's folders and logs are open to all users of a machine, and its ports to the network: what is started here lies in a
-private folder, and listens on this machine only.
+Ray's folders and logs are open to all users of a machine, and its ports to the network: what is
+started here lies in a private folder, and listens on this machine only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from mslm_data.errors import BuildError
 
 _QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 _ALONE = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as by default on those systems: ports are open to this machine only
-    # Even with usage reports off, Ray 2.60 asks three clouds' metadata services where it runs; nobody answers here.
+    # As by default on those systems: ports are open to this machine only.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Even with usage reports off, Ray 2.60 asks three clouds' metadata services where it runs;
+    # nobody answers here.
     "http_proxy": "http://127.0.0.1:9",
 }
 """Environment of a cluster of our own."""
@@ -38,8 +40,8 @@ _PATIENCE_S = 10.0
 def connected(workers: int | None) -> Iterator[Any]:
     """Give the package `ray`, connected to a cluster, and leave that as it was.
 
-    A program that is connected stays so. Else RAY_ADDRESS names a cluster, or `ray start` was called here by this user;
-    or else a cluster is started, and ended, here.
+    A program that is connected stays so. Else RAY_ADDRESS names a cluster, or `ray start` was
+    called here by this user; or else a cluster is started, and ended, here.
 
     Args:
         workers: CPUs of a cluster that is started; None: this machine's.
@@ -108,7 +110,9 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _joins() -> bool:
-    """Return whether there is a cluster to join: the one that RAY_ADDRESS names, or this user's own on this machine.
+    """Return whether there is a cluster to join.
+
+    It is the one that RAY_ADDRESS names, or this user's own on this machine.
 
     Raises:
         BuildError: RAY_ADDRESS names none that answers.
@@ -119,14 +123,16 @@ def _joins() -> bool:
     if named and named != "auto":
         if "://" in named or not _answers(named):
             raise BuildError(
-                f"RAY_ADDRESS: expected host:port of a cluster that this machine belongs to, got {named}, where none "
+                "RAY_ADDRESS: expected host:port of a cluster that this machine belongs to, got "
+                f"{named}, where none "
                 "answers; start it, or unset RAY_ADDRESS to run on this machine alone"
             )
         return True
     found = _left_by_start()
     if named and not found:
         raise BuildError(
-            "RAY_ADDRESS: expected a cluster here for 'auto', found none; call `ray start`, or unset it"
+            "RAY_ADDRESS: expected a cluster here for 'auto', found none; call `ray start`, or "
+            "unset it"
         )
     return found
 

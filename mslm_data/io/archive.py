@@ -36,8 +36,8 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-"""Errors that reading a damaged archive raises; RuntimeError where a zip is encrypted or packed in an
-unknown way."""
+"""Errors that reading a damaged archive raises; RuntimeError where a zip is encrypted or
+packed in an unknown way."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Helpers for the rows that many kernels loop over. numba inlines these helpers, so a call costs nothing."""
+"""Helpers for the rows that kernels loop over; numba inlines them, so a call costs nothing."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rows import begins_word, longest_row
 
 _LARGEST, _MEAN, _SUM = range(3)
-"""Ways in which `reduce_units` makes one number of those of a unit's tokens; any other value takes the first one."""
+"""Ways in which `reduce_units` makes one number of those of a unit's tokens; any other value takes
+the first one."""
 
 
 @kernel

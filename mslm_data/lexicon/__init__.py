@@ -7,9 +7,9 @@
 | `scores anchors` | `difference.arrow`, a lexicon of words | `scores/likeness.py` | `difference` |
 | `scores attention` | `attention/`, a score column | `scores/token_scores.py` | `attention` |
 | `scores logits` | `logits/`, a score column | `scores/token_scores.py` | `selective` (in-domain) |
-| `scores confidence` | `confidence/`, a score column | `scores/selective.py` | `selective` (task data) |
-| `scores table` | `table.arrow`, a lexicon | `scores/tables.py` | `informask`, `keywords`, `concepts` |
-| `scores frequency` | `frequency.arrow`, a lexicon of ids | `scores/tables.py` | SpanBERT's random tokens |
+| `scores confidence` | `confidence/`, a score column | `scores/selective.py` | `selective-task` |
+| `scores table` | `table.arrow`, a lexicon | `scores/tables.py` | `informask`, `keywords`, `ccm` |
+| `scores frequency` | `frequency.arrow`, a lexicon | `scores/tables.py` | SpanBERT's random ids |
 | `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
 | `wordpiece` | a tokenizer, any folder | `wordpiece.py` | `build --tokenizer` |
 

@@ -79,7 +79,8 @@ MAKERS = {
 path."""
 
 _ANY = {
-    LEXICON.key: "`mslm-data vocab pmi`, `mslm-data vocab anchors`, `mslm-data vocab scores anchors`, "
+    LEXICON.key: "`mslm-data vocab pmi`, `mslm-data vocab anchors`, "
+    "`mslm-data vocab scores anchors`, "
     "`mslm-data vocab scores frequency` or `mslm-data vocab scores table`, with --out,",
     SCORE_COLUMN.key: "`mslm-data vocab scores attention`, `mslm-data vocab scores logits` or "
     "`mslm-data vocab scores confidence`, with --out,",

@@ -128,7 +128,8 @@ class ScoreColumn:
 
             if np.any(source[rows[at] + 1] - source[rows[at]] != lengths[at]):
                 raise VocabularyError(
-                    f"{self.folder}: expected a score for each token, got rows of other lengths; the "
+                    f"{self.folder}: expected a score for each token, got rows of other lengths; "
+                    "the "
                     "scores are of other shards: make them for this folder"
                 )
 
@@ -144,7 +145,8 @@ class ScoreColumn:
         found[found] = self.keys[places[found]] == keys[found]
         if not found.all():
             raise VocabularyError(
-                f"{self.folder}: expected scores of each row, got none for {int((~found).sum())} of "
+                f"{self.folder}: expected scores of each row, got none for {int((~found).sum())} "
+                "of "
                 f"{len(found)}; make them for this split too, with the command that made the column"
             )
 
@@ -172,7 +174,8 @@ def open_scores(folder: Path) -> ScoreColumn:
         states = [path.stat() for path in paths]
     except OSError as error:
         raise VocabularyError(
-            f"{folder}: expected scores that can be read, got {type(error).__name__}; remove links to "
+            f"{folder}: expected scores that can be read, got {type(error).__name__}; remove links "
+            "to "
             "files that are gone"
         ) from None
 
@@ -231,6 +234,7 @@ def _refuse_ambiguous(column: ScoreColumn) -> None:
     )
     if different:
         raise VocabularyError(
-            f"{column.folder}: expected a key for each row, got {different} keys of two rows that differ; "
+            f"{column.folder}: expected a key for each row, got {different} keys of two rows that "
+            "differ; "
             "are documents of two splits called the same? make scores for one split only"
         )

@@ -28,8 +28,8 @@ class Trie:
 
     Attributes:
         lexicon: As it was read.
-        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/token_trie.py` for this and
-            the other arrays.
+        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/token_trie.py` for
+            this and the other arrays.
         ending: int32 `[B + 2**n]`: which entry ends at a node, -1 for none.
         begins: uint8 `[B]`: whether an entry begins with a token.
         seconds: uint64 `[2**k]`: a filter of pairs of first and second tokens.
@@ -122,7 +122,8 @@ class Trie:
         size = self.lexicon.about["size"]
         if size != examples.ids.size:
             raise VocabularyError(
-                f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of {size}; "
+                f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of "
+                f"{size}; "
                 f"make it again from these shards with {remake(self.lexicon.about)}"
             )
 

@@ -53,7 +53,8 @@ class WordNumbers:
         self._alone = np.empty(0, np.int32)
         self._table = np.full(1024, -1, np.int32)
 
-        # The types: sub-words and counts, both longer than what is used, and how many types there are.
+        # The types: sub-words and counts, both longer than what is used, and how many types there
+        # are.
         self._offsets = np.zeros(1, np.int64)
         self._values = np.empty(0, np.int32)
         self._counts = np.zeros(0, np.int64)

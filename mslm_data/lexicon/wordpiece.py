@@ -118,7 +118,8 @@ def train(
         )
     if len(first) > size:
         raise VocabularyError(
-            f"vocabulary: expected a size of at least {len(first)} for {len(characters)} characters, got {size}"
+            f"vocabulary: expected a size of at least {len(first)} for {len(characters)} "
+            f"characters, got {size}"
         )
 
     trainer = trainers.WordPieceTrainer(

@@ -101,7 +101,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Conditions for the units that can be hidden at all, besides those that are hidden already or special.
+    """Conditions for the units that can be hidden, besides being neither hidden nor special yet.
 
     Attributes:
         where: `any`; only `generic` units, which touch no mention; or only units within `mentions`.

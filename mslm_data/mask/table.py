@@ -140,7 +140,8 @@ _FOR_ENCODER_DECODERS = (
 NO_MASKS = {
     "dga": "scales the gradients of heads and layers by their importance (Ke et al. 2022); its "
     "input is masked as by 'token', so that is the honest control",
-    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which only "
+    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which "
+    "only "
     "the trainer knows; 'difference' with a table of your own is nearest",
     "entropy": "chooses tokens by the entropy of the model that is trained; 'selective' with a "
     "score column of a frozen model is nearest",

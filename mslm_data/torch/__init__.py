@@ -1,4 +1,4 @@
-"""Everything that training needs: dataset, loader, collator, the weighted loss, heads, model and metrics.
+"""Everything that training needs: dataset, loader, collator, loss, heads, model and metrics.
 
 Only this package imports torch. Each name is imported when it is first used.
 """

@@ -28,7 +28,8 @@ BALANCES = ("means", "sums")
 """How Eq. 12 weighs its parts against each other, see `divide`."""
 
 _ITEMS = (("labels", IGNORED), ("bio", IGNORED), ("span_labels", NO_SPAN))
-"""Items that each part is a sum over: a tensor of the batch, and the value that marks a missing item."""
+"""Items that each part is a sum over: a tensor of the batch, and the value that marks a missing
+item."""
 
 
 def count_items(

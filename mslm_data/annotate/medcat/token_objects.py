@@ -226,7 +226,7 @@ class TokenDocument(_Extras):
         return self.tokens[index]
 
     def get_tokens(self, start_index: int, end_index: int) -> list[Token]:
-        """Return the tokens that begin at characters from `start_index` to `end_index` inclusive."""
+        """Return the tokens that begin at characters `start_index` to `end_index`, inclusive."""
         return [token for token in self.tokens if start_index <= token.char_index <= end_index]
 
     def isupper(self) -> bool:

@@ -116,7 +116,8 @@ def find_anchors(
 
     if not ranked:
         raise VocabularyError(
-            f"anchors: expected words that occur {options.min_count} times or more, got none; lower --min-count"
+            f"anchors: expected words that occur {options.min_count} times or more, got none; "
+            "lower --min-count"
         )
 
     anchors = sorted(ranked, key=lambda one: (-one.score, -one.count, one.word))[: options.count]

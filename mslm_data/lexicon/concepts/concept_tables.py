@@ -90,7 +90,8 @@ def _named(
     more = next((column[name] for name in _SYNONYMS if name in column), None)
     if key is None or label is None:
         raise AnnotateError(
-            f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and a name (such as "
+            f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and "
+            "a name (such as "
             f"DrugBank ID, Common name, Synonyms), got others"
         )
     for row in rows:

@@ -15,7 +15,8 @@ from mslm_data.errors import AnnotateError, SourceError
 from mslm_data.source.reading.files import opened
 
 _SNOMED_TAG = re.compile(
-    r" \((?:disorder|finding|situation|function|event|procedure|substance|product|observable entity|body structure|"
+    r" \((?:disorder|finding|situation|function|event|procedure|substance|product|"
+    r"observable entity|body structure|"
     r"morphologic abnormality|qualifier value)\)$"
 )
 _LETTER = re.compile("[A-Za-z]")

@@ -40,7 +40,8 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
         for key in ("names", "subnames", "type_ids"):
             info[key] = _Sorted(info[key])
 
-    # It holds all names of all concepts once more; MedCAT makes it anew where it is shorter than that.
+    # It holds all names of all concepts once more; MedCAT makes it anew where it is shorter than
+    # that.
     cdb._subnames.clear()
 
     out.parent.mkdir(parents=True, exist_ok=True)

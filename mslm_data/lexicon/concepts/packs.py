@@ -157,7 +157,8 @@ def _named(
         for name in read(path, one.types, choice, left_out):
             if not name.types:
                 raise AnnotateError(
-                    f"{path}: expected semantic types of concept {name.concept}, got none; name those of concepts "
+                    f"{path}: expected semantic types of concept {name.concept}, got none; name "
+                    "those of concepts "
                     f"without any: --from {one.path}=T047"
                 )
             reason = choice.refusal(name)

@@ -19,8 +19,8 @@ def read(
     """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
 
     Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and
-    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is not a status of MedCAT's: its N
-    would mean that a name must always be told apart.)
+    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is not a status of MedCAT's:
+    its N would mean that a name must always be told apart.)
 
     Args:
         path: MRCONSO.RRF; the types are read from the MRSTY.RRF beside it, some hundred bytes a
@@ -70,7 +70,8 @@ def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
             concept, separator, rest = line.partition("|")
             if not separator:
                 raise AnnotateError(
-                    f"{table}:{number}: expected a concept, its type and more between '|', got 1 field"
+                    f"{table}:{number}: expected a concept, its type and more between '|', got 1 "
+                    "field"
                 )
 
             type_id = rest.partition("|")[0].rstrip("\r\n")

@@ -132,7 +132,8 @@ def count_pairs(stream: Array, least: int, memory: int = MEMORY) -> Pairs:
     room = _room(stream)
     only_block = [*_live(stream, room)] if len(stream) <= _PLACES_AT_ONCE else None
 
-    # Pairs share the sieve's bytes by their hash, so a byte that stays low rules all of its pairs out.
+    # Pairs share the sieve's bytes by their hash, so a byte that stays low rules all of its pairs
+    # out.
     enough = min(least, 255)  # the most that a byte can count
     sieve = np.zeros(_power(min(len(stream), memory // 8)), np.uint8)
     for block, places, _ in only_block or _live(stream, room):

@@ -121,7 +121,8 @@ def tokens_by_size(
     for start in range(0, len(stream.numbers), _PLACES_AT_ONCE):
         words = stream.numbers[start : start + _PLACES_AT_ONCE]
 
-        # A word is covered by a list of its `needs`: the least size of the n-grams that it stands in.
+        # A word is covered by a list of its `needs`: the least size of the n-grams that it stands
+        # in.
         needs = np.full(len(words) + LONGEST, never)
         needs[:LONGEST] = tail
         for n, sizes_of in listed.items():

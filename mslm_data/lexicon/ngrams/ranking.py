@@ -98,7 +98,8 @@ class NgramChoice:
         ):
             if value not in known:
                 raise ValueError(
-                    f"{name}: expected one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}"
+                    f"{name}: expected one of {', '.join(known)}, got "
+                    f"'{value}'{did_you_mean(value, known)}"
                 )
 
         if self.size is not None and (self.size < 1 or self.coverage is not None):
@@ -113,7 +114,8 @@ class NgramChoice:
                 or abs(sum(self.shares) - 100) > 1e-6
             ):
                 raise ValueError(
-                    f"shares: expected {number} percentages that sum to 100, got {len(self.shares)} that sum to "
+                    f"shares: expected {number} percentages that sum to 100, got "
+                    f"{len(self.shares)} that sum to "
                     f"{sum(self.shares):g}"
                 )
             if self.size is None and self.coverage is None:
@@ -187,7 +189,8 @@ def rank_ngrams(
         listings[n] = Listing(frequent, spell(grams, n)[frequent], scores).best(ties)
     if not any(map(len, listings.values())):
         raise VocabularyError(
-            f"expected n-grams of {low} to {high} words that occur {', '.join(map(str, choice.min_counts))} times, got "
+            f"expected n-grams of {low} to {high} words that occur "
+            f"{', '.join(map(str, choice.min_counts))} times, got "
             f"none among {stream.positions[1]} words; lower the least count, or take more splits"
         )
 
@@ -229,7 +232,8 @@ def stop_words_in(name: str) -> frozenset[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise VocabularyError(
-            f"{name}: expected a file of stop words, one a line, in UTF-8 ({type(error).__name__}); `english` names "
+            f"{name}: expected a file of stop words, one a line, in UTF-8 "
+            f"({type(error).__name__}); `english` names "
             "those that are shipped"
         ) from None
     return frozenset(word for line in lines if (word := line.strip().lower()))

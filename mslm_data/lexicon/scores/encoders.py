@@ -28,8 +28,15 @@ from mslm_data.io.files import sha256_of
 TOKENS_AT_ONCE = 1 << 13
 """Tokens of a batch, padding included, if its rows are not longer than that."""
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
-_WANTED = ("config.json", "*.safetensors", "*.safetensors.index.json", *_TOKENIZER_FILES, "merges.txt",
-           "tokenizer_config.json", "special_tokens_map.json")  # fmt: skip
+_WANTED = (
+    "config.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    *_TOKENIZER_FILES,
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _MOST_PADDING = 128
 """Embeddings beyond the last id, less one: models pad their vocabulary to a multiple of 8, 64 or
@@ -89,7 +96,8 @@ class FrozenEncoder:
         """
         if not self.shares_ids(tokenizer):
             raise VocabularyError(
-                f"{self.name}: expected the vocabulary of the shards ({tokenizer.ids.size} ids), got another; "
+                f"{self.name}: expected the vocabulary of the shards ({tokenizer.ids.size} ids), "
+                "got another; "
                 "build the folder with this model's tokenizer"
             )
 
@@ -192,21 +200,28 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     try:
         with _quietly(transformers):
             model, found = getattr(transformers, head).from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32,
-                output_loading_info=True, **options,
-            )  # fmt: skip
+                folder,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
+                **options,
+            )
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         said = str(error).strip().partition("\n")[0]
         raise VocabularyError(
             f"{name}: expected a model of safetensors ({type(error).__name__}: {said})"
         ) from None
 
-    # Of missing weights transformers makes random ones. Only a pooler may be missing, if nobody asks for it.
+    # Of missing weights transformers makes random ones. Only a pooler may be missing, if nobody
+    # asks for it.
     pooler = {key for key in found["missing_keys"] if "pooler" in key}
     missing = len(set(found["missing_keys"]) - pooler)
     if missing:
         raise VocabularyError(
-            f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of them; not trained?"
+            f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of "
+            "them; not trained?"
         )
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -241,7 +256,8 @@ def _from_hub(name: str) -> Path:
         OfflineModeIsEnabled,
     ) as error:
         raise VocabularyError(
-            f"{name}: no such folder here, and the hub could not be asked ({type(error).__name__}); "
+            f"{name}: no such folder here, and the hub could not be asked "
+            f"({type(error).__name__}); "
             "pass a folder as save_pretrained writes it"
         ) from None
 

@@ -61,7 +61,8 @@ class Likeness:
     def __post_init__(self) -> None:
         if self.embedding == "pooler" and not self.encoder.has_pooler:
             raise VocabularyError(
-                f"{self.encoder.name}: expected a trained pooler, got none; pass --embedding mean or input"
+                f"{self.encoder.name}: expected a trained pooler, got none; pass --embedding mean "
+                "or input"
             )
         if self.encoder.tokenizer is None:
             self.encoder.require_ids_of(self.tokenizer)

@@ -126,7 +126,8 @@ def write_column(
         scores = score(examples, advance)
         if np.isnan(scores).any():
             raise VocabularyError(
-                f"{path}: expected a number for each token, got NaN; the model's weights are damaged"
+                f"{path}: expected a number for each token, got NaN; the model's weights are "
+                "damaged"
             )
 
         write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)

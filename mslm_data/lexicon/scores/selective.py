@@ -7,11 +7,11 @@ The model is behind a callable, so that any framework will do:
     def p_true(rows: list[list[int]], keys: list[int]) -> Sequence[float]
 
 gives for each sequence of token ids the probability of the true label of the row that it comes
-from. `rows[i]` has the special tokens around it and is not a row of the folder but what the algorithm
-has put together of one; `keys[i]` is that row's key, by which its label is found: `{row["key"]:
-label_of[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to be used: it
-has no label, or, as the paper asks, the model is wrong about it. Only the answer for a whole row
-may be NaN; the first call for a key is with its whole row.
+from. `rows[i]` has the special tokens around it and is not a row of the folder but what the
+algorithm has put together of one; `keys[i]` is that row's key, by which its label is found:
+`{row["key"]: label_of[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to
+be used: it has no label, or, as the paper asks, the model is wrong about it. Only the answer for a
+whole row may be NaN; the first call for a key is with its whole row.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ def load_callable(name: str) -> PTrue:
         found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise VocabularyError(
-            f"--callable {name}: no module '{error.name}'; it is looked for where Python looks and in this folder"
+            f"--callable {name}: no module '{error.name}'; it is looked for where Python looks and "
+            "in this folder"
         ) from None
     if not callable(found):
         raise VocabularyError(

@@ -60,8 +60,8 @@ def read_table(
     Entries keep the table's order.
 
     A first line without a number in its second column is a header. A line is left out, and counted,
-    that has no finite number; no entry; an entry that becomes `[UNK]` in part or is not a piece or id
-    of the tokenizer; a special token; or the ids of an earlier line, as a vocabulary of small
+    that has no finite number; no entry; an entry that becomes `[UNK]` in part or is not a piece or
+    id of the tokenizer; a special token; or the ids of an earlier line, as a vocabulary of small
     letters makes of `Word` and `word`.
 
     Args:

@@ -137,7 +137,8 @@ def ccm(
         rate: Expected share of the tokens, in warm-up and in each stage but the last.
         last_rate: Expected share of concepts' tokens in the last stage.
         rest_rate: Chance of each other token in the last stage.
-        most: Hidden tokens from which on no concept is tried, but in the last stage; 0 for no limit.
+        most: Hidden tokens from which on no concept is tried, but in the last stage; 0 for no
+            limit.
         warm_up: Epochs of warm-up; 0 for none.
         epochs: Epochs of each stage but the last.
         corruption: `mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.

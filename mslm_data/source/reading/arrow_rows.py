@@ -26,8 +26,8 @@ _ROWS_PER_BYTE = 16
 """Rows that a byte of a file may stand for; more means a damaged file that repeats nothing without
 end."""
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError)
-"""Errors that reading a damaged file raises; Python's own errors come from types that Arrow does not know
-alone."""
+"""Errors that reading a damaged file raises; Python's own errors come only from types
+that Arrow does not know."""
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 """Closes an Arrow stream."""
 

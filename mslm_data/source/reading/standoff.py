@@ -18,8 +18,8 @@ Discontinuous = Literal["hull", "set_aside"]
 """Treatments of a mention in several pieces: one from its first to its last character ("hull"),
 or none."""
 OffsetUnit = Literal["characters", "bytes", "utf-16"]
-"""Units that offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16 (Java,
-JavaScript)."""
+"""Units that offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16
+(Java, JavaScript)."""
 
 MISMATCH = "offsets do not match the text"
 DISCONTINUOUS = "discontinuous"

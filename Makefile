@@ -1,10 +1,11 @@
 # Each target does its own set-up in a fresh clone: only Python 3.11 and make are needed.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+INSTALL := pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check bench bench-all fuzz clean
 
-demo: .venv/ready  ## Build the shipped samples and print what joint masking hides in one of them.
+demo: .venv/ready  ## Build the shipped samples and show what joint masking hides in one of them.
 	$(BIN)/mslm-data build --source blurb --sample --out out/demo
 	$(BIN)/mslm-data mask-stats out/demo/bc5cdr-chem
 	$(BIN)/mslm-data inspect out/demo/bc5cdr-chem --start 38 --rows 2
@@ -18,38 +19,41 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv-bench/ready  ## Side by side with what a user would pick instead; writes benchmarks/RESULTS.md.
+bench: .venv-bench/ready  ## Measure beside what a user would pick instead: benchmarks/RESULTS.md.
 	-@$(MAKE) --no-print-directory .venv-peers/ready
 	.venv-bench/bin/python -m benchmarks
 
-bench-all: bench  ## And how cost grows, builds that are killed, and what masking does to NER: an hour or more.
+bench-all: bench  ## Also growth, killed builds, and what masking does to NER: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
 	.venv-bench/bin/python -m experiments.finetune
 
-fuzz: .venv-fuzz/ready  ## Every reader on damaged files, a minute each; what is found goes to out/fuzz.
+fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/$(INSTALL) --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 .venv-bench/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	.venv-bench/bin/$(INSTALL) --constraint constraints.txt --editable '.[bench]'
 	touch $@
 
 .venv-fuzz/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-fuzz
-	.venv-fuzz/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+	.venv-fuzz/bin/$(INSTALL) --constraint constraints.txt --editable '.[fuzz]'
 	touch $@
 
-# These want older packages than ours. Where they do not install, `make bench` leaves their rows out.
+# Peers that need older packages than ours. Where they do not install, `make bench` says so in
+# their rows.
 .venv-peers/ready: constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt torch litdata mosaicml-streaming webdataset
+	.venv-peers/bin/$(INSTALL) --constraint constraints-peers.txt \
+		torch litdata mosaicml-streaming webdataset
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-fuzz .venv-peers out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-fuzz .venv-peers out dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,1 +1,1 @@
-"""Side by side with what a user would pick instead, and with what the machine allows: `python -m benchmarks`."""
+"""Measure the package beside what a user would pick instead, and beside the machine's limit."""

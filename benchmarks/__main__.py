@@ -114,11 +114,12 @@ def measure(name: str, found: inputs.Inputs, scratch: Path) -> Results:
         ImportError: A module of this checkout lacks something: a mistake, not a missing peer.
     """
     try:
-        return importlib.import_module(f"benchmarks.{name}").run(found, scratch)  # type: ignore[no-any-return]
+        results: Results = importlib.import_module(f"benchmarks.{name}").run(found, scratch)
     except ImportError as error:
         if is_ours(error):
             raise
         return Results(rows=[left_out(name, str(error))])
+    return results
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ Found = tuple[int, int, str]
 """Start and end in characters, and the concept."""
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - notes are generated, whatever the corpora
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - notes are generated
     """Compare annotators on the same notes, and build a large file with one and two workers."""
     table = resources.path("vocab", "sample/concepts.csv")
     pack = scratch / "pack"

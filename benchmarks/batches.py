@@ -1,4 +1,4 @@
-"""Batches from a built folder, shuffled, masked and padded, against `datasets` with the usual collator."""
+"""Batches of a built folder, masked and padded, beside `datasets` with the usual collator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _USUAL_ROWS = 20_000
 _RETURNS = {"torch": "pt", "numpy": "np"}
 _JOINT = {"elm": 1.0, "blm": 0.075}
 _WHY_SINGLE = (
-    "rows are read in random order, masked and written as nine columns, and made tensors, each about as long as the "
+    "rows are read in random order, masked and written as nine columns, and made tensors, each "
+    "about as long as the "
     "limit takes, which writes five arrays and reads nothing"
 )
 
@@ -67,7 +68,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def usual_table(shards: Shards, scratch: Path) -> Any:
-    """Store the first rows as a `run_mlm` script does (Hugging Face's example), and load them from disk."""
+    """Store the first rows as Hugging Face's `run_mlm` example does, and load them from disk."""
     ids = shards["train"].examples(0, min(_USUAL_ROWS, len(shards["train"]))).input_ids.tolist()
     datasets.Dataset.from_list([columns_of(row) for row in ids]).save_to_disk(
         str(scratch / "usual")
@@ -118,16 +119,19 @@ def _corpus(
         f"batches ({form}; peer: {columns})",
         rates,
         unit="sequences",
-        what=f"`md.Batches`, shuffled, joint masking, batches of {SIZE} with ids, labels, kinds, tags and mentions, "
-        f"{'as tensors, ' if form == 'torch' else ''}over {len(train):,} sequences; the peer is `load_from_disk` with "
-        f"the {form} format, {columns}, a shuffling DataLoader without workers and the MLM collator; the limit pads "
+        what=f"`md.Batches`, shuffled, joint masking, batches of {SIZE} with ids, labels, kinds, "
+        f"tags and mentions, "
+        f"{'as tensors, ' if form == 'torch' else ''}over {len(train):,} sequences; the peer is "
+        f"`load_from_disk` with "
+        f"the {form} format, {columns}, a shuffling DataLoader without workers and the MLM "
+        f"collator; the limit pads "
         "rows in their stored order, unmasked. Ids of the rows were equal.",
         goal=goal,
     )
 
 
 def _unmasked(shards: Shards, table: Any) -> Row:
-    """Time the peer without its collator: rows of a shuffled table as tensors, neither padded nor masked."""
+    """Compare with the peer's reading alone: shuffled rows as tensors, not padded, not masked."""
     train = shards["train"]
     loader = DataLoader(table.with_format("torch"), batch_size=SIZE, shuffle=True, collate_fn=list)
     epochs = itertools.count()
@@ -149,13 +153,14 @@ def _unmasked(shards: Shards, table: Any) -> Row:
         "batches, masked, against the peer's reading alone (torch)",
         rates,
         unit="sequences",
-        what="ours as above, masked and padded; the peer only reads rows of `input_ids` as tensors, without a "
+        what="ours as above, masked and padded; the peer only reads rows of `input_ids` as "
+        "tensors, without a "
         "collator: neither padded nor masked.",
     )
 
 
 def _singles(shards: Shards, tokenizer: Any) -> list[Row]:
-    """Time a batch of 32 rows of about 128 tokens; the peer's rows are in memory as lists already."""
+    """Time a batch of 32 rows of about 128 tokens; the peer's rows are lists in memory."""
     lists = shards["train"].examples().input_ids.tolist()
     rows = [ids for ids in lists if len(ids) > 100][: 20 * SIZE]
     usual, alone = [columns_of(ids) for ids in rows], [{"input_ids": ids} for ids in rows]
@@ -210,8 +215,10 @@ def _single(
         f"a 32x128 batch ({form}; peer: {columns})",
         rates,
         unit="batches",
-        what="ours from shards, shuffled, joint masking, reading, padding, tags and mentions included; the peer is the "
-        f"MLM collator on rows of {columns}, lists in memory; the limit writes arrays of that shape.",
+        what="ours from shards, shuffled, joint masking, reading, padding, tags and mentions "
+        "included; the peer is the "
+        f"MLM collator on rows of {columns}, lists in memory; the limit writes arrays of that "
+        f"shape.",
         goal=goal,
     )
 
@@ -222,7 +229,7 @@ def as_tensors(batch: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def consume(batches: Iterable[Any]) -> None:
-    """Take all of them."""
+    """Take all batches and drop them."""
     for _ in batches:
         pass
 
@@ -232,7 +239,7 @@ def _batches(shards: Shards, *, epoch: int) -> Batches:
 
 
 def _padding(shards: Shards) -> Callable[[], None]:
-    """Return what pads all rows in their stored order, without a mask."""
+    """Return a call that pads all rows in their stored order, without a mask."""
     whole = shards["train"].examples()
     kinds = strategy("joint", elm=0.0, blm=0.0).plan(whole).kinds
 
@@ -248,7 +255,7 @@ def _written() -> list[Any]:
 
 
 def _check_rows(shards: Shards, *tables: Any) -> None:
-    """See that all read the same ids."""
+    """Refuse to compare unless all read the same ids."""
     for table in tables:
         same(
             "ids",

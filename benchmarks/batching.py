@@ -1,6 +1,6 @@
-"""What both sides of a comparison need: epochs without end, which rows were read, and the memory it took.
+"""Take batches without end, digest the rows that were read, and measure the memory they took.
 
-Nothing but NumPy, so that it runs in any environment.
+Both sides of a comparison of loaders use this, each in its own environment, so it needs only NumPy.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 SIZE = 32
 """Rows of a batch."""
 _LOOK = 50
-"""Batches between two looks at memory."""
+"""Batches between two readings of memory."""
 
 
 class Endless:
-    """Batches of one epoch after the other, so that a turn may take some and the next goes on from there."""
+    """Batches of one epoch after the other: a turn takes some, the next turn continues."""
 
     def __init__(self, epoch: Callable[[int], Iterable[Any]]) -> None:
-        """Begin with epoch 0; `epoch` gives the batches of one."""
+        """Start with epoch 0; `epoch` takes a number and gives that epoch's batches."""
         self._batches = self._all(epoch)
 
     def take(self, count: int) -> None:
-        """Take so many."""
+        """Take this many batches and drop them."""
         for _ in range(count):
             next(self._batches)
 
@@ -39,7 +39,7 @@ class Endless:
 
 
 def digest_of(rows: Iterable[Any]) -> str:
-    """Return a digest of rows of ids, whatever their order."""
+    """Return a digest of rows of ids that does not depend on their order."""
     digests = sorted(
         hashlib.blake2b(np.asarray(ids, "<i8").tobytes(), digest_size=16).digest() for ids in rows
     )
@@ -60,7 +60,7 @@ def rows_of(batches: Iterable[Any], ids: Callable[[Any], Any]) -> Iterator[Any]:
 
 
 def grown(batches: Endless, count: int) -> float:
-    """Return the MiB that this process has more than at first, at most, while it takes so many batches."""
+    """Return by how many MiB this process grows at most while it takes this many batches."""
     first = most = own_memory("self")
     for _ in range(0, count, _LOOK):
         batches.take(_LOOK)
@@ -69,7 +69,7 @@ def grown(batches: Endless, count: int) -> float:
 
 
 def own_memory(pid: int | str) -> int:
-    """Return the KiB that a process has and no file backs; 0 where nobody tells."""
+    """Return the KiB of a process that no file backs; 0 where `/proc` does not say."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,7 @@
-"""Peers that do not install beside ours, each in a process of another environment, which answers line by line."""
+"""Run peers that do not install beside ours, each in a process of another environment.
+
+Such a process reads one line for each task and answers with one line.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,35 @@ PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 
 
 class Peer:
-    """A peer that waits for what it is to do, stopped with its workers: what they do ahead would cost others' turns."""
+    """A peer that waits for its next task.
+
+    Between tasks it is stopped with its workers, or else they would work ahead in others' turns.
+    """
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        """Talk to a process; `log` has what it says besides."""
-        self._process, self._log = process, log
+        """Talk to a process; `log` is the file of its stderr."""
+        self._process = process
+        self._log = log
 
     def ask(self, line: str) -> str:
-        """Say what to do and wait until it is done.
+        """Send a task and wait for its answer.
 
         Raises:
             RuntimeError: The process ended.
         """
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+
         os.killpg(self._process.pid, signal.SIGCONT)
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
+
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError(
                 f"{line}: expected an answer of the peer, it ended:\n{_tail(self._log)}"
             )
+
         os.killpg(self._process.pid, signal.SIGSTOP)
         return answer.strip()
 
@@ -46,7 +57,7 @@ def write(name: str, scratch: Path) -> None:
     """Make the peer's shards of `values.npy` and `offsets.npy` in `scratch`.
 
     Raises:
-        AbsentError: There is no such environment, or the peer does not run in it.
+        AbsentError: The environment was not made, or the peer does not run in it.
     """
     if not PYTHON.exists():
         raise AbsentError(
@@ -70,10 +81,10 @@ def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0
     """Start a peer that reads its shards, and end it.
 
     Args:
-        name: Of the package.
-        scratch: What `write` was given.
-        collates: "pad", or "mlm" with the collator of transformers.
-        workers: Of its loader.
+        name: Name of its package.
+        scratch: The folder that `write` was given.
+        collates: "pad", or "mlm" for the collator of transformers.
+        workers: Workers of its loader.
     """
     log = scratch / f"{name}.log"
     with log.open("w") as file:
@@ -90,7 +101,7 @@ def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0
     try:
         yield Peer(process, log)
         os.killpg(process.pid, signal.SIGCONT)
-        process.communicate(timeout=60)  # its input ends, and so does it
+        process.communicate(timeout=60)  # ends its input, and so the peer
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -102,7 +113,7 @@ def _command(verb: str, name: str, scratch: Path, *rest: str) -> list[str]:
 
 
 def _env(scratch: Path, name: str) -> dict[str, str]:
-    """Keep what a peer stores on the way in a folder of `scratch` that it may empty, as litdata does."""
+    """Return an environment whose temporary folders are the peer's own: litdata empties them."""
     own = scratch / f"{name}.own"
     own.mkdir(exist_ok=True)
     folders = ("TMPDIR", "DATA_OPTIMIZER_CACHE_FOLDER", "DATA_OPTIMIZER_DATA_CACHE_FOLDER")

@@ -1,4 +1,4 @@
-"""Tokenising words and aligning their tags, against the recipe that token classification scripts share."""
+"""Tokenising words and aligning tags, beside the recipe of token classification scripts."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from mslm_data.source.formats.conll import Conll
 _AT_ONCE = 4096
 """Documents that a build encodes by one call."""
 _LONG = 400
-"""Words of a document that is as long as a note."""
+"""Minimum number of words of a document as long as a note."""
 _LONGEST = 1 << 16
-"""Tokens that no document has, so that neither cuts."""
+"""More tokens than any document has, so that neither side cuts."""
 _DISK = 6
-"""Bytes a token."""
+"""Goal for bytes a token."""
 
 _WHY_KNOWN = (
-    "looking words up by their characters is the greatest part, and what rows have besides, their keys, mentions and "
+    "looking words up by their characters is the greatest part, and what rows have besides, their "
+    "keys, mentions and "
     "cuts, is most of the rest; the peer's rows have none of it"
 )
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time sentences, cold (no word known) and warm (all known), and then the same words in long documents."""
+    """Time sentences, cold (no word known) and warm (all known), and then long documents."""
     datasets.disable_caching()
     datasets.disable_progress_bars()
     cold, warm = _rows(inputs.train, inputs, "sentences")
@@ -82,8 +83,10 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         rounds=5,
     )
     what = (
-        f"`Encoder.encode` over {len(documents):,} {name}, read already; the peer is `datasets.map(batched=True)` with "
-        "a fast tokenizer, `is_split_into_words`, `word_ids()` and a label for each token, over a table already "
+        f"`Encoder.encode` over {len(documents):,} {name}, read already; the peer is "
+        f"`datasets.map(batched=True)` with "
+        "a fast tokenizer, `is_split_into_words`, `word_ids()` and a label for each token, over a "
+        "table already "
         "loaded. Ids, word numbers and tags of every token were equal."
     )
     return (
@@ -91,7 +94,8 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
             f"encode and align {name}, cold",
             {of: rates[of] for of in ("ours", "peer", "limit")},
             unit="words",
-            what=f"{what} No word is known. The limit is the tokenizer on the {len(words):,} distinct words alone, "
+            what=f"{what} No word is known. The limit is the tokenizer on the {len(words):,} "
+            f"distinct words alone, "
             "its result left in Rust.",
             goal=Goal(peer=6),
         ),
@@ -99,7 +103,8 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
             f"encode and align {name}, words known",
             {"ours": rates["warm"], "peer": rates["peer"]},
             unit="words",
-            what=f"{what} Every word is known from an earlier call, as nearly all are in a large corpus.",
+            what=f"{what} Every word is known from an earlier call, as nearly all are in a large "
+            f"corpus.",
             goal=Goal(peer=30, why=_WHY_KNOWN),
         ),
     )
@@ -120,14 +125,16 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
     )
     return Row(
         name="shards on disk",
-        what="bytes a token, less is better: ids, word numbers, tags, mentions, keys and names of documents; the peer "
-        "is the table of the recipe above, as `save_to_disk` leaves it: ids, types, mask and labels.",
+        what="bytes a token, less is better: ids, word numbers, tags, mentions, keys and names of "
+        "documents; the peer "
+        "is the table of the recipe above, as `save_to_disk` leaves it: ids, types, mask and "
+        "labels.",
         unit="bytes",
         ours=ours,
         peer=theirs,
         goal=f"{_DISK:g} bytes",
         met=MET if ours <= _DISK else MISSED,
-        why="ids and word numbers of 32 bits and tags of 8, as the layout promises, are nine bytes",
+        why="ids and word numbers of 32 bits and tags of 16, as the layout promises, are ten bytes",
     )
 
 
@@ -138,7 +145,10 @@ def _usual_tokenizer(inputs: Inputs) -> Any:
 
 
 def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
-    """Tokenise a batch of words and give each token its word's tag, inside where it goes on: the usual recipe."""
+    """Tokenise a batch of words and give each token its word's tag, by the usual recipe.
+
+    The first sub-word has the word's tag, the rest have its I- form.
+    """
     encoded = tokenizer(batch["tokens"], is_split_into_words=True)
     rows = []
     for i, tags in enumerate(batch["ner_tags"]):
@@ -190,7 +200,7 @@ def encode(
 
 
 def _check(ours: list[Examples], theirs: Any, tokenizer: Any) -> None:
-    """See that both give the same ids, word numbers and tags."""
+    """Refuse to compare unless both give the same ids, word numbers and tags."""
     same(
         "ids",
         list(chain.from_iterable(part.input_ids.tolist() for part in ours)),

@@ -1,9 +1,10 @@
-"""`python -m benchmarks.faults --kills 200`: builds that are killed at random moments, over sources and engines.
+"""Kill builds at random moments: `python -m benchmarks.faults --kills 200`.
 
-Each build is started again by the same command until it ends by itself, or has been killed a few times and is left
-alone. The folder must then be, byte for byte, the one of a build that nobody disturbed. What is killed is the program
-that leads, or one of the processes below it (a worker, the one that workers are forked from, a Ray node). Writes
-RESULTS-faults.md, with what the precautions cost a build.
+Builds are of several sources and engines. Each is started again by the same command until it ends
+by itself. After a few kills it is left alone. The folder must then be, byte for byte, that of an
+undisturbed build. A kill hits the leading program or one of the processes below it: a worker, the
+process that workers are forked from, a Ray node. Writes RESULTS-faults.md, which also says what the
+precautions cost a build.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
 from benchmarks import inputs as corpora
 from benchmarks import notes
 from benchmarks.report import commit, machine
+
+if TYPE_CHECKING:
+    from mslm_data.builds.folder import Receipt
+    from mslm_data.builds.plan import WorkUnit
 
 AT_ONCE = 4
 """Kills of one folder's build at most; then it is left alone."""
@@ -36,7 +41,7 @@ ROUNDS = 7
 
 
 class Case(NamedTuple):
-    """A source and what runs its units."""
+    """A source, the engine that runs its work units, and the words of its command."""
 
     source: str
     engine: str
@@ -87,10 +92,13 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
     vocab = str(corpora.ROOT / "vocab" / "sample" / "vocab.txt")
     concepts = str(corpora.ROOT / "vocab" / "sample" / "concepts.csv")
     sources = {
-        "BLURB": ("--source", "blurb/bc2gm", "--input", str(tagged), "--set", "shard.unit_bytes=100000"),
+        "BLURB": (
+            "--source", "blurb/bc2gm", "--input", str(tagged),
+            "--set", "shard.unit_bytes=100000",
+        ),
         "notes": (
-            "--source", "mimic", "--input", str(scratch / "NOTEEVENTS.csv.gz"), "--set", "shard.unit_bytes=200000",
-            "--set", f"annotate.model_pack={concepts}",
+            "--source", "mimic", "--input", str(scratch / "NOTEEVENTS.csv.gz"),
+            "--set", "shard.unit_bytes=200000", "--set", f"annotate.model_pack={concepts}",
         ),
     }  # fmt: skip
     cases = []
@@ -103,7 +111,7 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
 
 
 def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float, str]]:
-    """Build each source once in peace; return the seconds that took, and what came of it."""
+    """Build each source once undisturbed; return the seconds it took and the folder's digest."""
     tables = {}
     for case in cases:
         if case.source not in tables:
@@ -118,7 +126,7 @@ def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float,
 def _disturb(
     case: Case, out: Path, chance: random.Random, seconds: float, count: Counter[str]
 ) -> None:
-    """Build a folder and kill what builds it a few times; at last in peace."""
+    """Build a folder, kill its processes a few times, and then let the build finish."""
     for _ in range(chance.randint(1, AT_ONCE)):
         started = _started(case, out)
         time.sleep(chance.uniform(0.1, 1.5) * seconds)
@@ -173,11 +181,12 @@ def tree(folder: Path) -> str:
 
 
 def _cost(scratch: Path) -> tuple[float, float, float]:
-    """Return how much longer a build takes with its precautions: median, least and greatest of the rounds' ratios.
+    """Return how much longer a build takes with its precautions than without.
 
-    Without them nothing is synced, no checksum is read again, and no input is looked at twice.
+    These are the median, the lowest and the highest of the rounds' ratios. `careless` says what a
+    build without precautions leaves out.
     """
-    from mslm_data.builds import build, folder
+    from mslm_data.builds import build
     from mslm_data.encode.tokenizer import load
     from mslm_data.pipeline import read
 
@@ -192,37 +201,61 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
         shutil.rmtree(scratch / "cost")
         return spent
 
-    def careless() -> float:
-        with ExitStack() as stack:
-            read_receipt = folder.read_receipt
-            stack.enter_context(patch("os.fsync", lambda _: None))
-            stack.enter_context(patch("mslm_data.builds.work_unit.refuse_changed", lambda *_: None))
-            for name in ("mslm_data.builds.read_receipt", "mslm_data.builds.folder.read_receipt"):
-                stack.enter_context(patch(name, lambda out, of, **_: read_receipt(out, of)))
+    def careless_seconds() -> float:
+        with careless():
             return seconds()
 
     seconds()
-    ratios = sorted(seconds() / careless() for _ in range(ROUNDS))
+    ratios = sorted(seconds() / careless_seconds() for _ in range(ROUNDS))
     return statistics.median(ratios), ratios[0], ratios[-1]
+
+
+@contextmanager
+def careless() -> Iterator[None]:
+    """Build without precautions in this process.
+
+    Nothing is synced, no checksum is read again, and no input is looked at twice.
+    """
+    from mslm_data import builds
+    from mslm_data.builds import folder, work_unit
+
+    read_receipt = folder.read_receipt
+
+    def believe(out: Path, unit: WorkUnit, **_: object) -> Receipt | None:
+        return read_receipt(out, unit)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(os, "fsync", lambda _: None))
+        stack.enter_context(patch.object(work_unit, "refuse_changed", lambda *_: None))
+        stack.enter_context(patch.object(builds, "read_receipt", believe))
+        stack.enter_context(patch.object(folder, "read_receipt", believe))
+        yield
 
 
 def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
     rows = [
-        f"| {case.source} | {case.engine} | {count['folders']} | {count['leader']} | {count['below']} | "
+        f"| {case.source} | {case.engine} | {count['folders']} | {count['leader']} | "
+        f"{count['below']} | "
         f"{count['began again']} | {count['equal']} |"
         for case, count in counts.items()
     ]
     total = sum(count["leader"] + count["below"] for count in counts.values())
     return "\n".join([
         "# Builds that are killed", "",
-        "Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at random moments, once "
-        f"to {AT_ONCE} times, and started again by the same command; then its bytes were compared with those of a "
+        "Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at "
+        "random moments, once "
+        f"to {AT_ONCE} times, and started again by the same command; then its bytes were compared "
+        f"with those of a "
         f"build in peace. {total} kills, seed {seed}, commit {commit(corpora.ROOT)}.", "",
         *machine(), "",
-        "| source | engine, workers | folders | kills of the program | kills of a process below it | "
-        "other failures | equal folders |", "| --- | --- | --- | --- | --- | --- | --- |", *rows, "",
-        f"What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one worker: "
-        f"{(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} rounds in turn; {(cost[1] - 1) * 100:.1f} to "
+        "| source | engine, workers | folders | kills of the program | kills of a process below it "
+        "| "
+        "other failures | equal folders |",
+        "| --- | --- | --- | --- | --- | --- | --- |", *rows, "",
+        f"What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's "
+        f"sentences with one worker: "
+        f"{(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} rounds in turn; "
+        f"{(cost[1] - 1) * 100:.1f} to "
         f"{(cost[2] - 1) * 100:.1f} %).", "",
     ])  # fmt: skip
 

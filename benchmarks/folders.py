@@ -1,4 +1,4 @@
-"""Builds the folders that batches are read from."""
+"""Build the folders that batches are read from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from mslm_data.pipeline import of_tables
 
 
 def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
-    """Build a folder of sentences, each of them so many times, in documents of different names and so with other keys.
+    """Build a folder of sentences.
 
     Args:
         inputs: The corpus.
-        scratch: Where.
-        copies: How many.
+        scratch: The folder to build in.
+        copies: How often each sentence comes. Copies are in documents of different names, so that
+            their keys differ.
     """
     return _built("sentences", read(inputs.train), inputs, scratch, copies=copies, max_tokens=512)
 
 
 def long_rows(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
-    """Build a folder of rows of about 128 tokens, and none longer, from sentences joined."""
+    """Build a folder of rows of about 128 tokens, and of at most 128, from joined sentences."""
     return _built(
         "long", longer(read(inputs.train), 400), inputs, scratch, copies=copies, max_tokens=128
     )

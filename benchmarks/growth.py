@@ -1,8 +1,9 @@
-"""`python -m benchmarks.growth`: how time and memory grow from ten thousand sequences to ten million.
+"""Measure time and memory from ten thousand rows to ten million: `python -m benchmarks.growth`.
 
-A corpus of each size is made of sentences that are varied from the project's own, built, counted by mask-stats, and
-read for an epoch of shuffled, masked batches, each in a process of its own. Memory is what the processes have for
-themselves; pages of mapped shards belong to the system, which takes them back as it likes. Writes RESULTS-growth.md.
+A corpus of each size is made of varied sentences of the project's own. It is built, counted by
+mask-stats, and read for an epoch of shuffled, masked batches, each in a process of its own. Memory
+is what the processes have for themselves. Pages of mapped shards belong to the system, which takes
+them back as it likes. Writes RESULTS-growth.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.report import commit, machine
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 BLOCK = 10_000
-"""Sentences that are varied at once; a corpus repeats so many blocks, in files of their own."""
+"""Sentences of one file. A corpus of more than `BLOCKS` files repeats them."""
 BLOCKS = 25
 LOOK_S = 0.05
 VOCAB = corpora.ROOT / "vocab" / "sample" / "vocab.txt"
@@ -34,7 +35,7 @@ _CORPORA = [
 
 
 class Figure(NamedTuple):
-    """Of one process: seconds, what it printed, and the most memory that it and those below it had, in MiB."""
+    """Seconds and output of one command, and the peak MiB of its processes together."""
 
     seconds: float
     printed: str
@@ -129,7 +130,7 @@ def _epoch(folder: Path) -> int:
 
 
 def _watched(command: Sequence[str]) -> Figure:
-    """Run a command, and look at the memory of its processes all the while."""
+    """Run a command, and read the memory of its processes all the while."""
     most = 0
     start = time.perf_counter()
     with subprocess.Popen(
@@ -155,7 +156,7 @@ def _watched(command: Sequence[str]) -> Figure:
 
 
 def _all(pid: int) -> Iterator[int]:
-    """Give a process and those below it."""
+    """Yield a process and those below it."""
     yield pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -169,9 +170,11 @@ def _page(lines: Sequence[str], workers: str) -> str:
     three = " | ".join(f"{work}, s | M tokens/s | MiB" for work in ("build", "mask-stats", "epoch"))
     return "\n".join([
         "# How cost grows", "",
-        "Written by `python -m benchmarks.growth`: generated sentences, each work in processes of its own, start-up "
+        "Written by `python -m benchmarks.growth`: generated sentences, each work in processes of "
+        "its own, start-up "
         "included.",
-        f"Build with {workers} workers; an epoch is all batches of 32 of `joint`, shuffled. MiB are of all processes "
+        f"Build with {workers} workers; an epoch is all batches of 32 of `joint`, shuffled. MiB "
+        f"are of all processes "
         "of the work together, without",
         "pages of mapped files.", "",
         f"| sequences | M tokens | input, MB | shards, MB | {three} |",

@@ -1,4 +1,4 @@
-"""What the suite measures on: real corpora where they are, and otherwise as much text made from the shipped sample."""
+"""Find a real corpus to measure on, or make as much text from the shipped sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SENTENCES = 12_574
-"""As many as BC2GM train has."""
+"""Number of sentences that are made, as many as BC2GM train has."""
 
 _VARIED = 0.08  # share of words that are altered: about 30,000 distinct words, as in BC2GM train
 _SYLLABLES = (
@@ -43,7 +43,7 @@ class Inputs:
     Attributes:
         train: Words and tags, one pair a line.
         vocab: A BERT vocabulary.
-        says: What they are, without where.
+        says: Their names for the report, without their paths.
     """
 
     train: Path
@@ -58,7 +58,10 @@ class Inputs:
 
 
 def find(scratch: Path) -> Inputs:
-    """Return the real corpus, from `MSLM_DATA_REAL` or from beside the checkout, or one made in `scratch`."""
+    """Return the real corpus that `MSLM_DATA_REAL` names, or one made in `scratch`.
+
+    Without the variable, corpora are looked for beside the checkout.
+    """
     real = Path(os.environ.get("MSLM_DATA_REAL") or ROOT.parent / "shared" / "data")
     train = real / "blurb" / "BC2GM-IOB" / "train.tsv"
     vocab = real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
@@ -99,7 +102,7 @@ def write(path: Path, sentences: list[Sentence]) -> None:
 
 
 def vary(sentences: list[Sentence], count: int) -> list[Sentence]:
-    """Make this many sentences of those: pairs joined at random, some words altered; the same ones every time."""
+    """Make this many sentences: pairs joined at random, some words altered, always the same."""
     chance = random.Random(20240)
 
     def altered() -> Iterator[Sentence]:

@@ -1,4 +1,4 @@
-"""Batches as a training loop meets them, `MaskedLoader` and `MaskingCollator`, against the loaders that people use."""
+"""Batches in a training loop, by `MaskedLoader` and `MaskingCollator`, beside usual loaders."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _STREAMED = {
     "mosaicml-streaming": {("pad", 0): 300, ("mlm", 0): 50, ("pad", 2): 100},
     "webdataset": {("pad", 0): 300, ("mlm", 0): 50},
 }
-"""Peer -> (how it collates, workers of its loader) -> batches in a turn: what takes a second or so."""
+"""Peer -> (how it collates, workers of its loader) -> batches in a turn of about a second."""
 _COLLATES = {
     "pad": ("unmasked", "pads to int64 ids and mask row by row: **it does not mask**"),
     "mlm": ("MLM collator", "pads and masks with the MLM collator"),
 }
 _EPOCH = 3000
-"""Batches whose memory is looked at."""
+"""Batches of a measurement of memory."""
 _LISTS = 20
 """Batches of rows in memory."""
 _SHAPES = 200
@@ -56,17 +56,19 @@ _SHAPES = 200
 _LIMIT = " The limit writes arrays of the shapes of our batches and makes tensors of them."
 _ENCODER = msgspec.msgpack.Encoder()
 _WHY_UNMASKED = (
-    "litdata neither masks nor has the other eight columns; writing ours and making tensors of them is half of the "
+    "litdata neither masks nor has the other eight columns; writing ours and making tensors of "
+    "them is half of the "
     "time already, as the limit says"
 )
 _WHY_LISTS = (
-    "reading Python's lists, as the limit does, takes a quarter of the time whoever reads them; what is left is what a "
+    "reading Python's lists, as the limit does, takes a quarter of the time whoever reads them; "
+    "what is left is what a "
     "batch from shards takes, and a few calls for each column"
 )
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time loaders over a corpus of sentences, and collators over batches of 32 rows of about 128 tokens."""
+    """Time loaders over sentences, and collators over batches of 32 rows of about 128 tokens."""
     datasets.disable_progress_bars()
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
@@ -117,7 +119,8 @@ def _alone(who: str, *paths: object) -> float:
 def _memory(peer: str, ours: float, theirs: float) -> Row:
     return Row(
         name=f"into a training loop, memory: `MaskedLoader`, peer {peer}",
-        what=f"no workers, {_EPOCH:,} batches, each in a process of its own: what it has more than at the first, pages "
+        what=f"no workers, {_EPOCH:,} batches, each in a process of its own: what it has more than "
+        f"at the first, pages "
         "of mapped files aside; ours and datasets mask, the streaming ones do not. Less is better.",
         unit="MiB",
         ours=ours,
@@ -126,7 +129,7 @@ def _memory(peer: str, ours: float, theirs: float) -> Row:
 
 
 def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row]:
-    """Compare our loader, and torch's over our dataset, with torch's over `datasets` and the usual collator."""
+    """Compare our loader and torch's over our dataset with torch's over `datasets`."""
     dataset = _masked(shards)
     options: dict[str, Any] = {"batch_size": SIZE, "shuffle": True, "num_workers": workers}
     plain = DataLoader(dataset, collate_fn=MaskingCollator(), **options)
@@ -144,7 +147,8 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     )
     how = _workers(workers)
     against = (
-        f"the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` stores, a shuffling "
+        f"the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
+        f"stores, a shuffling "
         f"DataLoader, {how}, and the MLM collator."
     )
     return [
@@ -189,7 +193,8 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
         f"into a training loop: `MaskedLoader`, peer {name} ({masks}, {how})",
         rates,
         unit="batches",
-        what=f"{_says(shards, 'no workers')}; the peer reads the same rows, shuffled, from its own shards on the local "
+        what=f"{_says(shards, 'no workers')}; the peer reads the same rows, shuffled, from its own "
+        f"shards on the local "
         f"disk, {how}, and {does}; it has no other column. "
         f"Rows of an epoch were equal, whatever their order (checked without workers).{_LIMIT}",
         goal=Goal(peer=7, why=_WHY_UNMASKED) if of == ("litdata", "pad", 0) else None,
@@ -197,7 +202,7 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
 
 
 def _write_rows(shards: Shards, inputs: Inputs, scratch: Path) -> str:
-    """Write the rows for peers, and return the digest of those that our loader hands out, with the masks undone."""
+    """Write the rows for peers; return the digest of our loader's rows with the masks undone."""
     ids = shards["train"].examples().input_ids
     np.save(scratch / "values.npy", np.asarray(ids.values, np.int32))
     np.save(scratch / "offsets.npy", np.asarray(ids.offsets, np.int64))
@@ -233,13 +238,17 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
         },
         rounds=7,
     )
-    against = "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, as lists too"
+    against = (
+        "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, "
+        "as lists too"
+    )
     return [
         row_of(
             "a 32x128 batch from lists: `MaskingCollator` as a drop-in",
             {"ours": rates["bert"], "peer": rates["peer"], "limit": rates["limit"]},
             unit="batches",
-            what=f"strategy `bert` over the peer's own rows; {against}; the limit is msgspec packing the three columns "
+            what=f"strategy `bert` over the peer's own rows; {against}; the limit is msgspec "
+            f"packing the three columns "
             "that are read, and nothing else.",
             goal=Goal(peer=30, why=_WHY_LISTS),
         ),
@@ -247,7 +256,8 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
             "a 32x128 batch from lists: `MaskingCollator` with words and mentions",
             {"ours": rates["joint"], "peer": rates["peer"]},
             unit="batches",
-            what=f"joint masking over rows of `datasets.load_from_disk` of our own folder, all columns; {against}.",
+            what=f"joint masking over rows of `datasets.load_from_disk` of our own folder, all "
+            f"columns; {against}.",
         ),
     ]
 
@@ -257,7 +267,10 @@ def _masked(shards: Shards) -> MaskedDataset:
 
 
 def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int], Iterable[Any]]:
-    """Return what goes to an epoch, on the dataset where the loader knows of none, and gives its batches."""
+    """Return a call that sets an epoch and gives its batches.
+
+    The epoch is set on the dataset where one is given: torch's loader has no epochs.
+    """
 
     def batches(epoch: int) -> Iterable[Any]:
         (loader if dataset is None else dataset).set_epoch(epoch)
@@ -267,7 +280,7 @@ def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int]
 
 
 def _turns(epoch: Callable[[int], Iterable[Any]], many: int) -> Contestant:
-    """Take so many batches in each turn, one epoch after the other."""
+    """Take this many batches in each turn, one epoch after the other."""
     endless = Endless(epoch)
     return Contestant(call=lambda _: endless.take(many), work=many)
 
@@ -283,13 +296,13 @@ def _collates(collator: Callable[[list[Any]], Any], rows: list[Any]) -> Contesta
 
 
 def _pack(rows: list[dict[str, list[int]]]) -> None:
-    """Read the numbers in lists, by the quickest that reads any."""
+    """Read the numbers in lists by msgspec, the fastest known way."""
     for name in ("input_ids", "special_tokens_mask", "attention_mask"):
         _ENCODER.encode([row[name] for row in rows])
 
 
 def _writes(dataset: MaskedDataset) -> Contestant:
-    """Write arrays of the shapes that the first batches have, and make tensors of them: no reading, no masks."""
+    """Write arrays of the first batches' shapes and make tensors of them: no reading, no masks."""
     batches = itertools.islice(dataset.loader(SIZE), _SHAPES)
     shapes = [
         [(tuple(column.shape), column.numpy().dtype) for column in batch.values()]
@@ -309,13 +322,14 @@ def _workers(count: int) -> str:
 
 def _says(shards: Shards, how: str) -> str:
     return (
-        f"`MaskedLoader`, {how}: shuffled, joint masking, batches of {SIZE} with all nine columns as tensors, over "
+        f"`MaskedLoader`, {how}: shuffled, joint masking, batches of {SIZE} with all nine columns "
+        f"as tensors, over "
         f"{len(shards['train']):,} sequences"
     )
 
 
 def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Iterable[Any]]:
-    """Return what gives the batches of an epoch: ours of a built folder, or those of `datasets` and the collator."""
+    """Return a call that gives an epoch's batches: ours, or those of `datasets`."""
     if who == "ours":
         return _epochs(_masked(load(folder)).loader(SIZE))
     collator = DataCollatorForLanguageModeling(BertTokenizer(vocab=vocab), mlm_probability=0.15)

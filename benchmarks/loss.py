@@ -1,4 +1,4 @@
-"""The loss, forward and backward, against cross-entropy over every position: time, and the peak of memory.
+"""Time and peak memory of the loss, forward and backward, beside dense cross-entropy.
 
 Dimensions: B sequences, L tokens, H width, V vocabulary.
 """
@@ -26,11 +26,11 @@ _ENTITY, _ANY = 0.08, 0.15  # shares of tokens: masked as part of a mention, mas
 _ROADS = {"hidden": "from hidden states", "logits": "from logits"}
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden states are random, whatever the corpora
-    """Time one step of the language model's head and its loss, and measure each in processes of its own."""
-    peaks = {
-        road: [peak(road) for _ in range(2)] for road in ROADS
-    }  # first: a child's count begins at our own peak
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden states are random
+    """Time one step of the language model's head and its loss, and measure its peak of memory."""
+    # Before anything else: the count of a child process begins at our own peak.
+    peaks = {road: [peak(road) for _ in range(2)] for road in ROADS}
+
     step = Step()
     for road in _ROADS:
         _check(step, road)
@@ -40,8 +40,10 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
     rows = []
     for road, says in _ROADS.items():
         what = (
-            f"`MaskSpecificLoss` {says}, forward and backward, the head's projection included, both weights 1; the "
-            "peer is the head and `cross_entropy(ignore_index=-100)` over all positions. Values and gradients were "
+            f"`MaskSpecificLoss` {says}, forward and backward, the head's projection included, "
+            f"both weights 1; the "
+            "peer is the head and `cross_entropy(ignore_index=-100)` over all positions. Values "
+            "and gradients were "
             "equal."
         )
         rows.append(row_of(f"loss {says}", _pair(rates, road), unit="steps", what=what))
@@ -116,7 +118,7 @@ def peak(road: str) -> float:
 
 
 def _measure(road: str) -> None:
-    """Print it; a small step before starts the threads and what else is made once."""
+    """Print the peak, after a small step that starts the threads and whatever is made once."""
     Step(length=4)(road)
     step = Step()
     before = _peak()
@@ -145,7 +147,7 @@ def _pair(measured: dict[str, list[float]], road: str) -> dict[str, list[float]]
 
 
 def _check(step: Step, road: str) -> None:
-    """See that a road gives the values and gradients of dense cross-entropy."""
+    """Refuse to compare unless a road gives the value and gradients of dense cross-entropy."""
     found = []
     for of in (road, "dense"):
         value = torch.tensor(step(of))

@@ -1,4 +1,4 @@
-"""Masking flat rows, against the usual collator's masking and against copying the same bytes."""
+"""Masking of flat rows, beside the usual collator's masking and copying the same bytes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ _STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _GOALS = ("joint", "blm")
 _WHY = {
-    "a chunk": "its rows stay in a core's cache, where copying them is some times as fast as from memory; masking "
+    "a chunk": "its rows stay in a core's cache, where copying is some times as fast; masking "
     "looks at every word and draws for it, which takes as long in either",
-    "a corpus": "mentions are hidden and words are drawn in two passes over the rows, whose draws cost what copying "
-    "does not",
+    "a corpus": "mentions are hidden and words are drawn in two passes over the rows, and copying "
+    "draws nothing",
 }
 """What stands in the way of half the speed of copying."""
 _BATCH = 32
 _COPIES = 10
-"""Of the input, for what is larger than caches: memory that is written for the first time is most of copying it."""
+"""Copies of the input in a corpus that is larger than caches.
+
+There, most of the time of copying goes to memory that is written for the first time.
+"""
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files of the suite are called alike
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
     """Time plan and corruption of each strategy over all rows at once."""
     read = documents(inputs.train)
     encoder = Encoder(
@@ -62,7 +65,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
 def _against(
     name: str, size: str, strategy: Strategy, examples: Examples, tokenizer: Any, batches: list[Any]
 ) -> Row:
-    """Time one strategy; the peer is the torch form of the collator, as the numpy form is in `batches`."""
+    """Time one strategy beside the torch form of the collator (`batches` has the NumPy form)."""
     tokens = len(examples.input_ids.values)
     padded = sum(len(row["input_ids"]) for batch in batches for row in batch)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
@@ -85,9 +88,12 @@ def _against(
         f"mask {size}: {name}",
         rates,
         unit="tokens",
-        what=f"plan and corruption of {len(examples):,} rows ({tokens:,} tokens) by one call on one core; the peer is "
-        f"`DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} of these rows, padding included; the limit "
-        "is `ndarray.copy` of ids, word numbers and kinds: 9 bytes a token read and written, where masking reads 8 and "
+        what=f"plan and corruption of {len(examples):,} rows ({tokens:,} tokens) by one call on "
+        f"one core; the peer is "
+        f"`DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} of these rows, padding "
+        f"included; the limit "
+        "is `ndarray.copy` of ids, word numbers and kinds: 9 bytes a token read and written, where "
+        "masking reads 8 and "
         "writes 5. Checked: what is not planned is unchanged, specials too.",
         goal=Goal(limit=0.5, why=_WHY[size]) if name in _GOALS else None,
     )
@@ -115,7 +121,11 @@ def _batches(examples: Examples, *, rows: int) -> list[list[dict[str, list[int]]
 
 
 def _check(name: str, strategy: Strategy, examples: Examples) -> None:
-    """See that something is hidden, specials are not, and the rest is as it was."""
+    """Refuse to measure unless words are hidden, specials are not, and the rest is unchanged.
+
+    Raises:
+        RuntimeError: The mask is wrong.
+    """
     plan = strategy.plan(examples)
     hidden = strategy.corrupt(examples, plan)
     taken = plan.kinds.values != 0

@@ -81,7 +81,8 @@ def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
         rates,
         unit="words",
         what=f"{_WHAT.format(minimum=_MINIMUM, words=count)}; the peer is NLTK's three finders on "
-        "the words in one list (`from_words`); the limit is reading: `ndarray.copy` of each chunk's "
+        "the words in one list (`from_words`); the limit is reading: `ndarray.copy` of each "
+        "chunk's "
         f"ids, word numbers and tags. {_CHECKED}",
         goal=Goal(peer=300, why=_WHY),
     )

@@ -1,8 +1,11 @@
-"""`python -m benchmarks.notes --notes 100000 --out NOTEEVENTS.csv`: a table of invented notes in MIMIC-III's shape.
+"""Write a table of invented notes in the shape of MIMIC-III's NOTEEVENTS.
 
-It has what breaks naive readers: newlines and doubled quotes in TEXT, NULLs, CRLF notes, placeholders (one broken over
-a line), withdrawn notes, categories with a trailing space, notes copied forward. The same arguments give the same
-bytes. Notes are joined from sections that are written once, so that a core makes tens of thousands a second.
+`python -m benchmarks.notes --notes 100000 --out NOTEEVENTS.csv`
+
+The table has what breaks naive readers: newlines and doubled quotes in TEXT, NULLs, CRLF notes,
+placeholders (one broken over a line), withdrawn notes, categories with a trailing space, and notes
+copied forward. The same arguments give the same bytes. Sections are written once and joined to
+notes, so that a core makes tens of thousands a second.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from typing import BinaryIO
 from benchmarks.phrases import CATEGORIES, PLACEHOLDERS, SECTIONS, SENTENCES, TERMS, TYPES
 
 HEADER = (
-    "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
-    "ISERROR", "TEXT",
+    "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY",
+    "DESCRIPTION", "CGID", "ISERROR", "TEXT",
 )  # fmt: skip
 CONCEPTS = Path(__file__).parent.parent / "vocab" / "sample" / "concepts.csv"
 _VARIANTS = 300  # of each section
@@ -33,7 +36,7 @@ Terms = Mapping[str, Sequence[str]]
 
 
 def terms(path: Path) -> Terms:
-    """Return the terms of a concept table by slot; a slot for which it has none keeps those of `phrases`."""
+    """Return a concept table's terms by slot; a slot without any keeps those of `phrases`."""
     found: dict[str, list[str]] = {slot: [] for slot in TERMS}
     if path.is_file():
         with path.open(newline="", encoding="utf-8") as file:
@@ -45,7 +48,7 @@ def terms(path: Path) -> Terms:
 
 
 class Writer:
-    """Makes notes by one stream of chance."""
+    """Makes notes from one stream of random numbers."""
 
     def __init__(self, *, seed: int, known: Terms) -> None:
         self._chance = random.Random(seed)
@@ -55,7 +58,7 @@ class Writer:
         ]
 
     def rows(self, notes: int, patients: int) -> Iterator[bytes]:
-        """Give the rows of a table, each with its line end."""
+        """Yield the rows of a table, each with its line end."""
         chance = self._chance
         last: dict[int, bytes] = {}
         for i in range(notes):
@@ -80,7 +83,9 @@ class Writer:
         )
         error = "1" if i % 64 == 37 else ""
         description = description.replace('"', '""')
-        head = f'{i + 1},{patient},{admission},{day},{time},{time},"{category}","{description}",{14_000 + i % 500}'
+        caregiver = 14_000 + i % 500
+        where = f"{i + 1},{patient},{admission},{day},{time},{time}"
+        head = f'{where},"{category}","{description}",{caregiver}'
         return f'{head},{error},"'.encode() + text + b'"\n'
 
     def _text(self, i: int) -> bytes:
@@ -139,9 +144,9 @@ def write(
 
     Args:
         path: The file.
-        notes: How many.
-        patients: Of how many patients, 0 for one to every 45 notes, as in MIMIC-III.
-        seed: Another one, other notes.
+        notes: Number of notes.
+        patients: Number of patients; 0 for one to every 45 notes, as in MIMIC-III.
+        seed: Another seed gives other notes.
         concepts: A concept table whose names the notes hold.
     """
     rows = Writer(seed=seed, known=terms(concepts)).rows(notes, patients or max(1, notes // 45))

@@ -1,25 +1,29 @@
-"""What invented notes are made of: words, sentences and sections of our own; no patient's text has been looked at.
+"""Words, sentences and sections of invented notes, all our own: no patient's text was looked at.
 
-In sentences `{d}` is a disease, `{s}` a symptom, `{t}` a treatment, and the other slots are numbers or placeholders.
+In sentences `{d}` is a disease, `{s}` a symptom and `{t}` a treatment. The other slots are numbers
+or placeholders.
 """
 
 from __future__ import annotations
 
 TERMS = {
     "d": (
-        "pneumonia", "congestive heart failure", "hypertension", "type 2 diabetes mellitus", "atrial fibrillation",
-        "acute kidney injury", "chronic obstructive pulmonary disease", "urinary tract infection", "asthma", "sepsis",
-        "deep vein thrombosis", "pulmonary embolism", "gout", "coronary artery disease", "anemia", "cirrhosis",
-        "myocardial infarction", "stroke", "osteoarthritis", "depression",
+        "pneumonia", "congestive heart failure", "hypertension", "type 2 diabetes mellitus",
+        "atrial fibrillation", "acute kidney injury", "chronic obstructive pulmonary disease",
+        "urinary tract infection", "asthma", "sepsis", "deep vein thrombosis", "pulmonary embolism",
+        "gout", "coronary artery disease", "anemia", "cirrhosis", "myocardial infarction", "stroke",
+        "osteoarthritis", "depression",
     ),
     "s": (
-        "chest pain", "shortness of breath", "fever", "nausea", "vomiting", "abdominal pain", "cough", "headache",
-        "dizziness", "fatigue", "diarrhea", "chills", "back pain", "edema", "confusion", "palpitations",
+        "chest pain", "shortness of breath", "fever", "nausea", "vomiting", "abdominal pain",
+        "cough", "headache", "dizziness", "fatigue", "diarrhea", "chills", "back pain", "edema",
+        "confusion", "palpitations",
     ),
     "t": (
-        "aspirin", "metoprolol", "lisinopril", "furosemide", "heparin", "warfarin", "insulin", "vancomycin",
-        "metformin", "acetaminophen", "levofloxacin", "atorvastatin", "omeprazole", "prednisone", "albuterol",
-        "mechanical ventilation", "hemodialysis", "physical therapy", "blood transfusion", "oxygen",
+        "aspirin", "metoprolol", "lisinopril", "furosemide", "heparin", "warfarin", "insulin",
+        "vancomycin", "metformin", "acetaminophen", "levofloxacin", "atorvastatin", "omeprazole",
+        "prednisone", "albuterol", "mechanical ventilation", "hemodialysis", "physical therapy",
+        "blood transfusion", "oxygen",
     ),
 }  # fmt: skip
 """Words for each slot, where the shipped sample has no concept table."""
@@ -33,14 +37,14 @@ TYPES = {
 
 PLACEHOLDERS = {
     "a": (
-        "[**Known lastname {n}**]", "[**First Name8 (NamePattern2) {n}**]", "[**Last Name (un) {n}**]",
-        "[**Doctor Last Name {n}**]", "[** **]", "[**Name (NI) {n}**]",
+        "[**Known lastname {n}**]", "[**First Name8 (NamePattern2) {n}**]",
+        "[**Last Name (un) {n}**]", "[**Doctor Last Name {n}**]", "[** **]", "[**Name (NI) {n}**]",
     ),
     "w": ("[**{y}-{m}-{k}**]", "[**{m}-{k}**]", "[**Month (only) {n}**]", "[**{m}-/{y}**]"),
     "o": ("[**Hospital1 {k}**]", "[**Hospital Ward Name {n}**]", "[**Location (un) {n}**]"),
     "c": ("[**Telephone/Fax (1) {n}**]", "[**Pager number {n}**]", "[**MD Number(1) {n}**]"),
 }  # fmt: skip
-"""Slot -> placeholders: of a person, a day, a place, a number. Where lines are wrapped they are broken, too."""
+"""Slot -> placeholders of a person, a day, a place or a number. Wrapped lines break them, too."""
 
 SENTENCES = (
     "The patient is a {n} y.o. with a history of {d} and {d}, admitted to {o} with {s}.",
@@ -61,7 +65,7 @@ SENTENCES = (
     "Path C:\\labs\\{n} reviewed.",
     "Follow up with Dr. {a} at {o} in {k} weeks for {d}.",
 )
-"""Prose: negation, abbreviations with points, decimals, quotes, a backslash, terms and placeholders."""
+"""Prose with negation, abbreviations, decimals, quotes, a backslash, terms and placeholders."""
 
 SECTIONS = (
     ("HISTORY OF PRESENT ILLNESS:", "prose"),
@@ -78,7 +82,7 @@ SECTIONS = (
 
 CATEGORIES = (
     ("Nursing", "Progress Note"), ("Physician ", "Attending Note"), ("Discharge summary", "Report"),
-    ("Radiology", 'CHEST (PORTABLE AP) "STAT"'), ("Nursing/other", "Report"), ("Respiratory ", "Care Note"),
-    ("ECG", "Report"), ("Case Management ", "Note"),
+    ("Radiology", 'CHEST (PORTABLE AP) "STAT"'), ("Nursing/other", "Report"),
+    ("Respiratory ", "Care Note"), ("ECG", "Report"), ("Case Management ", "Note"),
 )  # fmt: skip
 """CATEGORY as MIMIC-III spells it, three with a trailing space, and a DESCRIPTION."""

@@ -1,4 +1,4 @@
-"""Reading a file of words and tags, against the loop that anyone would write."""
+"""Reading a file of words and tags, beside the loop that anyone would write."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from mslm_data.source.reading import tagged_lines
 from mslm_data.source.reading.files import read_bytes
 
 _WHY = (
-    "each line costs the processor some wrong guesses of where a field ends, which take longer than its bytes; what "
+    "each line costs the processor some wrong guesses of where a field ends, which take longer "
+    "than its bytes; what "
     "the encoder takes is ready then, where the peer's strings are yet to be encoded"
 )
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files of the suite are called alike
-    """Time reading to words and tags, in arrays and as Python's strings, and reading to documents with mentions."""
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
+    """Time reading to words and tags (arrays, then strings) and to documents with mentions."""
     count = _check(inputs.train)
 
     def times(
@@ -43,23 +44,29 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
                 "read words and tags",
                 times(scan, read),
                 unit="words",
-                what="`tagged_lines.scan`, which knows every dialect and says what is wrong with broken lines, to what "
-                "the encoder takes: one text, the characters of each word in it, and the tags numbered; "
-                f"{loop}; the limit is reading the file's bytes. Words, tags and sentences were equal.",
+                what="`tagged_lines.scan`, which knows every dialect and says what is wrong with "
+                "broken lines, to what "
+                "the encoder takes: one text, the characters of each word in it, and the tags "
+                "numbered; "
+                f"{loop}; the limit is reading the file's bytes. Words, tags and sentences were "
+                f"equal.",
                 goal=Goal(peer=8, why=_WHY),
             ),
             row_of(
                 "read words and tags, as lists of strings",
                 times(lists, read),
                 unit="words",
-                what=f"the same, and then a string of each word and of each tag, in two lists; {loop}.",
+                what=f"the same, and then a string of each word and of each tag, in two lists; "
+                f"{loop}.",
             ),
             row_of(
                 "read documents",
                 times(documents, looped),
                 unit="words",
-                what="source `conll` to documents with mentions in characters; the peer is the same loop, with "
-                "mentions found and text joined by a loop, to the same documents. Texts, words and mentions were "
+                what="source `conll` to documents with mentions in characters; the peer is the "
+                "same loop, with "
+                "mentions found and text joined by a loop, to the same documents. Texts, words and "
+                "mentions were "
                 "equal.",
             ),
         ]
@@ -67,7 +74,10 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all files o
 
 
 def _check(path: Path) -> int:
-    """See that all read the same, and return the number of words; nothing stays that would make peers slower."""
+    """Return the number of words, or refuse to compare unless all read the same.
+
+    Nothing of it stays in memory, which would slow the peers down.
+    """
     sentences = read(path)
     same(
         "words and tags",

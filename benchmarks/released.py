@@ -62,7 +62,7 @@ class Comparison(NamedTuple):
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time joint masking and SPAN over all rows at once, or say why the released code cannot run."""
+    """Time joint masking and SPAN over all rows, or say why the released code cannot run."""
     rows = unless_absent("mask, peer the released code", lambda: _rows(inputs, scratch))
     return Results(rows=rows, inputs=[f"Released code: functions of {_FILE}"])
 

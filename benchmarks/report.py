@@ -1,4 +1,4 @@
-"""Writes RESULTS.md: the table, who was compared with whom, and what all of it ran on."""
+"""Write RESULTS.md: the table, who was compared with whom, and on which machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = {
     "benchmarks.growth": "How cost grows with the corpus",
     "benchmarks.faults": "Builds that are killed",
 }
-"""Module that is run for itself -> what its page says."""
+"""Module of a program that is run alone -> the subject of its page."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -37,17 +37,19 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
     """Return RESULTS.md.
 
     Args:
-        rows: In order.
-        inputs: What was measured on.
+        rows: The rows of the table, in order.
+        inputs: Lines about the inputs.
         root: The checkout, for its commit.
     """
     return "\n".join(
         [
             "# Results",
             "",
-            "Written by `python -m benchmarks` (`make bench`). Ours, the peer and the limit ran in turn on the same "
+            "Written by `python -m benchmarks` (`make bench`). Ours, the peer and the limit ran in "
+            "turn on the same "
             "input, in one",
-            "process unless said; ratios are medians of the rounds' ratios, with the least and the greatest. Rates are "
+            "process unless said; ratios are medians of the rounds' ratios, with the least and the "
+            "greatest. Rates are "
             "of this",
             "machine; only ratios mean anything elsewhere. Of memory (MiB), less is better.",
             "",
@@ -71,7 +73,7 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
 
 
 def _missed(rows: Sequence[Row]) -> list[str]:
-    """Name the goals that were missed, and what stands in the way."""
+    """List the goals that were missed, and what stands in the way."""
     missed = [
         f"* **{row.name}**{f': {row.why}' if row.why else ''}" for row in rows if row.met == MISSED
     ]
@@ -87,7 +89,7 @@ def _other_pages(root: Path) -> list[str]:
         if (root / room / page_name).is_file():
             link = page_name if room == "benchmarks" else f"../{room}/{page_name}"
             lines.append(f"* {what}, by `python -m {module}`: [{page_name}]({link})")
-    return ["Run for themselves:", "", *lines, ""] if lines else []
+    return ["Run alone:", "", *lines, ""] if lines else []
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -108,16 +110,20 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def machine() -> list[str]:
-    """Say what this runs on, without its name or a path."""
-    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    """Describe this machine in two lines, without its name or a path."""
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return [
-        f"{_cpu()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
-        f"{platform.system()}, Python {platform.python_version()}; {', '.join(versions)}",
+        f"{_cpu()}, {cores} cores",
+        f"{platform.system()}, Python {platform.python_version()}; {versions}",
     ]
 
 
 def commit(root: Path) -> str:
-    """Return the checkout's short commit, with `+dirty` where a file differs from it (these reports aside)."""
+    """Return the checkout's short commit, with `+dirty` where a file other than reports differs."""
     reports = ("RESULTS.md", *(f"RESULTS-{name}.md" for name in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")

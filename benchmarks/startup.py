@@ -1,4 +1,4 @@
-"""Start-up: what a user waits for before anything happens."""
+"""Start-up: the time that a user waits before anything happens."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ import sys, time
 import torch
 import mslm_data as md
 from mslm_data.torch import MaskedDataset
-masked = MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint")).loader(batch_size=4, workers=1)
+dataset = MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
+masked = dataset.loader(batch_size=4, workers=1)
 plain = torch.utils.data.DataLoader(range(1000), batch_size=4, num_workers=1)
 for loader in (plain, masked):
     start = time.perf_counter()
@@ -64,7 +65,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     rows.append(
         Row(
             name="first batch, kernels cached",
-            what=f"{what}, with the kernels from the cache; the limit is `import numba` (ours comes besides).",
+            what=f"{what}, with the kernels from the cache; the limit is `import numba` (ours "
+            f"comes besides).",
             unit="s",
             ours=cached[2],
             limit=cached[0],
@@ -96,7 +98,8 @@ def _help(command: list[str]) -> Row:
     wall = statistics.median(ours)
     return Row(
         name=" ".join(["`mslm-data", *command, "--help`"]),
-        what=f"wall clock ({min(ours):.2f} to {max(ours):.2f} s; CPU {statistics.median(cpu):.2f} s); the limit is "
+        what=f"wall clock ({min(ours):.2f} to {max(ours):.2f} s; CPU {statistics.median(cpu):.2f} "
+        f"s); the limit is "
         "`python -c pass`.",
         unit="s",
         ours=wall,
@@ -113,7 +116,10 @@ def _seconds(command: list[str]) -> float:
 
 
 def _times(script: str, folder: Path, cache: str) -> list[float]:
-    """Return the seconds that a script prints: it is told a built folder, and keeps compiled kernels in `cache`."""
+    """Return the seconds that a script prints.
+
+    The script reads a built folder and keeps compiled kernels in `cache`.
+    """
     done = subprocess.run(
         [sys.executable, "-c", script, str(folder)],
         check=True,

@@ -107,7 +107,8 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
         f"strategy {name}",
         in_turn(contestants, rounds=5),
         unit="tokens",
-        what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens hidden; "
+        what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens "
+        f"hidden; "
         f"{says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
     )
 
@@ -149,7 +150,8 @@ def _weighted_draws(examples: Examples) -> Row:
         "weighted draws without replacement",
         rates,
         unit="words",
-        what="15 % of each row's words by their weights, which are ready in both: the kernel alone, "
+        what="15 % of each row's words by their weights, which are ready in both: the kernel "
+        "alone, "
         "and `numpy.random.Generator.choice(replace=False, p=…)` for each row.",
         goal=Goal(peer=30),
     )

@@ -1,12 +1,15 @@
-"""The peers that stream shards of their own, litdata and others: `python -m benchmarks.streamers`.
+"""Run the peers that stream shards of their own, litdata and others.
 
-Runs in the environment of `constraints-peers.txt`, as not all install beside ours: nothing here may import
-`mslm_data`. `elsewhere.py` starts it. Rows are read, shuffled and padded, and masked where
-COLLATES is "mlm"; with "pad" they are not.
+This runs in the environment of `constraints-peers.txt`, as not all peers install beside ours, so
+nothing here may import `mslm_data`. `elsewhere.py` starts `python -m benchmarks.streamers` with:
 
-    write PEER FOLDER: make the peer's shards, FOLDER/PEER, of FOLDER/values.npy and FOLDER/offsets.npy
+    write PEER FOLDER: make the peer's shards in FOLDER/PEER from FOLDER/values.npy and
+        FOLDER/offsets.npy
     read PEER FOLDER COLLATES WORKERS: answer lines of stdin, which are "versions", "digest",
         "take BATCHES" or "memory BATCHES"
+
+Rows are read, shuffled and padded. They are masked where COLLATES is "mlm", and not where it is
+"pad".
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ Collate = Callable[[Sequence[Any]], Any]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do one of the two."""
+    """Write shards or read them, as the command line says."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever the peers print is not an answer
     verb, name, folder = arguments[0], arguments[1], Path(arguments[2])
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
-    """Do what each line of stdin says, and answer with one line."""
+    """Do the task of each line of stdin, and answer with one line."""
     endless = Endless(lambda _: loader)
     for line in sys.stdin:
         verb, *numbers = line.split()
@@ -136,7 +139,7 @@ def _read_webdataset(folder: Path, collate: Collate, workers: int) -> Iterable[A
 
 
 def _without_images() -> None:
-    """Leave out its image datasets: they want a torchvision that was built for this very torch."""
+    """Leave out its image datasets, which need a torchvision built for this very torch."""
     sys.modules.setdefault("streaming.vision", types.ModuleType("streaming.vision"))
 
 
@@ -168,7 +171,7 @@ PEERS: dict[
     "mosaicml-streaming": (_write_mosaic, _read_mosaic),
     "webdataset": (_write_webdataset, _read_webdataset),
 }
-"""Name of the package -> what writes its shards, and what reads them."""
+"""Name of the package -> the functions that write its shards and read them."""
 
 
 if __name__ == "__main__":

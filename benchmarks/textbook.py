@@ -1,6 +1,7 @@
-"""The loops that a paper's algorithm box suggests, in plain Python over lists: what a user would write first.
+"""Mask by the loops that a paper's algorithm box suggests, in plain Python over lists.
 
-Each takes rows as lists and returns, for each row, the set of hidden places: peers for `benchmarks.strategies`.
+They are what a user would write first, and peers for `benchmarks.strategies`. Each takes rows as
+lists and returns the set of hidden places of each row.
 """
 
 from __future__ import annotations
@@ -11,11 +12,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
 class ListRow:
-    """A row as a loop sees it: ids without specials, whether each begins a word, mentions as half-open ranges."""
+    """A row as a loop sees it, without special tokens.
+
+    Attributes:
+        ids: Its tokens.
+        begins: Whether each token begins a word.
+        mentions: Half-open ranges of tokens.
+    """
 
     ids: list[int]
     begins: list[bool]
@@ -23,7 +31,7 @@ class ListRow:
 
 
 def elm(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[int]]:
-    """Whole mentions: `ceil(rate * mentions)` of them (Abaho et al. 2024, section 3)."""
+    """Hide `ceil(rate * mentions)` whole mentions (Abaho et al. 2024, section 3)."""
     hidden = []
     for row in rows:
         chosen = rng.sample(row.mentions, math.ceil(rate * len(row.mentions)))
@@ -32,7 +40,7 @@ def elm(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[in
 
 
 def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[int]]:
-    """Spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1, with the clamp it means)."""
+    """Hide spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1, with the clamp it means)."""
     hidden = []
     for row in rows:
         size = len(row.ids)
@@ -50,7 +58,10 @@ def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[i
 
 
 def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) -> list[set[int]]:
-    """Listed n-grams in the list's order (Abaho et al. 2024, Algorithm 2, with an end): a pass over the list a row."""
+    """Hide listed n-grams in the list's order (Abaho et al. 2024, Algorithm 2, with an end).
+
+    Each row takes a pass over the list.
+    """
     hidden = []
     for row in rows:
         size = len(row.ids)
@@ -80,16 +91,20 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
 
 
 def weighted(
-    rows: Iterable[Sequence[float]], rate: float, rng: np.random.Generator
+    rows: Iterable[npt.ArrayLike], rate: float, rng: np.random.Generator
 ) -> list[set[int]]:
-    """Words in proportion to their weights, by `numpy.random.Generator.choice(replace=False, p)` for each row."""
-    hidden = []
+    """Hide words in proportion to their weights.
+
+    Calls `numpy.random.Generator.choice(replace=False, p)` for each row.
+    """
+    hidden: list[set[int]] = []
     for weights in rows:
         p = np.asarray(weights)
         count = min(math.ceil(rate * len(p)), int((p > 0).sum()))
-        hidden.append(
-            set(rng.choice(len(p), size=count, replace=False, p=p / p.sum()).tolist())
-            if count
-            else set()
-        )
+        if count == 0:
+            hidden.append(set())
+            continue
+
+        drawn = rng.choice(len(p), size=count, replace=False, p=p / p.sum())
+        hidden.append(set(drawn.tolist()))
     return hidden

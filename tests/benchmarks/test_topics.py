@@ -13,8 +13,11 @@ import pytest
 import benchmarks
 import experiments
 from benchmarks import __main__ as suite
-from benchmarks import harness, inputs
+from benchmarks import faults, harness, inputs
 from benchmarks.harness import Results, Row
+from mslm_data.builds import build
+from mslm_data.encode.tokenizer import load
+from mslm_data.pipeline import of_tables
 
 MODULES = [
     f"{package.__name__}.{module.name}"
@@ -167,3 +170,16 @@ def test_main__lists_the_topics_where_a_name_is_unknown(
 ) -> None:
     assert suite.main(["encod"]) == 2
     assert "topics: expected some of reading, encode, masking" in capsys.readouterr().err
+
+
+def test_careless__builds_the_same_folder_without_its_precautions(tmp_path: Path) -> None:
+    sample = inputs.ROOT / "vocab" / "sample"
+    inputs.write(tmp_path / "train.tsv", inputs.read(sample / "bc2gm" / "train.tsv")[:20])
+    pipeline = of_tables({"source": {"use": "conll"}}, name="careless")
+    tokenizer = load(str(sample / "vocab.txt"))
+
+    build(pipeline, [tmp_path / "train.tsv"], tokenizer, tmp_path / "careful", workers=1)
+    with faults.careless():
+        build(pipeline, [tmp_path / "train.tsv"], tokenizer, tmp_path / "careless", workers=1)
+
+    assert faults.tree(tmp_path / "careless") == faults.tree(tmp_path / "careful")

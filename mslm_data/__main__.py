@@ -1,4 +1,4 @@
-"""`python -m mslm_data` is `mslm-data`."""
+"""Runs `python -m mslm_data`, which is `mslm-data`."""
 
 import sys
 

@@ -22,13 +22,31 @@ from mslm_data.errors import PipelineError
 
 T = TypeVar("T")
 
+_SHORTEST_BEGINNING = 3
+"""Fewer characters begin too many words to say which was meant."""
+
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known word, else `; known: a, b, c`."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    """Return `; did you mean 'x'?` for the nearest known word, else `; known: a, b, c`.
+
+    A known word that begins with the wrong one is nearest, as a word cut short is more likely than a
+    misspelt one. Of paths the last part may be compared alone: `ncbi` and `blurb/ncbi` are near
+    `blurb/ncbi-disease`.
+    """
+    near = _begun_with(word, known) or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
     return f"; known: {', '.join(sorted(known))}"
+
+
+def _begun_with(word: str, known: Collection[str]) -> list[str]:
+    """Return the known words that begin with a word, whole or in their last part, the shortest first."""
+    last = word.rpartition("/")[2]
+    if len(last) < _SHORTEST_BEGINNING:
+        return []
+
+    begun = [name for name in known if name.rpartition("/")[2].startswith(last)]
+    return sorted(begun, key=lambda name: (not name.startswith(word), len(name), name))
 
 
 def from_options(

@@ -48,6 +48,24 @@ def test_did_you_mean__answers(word: str, answer: str) -> None:
     assert did_you_mean(word, ["rename", "labels", "label"]) == answer
 
 
+@pytest.mark.parametrize(
+    ("word", "nearest"),
+    [
+        ("blurb/ncbi", "blurb/ncbi-disease"),  # jnlpba is nearer by its letters
+        ("ncbi", "blurb/ncbi-disease"),
+        ("bc5cdr", "blurb/bc5cdr-chem"),
+        ("blurb/bc5cdr-d", "blurb/bc5cdr-disease"),
+        ("blurb/jnlbpa", "blurb/jnlpba"),
+    ],
+)
+def test_did_you_mean__a_word_cut_short_is_nearer_than_a_misspelt_one(
+    word: str, nearest: str
+) -> None:
+    known = ["blurb/bc5cdr-chem", "blurb/bc5cdr-disease", "blurb/jnlpba", "blurb/ncbi-disease"]
+
+    assert did_you_mean(word, known) == f"; did you mean '{nearest}'?"
+
+
 def test_did_you_mean__knows_of_nothing() -> None:
     assert did_you_mean("x", []) == "; known: "
 

@@ -1,7 +1,12 @@
-"""The command line: parse, call, print. One module per command; nothing heavy is imported before it is needed."""
+"""The command line: each command parses, calls and prints.
+
+There is one module for each command. Nothing heavy is imported before it is needed, so that `--help`
+of anything is instant.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -13,15 +18,18 @@ from mslm_data.cli.lazy import LazyGroup
 
 COMMANDS = {
     "build": "Turn a corpus into Arrow shards with BIO tags and entity-span indices.",
-    "mask-stats": "Count what a strategy masks, and the mask-specific weights that follow.",
-    "inspect": "Show sequences with their mentions and masks, in colour.",
+    "mask-stats": "Count what a strategy masks, and the loss weights that follow.",
+    "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
-    "vocab": "Make what strategies and annotators need: n-grams, anchors, scores, word pieces, concepts.",
+    "vocab": "Make what strategies need: n-grams, anchors, scores, word pieces, concepts.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
-    "push": "Upload a built folder as a dataset of the Hugging Face hub; patients' text is refused.",
-    "recipes": "List the shipped pipelines, or print one to copy.",
+    "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
+    "recipes": "List the shipped pipelines and strategies, or print one to copy.",
 }
 """Command -> its line in `--help`; its module has the same name, and its function is `command`."""
+
+_COMPLETION = "_MSLM_DATA_COMPLETE"
+"""The variable by which a shell asks click to complete words."""
 
 
 @click.group(
@@ -32,21 +40,32 @@ COMMANDS = {
 )
 @click.version_option(__version__, prog_name="mslm-data")
 @click.option(
-    "--debug", is_flag=True, help="Show the traceback of an error; it may hold corpus text."
+    "--debug",
+    is_flag=True,
+    help="Show the traceback of an error. It may hold corpus text.",
 )
 def cli(debug: bool) -> None:
-    """Corpora to masked, weighted batches for Mask-Specific Language Modeling.
+    """Turn corpora into masked, weighted batches for Mask-Specific Language Modeling.
 
-    Exit codes: 0 done; 1 the data, the pipeline or the machine is wrong; 2 wrong call; 130 interrupted and 143
-    terminated, where the same command goes on.
-    """
+    Exit codes: 0 done; 1 the data, the pipeline or the machine is wrong; 2 wrong call; 130
+    interrupted; 143 terminated. Run the same command again to resume an interrupted one.
+
+    \b
+    Example:
+        mslm-data build --source blurb/ncbi-disease --sample --out shards/ncbi
+        mslm-data inspect shards/ncbi
+        mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
+    """  # noqa: D301 - click wants the character
 
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0 done, 1 wrong data or environment, 2 wrong call; 130 interrupted, 141 nobody reads the output, 143 terminated.
-    What it writes is readable by its owner alone.
+    0 done, 1 wrong data or environment, 2 wrong call; 130 interrupted, 141 nobody reads the output,
+    143 terminated. What it writes is readable by its owner alone.
+
+    Args:
+        args: The words after `mslm-data`; by default those of the process.
     """
     words = sys.argv[1:] if args is None else args
     try:
@@ -58,7 +77,10 @@ def main(args: list[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return 2
-    except BaseException as error:  # libraries in Rust raise what is no Exception
+    except BaseException as error:  # libraries in Rust raise what is not an Exception
+        if isinstance(error, SystemExit) and _COMPLETION in os.environ:
+            return int(bool(error.code))  # click has answered a shell that completes words
+
         code, message = process.end_of(error)
         if code == 1 and "--debug" in words:
             raise

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.folder import FolderOrUrl
+from mslm_data.cli.options import (
+    folder_or_url_argument,
+    json_option,
+    show_text_option,
+    split_option,
+    strategy_options,
+)
 from mslm_data.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -20,87 +26,131 @@ if TYPE_CHECKING:
 
 _KINDS = ("", "blm", "elm")
 """Names of `MaskKind`."""
+
 _MARKS = {"": ("", ""), "blm": ("<", ">"), "elm": ("[[", "]]")}
+"""Kind -> what stands before and after its tokens where there is no colour."""
+
 _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yellow"}
 
 
-@click.command("inspect", short_help="Show sequences with mentions and masks.")
-@click.argument("folder", type=FolderOrUrl(), metavar="DIR")
-@click.option("--split", default="train", show_default=True)
+@click.command("inspect", short_help="Show rows with mentions and masks.")
+@folder_or_url_argument
+@split_option("Show rows of")
 @click.option(
-    "--rows", type=click.IntRange(1), default=5, show_default=True, help="How many sequences."
+    "--rows",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Show this many rows.",
 )
 @click.option(
-    "--start", type=click.IntRange(0), default=0, show_default=True, help="The first of them."
+    "--start",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="ROW",
+    help="Begin with this row of the split, counted from 0.",
 )
+@strategy_options
 @click.option(
-    "--strategy", "names", multiple=True, help="What masks; several are shown one under the other."
+    "--epoch",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Show the masks of this epoch, counted from 0.",
 )
-@click.option("--elm", type=float, help="Share of mentions hidden whole.")
-@click.option("--blm", type=float, help="Share of tokens hidden besides.")
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="[NAME.]OPTION=VALUE",
-    help="Another option of the strategy; NAME.OPTION for one of several.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--epoch", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--show-text", is_flag=True, help="Show patients' text, which is not shown without this."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@show_text_option
+@json_option
 def command(
-    folder: Path | str, split: str, rows: int, start: int, names: tuple[str, ...], **options: Any
+    folder: Path | str,
+    split: str,
+    rows: int,
+    start: int,
+    names: tuple[str, ...],
+    elm: float | None,
+    blm: float | None,
+    sets: tuple[str, ...],
+    seed: int,
+    epoch: int,
+    show_text: bool,
+    as_json: bool,
 ) -> None:
-    """Show real sequences: mentions as {mention}Label, tokens masked as terms (ELM) and as other words (BLM).
+    """Show real rows with their mentions, and the tokens that each strategy masks.
 
-    On a terminal mentions are cyan, ELM masks red, BLM masks yellow; without colour, ELM is [[so]] and BLM <so>.
+    A mention is shown as {mention}Label, and has its own colour on a terminal. Tokens masked as
+    terms (ELM) are red, or [[so]] where there is no colour. Tokens masked as other words (BLM) are
+    yellow, or <so>.
 
-    --strategy takes a name (`mslm-data recipes --strategies` lists them) or a TOML file with a table [mask]. Of
-    several, --set NAME.option=value is for one alone. Lexicons and score columns are looked for in DIR/vocab.
-    """
+    Strategies look for lexicons and score columns in DIR/vocab first. Several strategies are shown
+    one under the other.
+
+    \b
+    Example:
+        mslm-data inspect shards/ncbi --rows 3
+        mslm-data inspect shards/ncbi --start 40 --strategy joint --strategy span \\
+            --set span.rate=0.2
+    """  # noqa: D301 - click wants the character
     import tokenizers
 
-    from mslm_data.cli.strategy import of_options
+    from mslm_data.cli.strategy import make_strategies
     from mslm_data.errors import ShardError
     from mslm_data.loading import load
 
     shards = load(folder)
-    if shards.manifest.protected and not options["show_text"]:
+    if shards.manifest.protected and not show_text:
         raise ShardError(f"{shards.folder}: holds patients' text; pass --show-text to see it here")
-    of_split = shards[split]
-    stop = min(start + rows, len(of_split))
-    examples = of_split.examples(min(start, stop), stop)
+
+    rows_of_split = shards[split]
+    if start and start >= len(rows_of_split):
+        raise click.UsageError(
+            f"--start: expected a row below {len(rows_of_split)}, as '{split}' has so many rows, "
+            f"got {start}"
+        )
+    stop = min(start + rows, len(rows_of_split))
+    examples = rows_of_split.examples(start, stop)
+
+    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
+    plans = {
+        name: strategy.plan(examples, seed=seed, epoch=epoch).kinds
+        for name, strategy in strategies.items()
+    }
+
     core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
-    plans = {}
-    for name in names or ("joint",):
-        rates = {"elm": options["elm"], "blm": options["blm"]}
-        strategy = of_options(name, rates, options["sets"], shards=shards, several=len(names) > 1)
-        plans[name] = strategy.plan(examples, seed=options["seed"], epoch=options["epoch"]).kinds
     shown = [
         {
             "row": start + i,
-            "doc_id": of_split[start + i]["doc_id"],
+            "doc_id": rows_of_split[start + i]["doc_id"],
             "tokens": [core.id_to_token(token) for token in examples.input_ids[i].tolist()],
             "mentions": _mentions(examples, i, shards.labels),
             "masks": {name: kinds[i].tolist() for name, kinds in plans.items()},
         }
         for i in range(len(examples))
     ]
-    if options["as_json"]:
+
+    if as_json:
         print_json({"split": split, "rows": shown})
-        return
+    else:
+        _print(split, shown, examples, core)
+
+
+def _print(
+    split: str, shown: Sequence[Mapping[str, Any]], examples: Examples, core: Tokenizer
+) -> None:
+    """Print rows for people: one line for each strategy below a row's number and document."""
+    import numpy as np
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
+    colour = console.is_terminal and not console.no_color
+
     for i, row in enumerate(shown):
         console.print(f"{split} {row['row']}  {row['doc_id']}", style="dim", markup=False)
-        for name, kinds in plans.items():
-            pieces = [_people(core, token) for token in examples.input_ids[i].tolist()]
-            colour = console.is_terminal and not console.no_color
-            line = _line(pieces, row["mentions"], examples.word_ids[i], kinds[i], colour=colour)
+        pieces = [_readable(core, token) for token in examples.input_ids[i].tolist()]
+        for name, kinds in row["masks"].items():
+            line = _line(
+                pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
+            )
             console.print(f"  {name}: ", line, sep="", markup=False)
 
 
@@ -114,8 +164,8 @@ def _mentions(examples: Examples, row: int, labels: tuple[str, ...]) -> list[dic
     ]
 
 
-def _people(core: Tokenizer, token: int) -> str:
-    """Return a piece as people read it: without the marks of its tokenizer, bytes as characters."""
+def _readable(core: Tokenizer, token: int) -> str:
+    """Return a piece without the marks of its tokenizer, bytes as characters."""
     text: str = core.decode([token], skip_special_tokens=False).strip().removeprefix("##")
     return text or str(core.id_to_token(token))
 
@@ -128,29 +178,52 @@ def _line(
     *,
     colour: bool,
 ) -> Text:
-    """Put a row's pieces together: a space before each word, marks around mentions and runs of masked tokens."""
+    """Return a row as one line, with marks around mentions and around runs of masked tokens.
+
+    Args:
+        pieces: Each token as people read it.
+        mentions: Half-open ranges of tokens, with labels.
+        words: The word of each token, -1 for special tokens, which are left out.
+        kinds: The `MaskKind` of each token.
+        colour: Whether colours tell the kinds, so that marks are not needed.
+    """
     from rich.text import Text
 
     labels = {mention["end"] - 1: mention["label"] for mention in mentions}
     starts = {mention["start"] for mention in mentions}
     inside = {t for mention in mentions for t in range(mention["start"], mention["end"])}
-    tokens = [t for t in range(len(words)) if words[t] >= 0]
+
+    def joined(t: int) -> bool:
+        """Return whether tokens t - 1 and t are of one run: of one kind, with no mention's edge between."""
+        if not 0 < t < len(words) or words[t - 1] < 0 or words[t] < 0:
+            return False
+        return bool(kinds[t - 1] == kinds[t]) and t not in starts and t - 1 not in labels
+
     line = Text()
-    for t in tokens:
+    for t in range(len(words)):
+        if words[t] < 0:
+            continue
+
         kind = _KINDS[kinds[t]]
-        goes_on = (
-            t - 1 in tokens and kinds[t - 1] == kinds[t] and t not in starts and t - 1 not in labels
-        )
-        stays_on = (
-            t + 1 in tokens and kinds[t + 1] == kinds[t] and t + 1 not in starts and t not in labels
-        )
-        style = _STYLES[kind] if kind else _STYLES["mention"] if t in inside else ""
+        style = ""
+        if kind:
+            style = _STYLES[kind]
+        elif t in inside:
+            style = _STYLES["mention"]
+
         if line and words[t] != words[t - 1]:
-            line.append(" ", style if goes_on else "")
+            line.append(" ", style if joined(t) else "")
         if t in starts:
             line.append("{", _STYLES["mention"])
+
         before, after = ("", "") if colour else _MARKS[kind]
-        line.append(f"{'' if goes_on else before}{pieces[t]}{'' if stays_on else after}", style)
+        if joined(t):
+            before = ""
+        if joined(t + 1):
+            after = ""
+        line.append(f"{before}{pieces[t]}{after}", style)
+
         if t in labels:
             line.append(f"}}{labels[t]}", _STYLES["mention"])
+
     return line

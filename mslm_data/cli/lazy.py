@@ -10,30 +10,32 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Commands by name; the module of each has the same name, and its function is `command`."""
+    """A group whose commands lie in modules of the same name, each in a function `command`."""
 
     def __init__(
         self, *args: Any, package: str, commands: Mapping[str, str], **kwargs: Any
     ) -> None:
-        """Keep the table.
+        """Keep the table of commands; nothing is imported.
 
         Args:
-            *args: For `click.Group`.
-            package: Where the modules are.
+            *args: Passed to `click.Group`.
+            package: The package that the modules are in.
             commands: Name -> its line in `--help`.
-            **kwargs: For `click.Group`.
+            **kwargs: Passed to `click.Group`.
         """
         super().__init__(*args, **kwargs)
-        self._package, self._table = package, commands
+        self._package = package
+        self._table = commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the table's order."""
         return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, or None."""
+        """Import and return a command; None for an unknown name."""
         if cmd_name not in self._table:
             return None
+
         module = importlib.import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
@@ -41,7 +43,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Answer a command that is not there with the nearest that is."""
+        """Return the command that the words call; an unknown one is answered with the nearest."""
         if args and args[0] not in self._table and not args[0].startswith("-"):
             from mslm_data.registry import did_you_mean
 

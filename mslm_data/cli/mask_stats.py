@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.folder import FolderOrUrl
+from mslm_data.cli.options import (
+    folder_or_url_argument,
+    json_option,
+    show_text_option,
+    split_option,
+    strategy_options,
+)
 from mslm_data.cli.output import print_json
 
 if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.stats import MaskStats, Scheme, SweepPoint
+    from mslm_data.stats import Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
+"""How many of the words masked most a report shows."""
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
-@click.argument("folder", type=FolderOrUrl(), metavar="DIR")
-@click.option(
-    "--split",
-    default="train",
-    show_default=True,
-    help="The weights are those of the training split.",
-)
-@click.option(
-    "--strategy", "names", multiple=True, default=["joint"], show_default=True,
-    help="What masks; see `inspect --help`. With --report, several: the first is counted, all are shown.",
-)  # fmt: skip
-@click.option(
-    "--elm", type=float, help="Share of mentions hidden whole.  [default: the strategy's, 1.0]"
-)
-@click.option(
-    "--blm", type=float, help="Share of tokens hidden besides.  [default: the strategy's, 0.075]"
-)
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="[NAME.]OPTION=VALUE",
-    help="Another option, of one or of all.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@folder_or_url_argument
+@split_option("Count in", "The weights of a training run are those of its training split.")
+@strategy_options
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Epochs to count, from 0.",
+    metavar="N",
+    help="Count the masks of this many epochs together, from epoch 0.",
 )
 @click.option(
-    "--weights", "scheme", default="paper", show_default=True, metavar="SCHEME",
-    help="paper, released, inverse-frequency, effective-number[=BETA] or fixed=W_ELM,W_BLM.",
-)  # fmt: skip
+    "--weights",
+    "scheme",
+    default="paper",
+    show_default=True,
+    metavar="SCHEME",
+    help="Mark this scheme's weights, and use them in --sweep: paper, released, inverse-frequency, "
+    "effective-number[=BETA] or fixed=W_ELM,W_BLM.",
+)
 @click.option(
-    "--sweep", "swept", is_flag=True, help="Also count at all the paper's rates of ELM and BLM."
+    "--sweep",
+    "swept",
+    is_flag=True,
+    help="Also count at every pair of the paper's rates of ELM and BLM.",
 )
 @click.option(
     "--top-words",
@@ -67,140 +60,203 @@ WORDS_OF_REPORT = 20
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Show the words masked most.",
+    help="Show the N words that are masked most often.",
 )
 @click.option(
-    "--report", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html",
-    help="Write a page with plots and real sentences.",
-)  # fmt: skip
-@click.option(
-    "--rows", type=click.IntRange(1), default=8, show_default=True, help="Sentences in the report."
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write a page with plots and real sentences. Of several strategies, which only a report "
+    "takes, the first is counted and all are shown.",
 )
 @click.option(
-    "--show-text", is_flag=True, help="Show patients' text, which is not shown without this."
+    "--rows",
+    "shown_rows",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Show this many sentences in the report.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@show_text_option
+@json_option
 def command(
     folder: Path | str,
     split: str,
     names: tuple[str, ...],
+    elm: float | None,
+    blm: float | None,
+    sets: tuple[str, ...],
+    seed: int,
+    epochs: int,
     scheme: str,
+    swept: bool,
+    top: int,
+    report_file: Path | None,
+    shown_rows: int,
+    show_text: bool,
     as_json: bool,
-    **options: Any,
 ) -> None:
-    """Count the tokens that a strategy masks, exactly as training with the same seed will, and the loss weights.
+    """Count the tokens that a strategy masks, as training with the same seed will mask them.
 
-    N_ELM and N_BLM are masked sub-word tokens; the weights are Eq. 2 (raw), 3 (clipped) and 5 of Abaho et al. 2024,
-    and others beside them.
-    """
+    N_ELM and N_BLM are the sub-word tokens masked as terms and as other words. The loss weights of
+    Abaho et al. 2024 follow from them: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other schemes stand
+    beside these.
+
+    \b
+    Example:
+        mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
+        mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
+        mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
+            --report masks.html
+    """  # noqa: D301 - click wants the character
     from mslm_data.cli.mask_tables import as_dict, point_as_dict, print_tables
+    from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
-    from mslm_data.stats import Scheme, schemes
+    from mslm_data.stats import mask_stats, sweep
+    from mslm_data.stats.grid import has_both_rates
     from mslm_data.stats.weights import SATURATED
 
-    if len(names) > 1 and options["file"] is None:
+    if len(names) > 1 and report_file is None:
         raise click.UsageError(f"--strategy: expected one without --report, got {len(names)}")
-    try:
-        chosen, weights = Scheme.of(scheme), schemes(scheme)
-    except ValueError as error:
-        raise click.UsageError(f"--{error}") from None
+    chosen, schemes = _schemes(scheme)
+    if report_file is not None:
+        _refuse_missing_folder(report_file)
+
     shards = load(folder)
-    _refuse_text(
-        shards,
-        {"--top-words": options["top"], "--report": options["file"]},
-        shown=options["show_text"],
-    )
-    strategies = {name: _strategy(name, options, shards, several=len(names) > 1) for name in names}
-    counted = _count(shards, split, strategies, options)
-    if counted.stats[names[0]].weights.saturated:
-        click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
-    if options["file"]:
-        _write(options["file"], counted, shards, split, strategies, weights, options)
-    asked = {
-        "split": split,
-        "strategy": names[0],
-        "seed": options["seed"],
-        "epochs": options["epochs"],
+    if not show_text:
+        _refuse_to_show_text(shards, {"--top-words": top, "--report": report_file})
+
+    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
+    for name, strategy in strategies.items():
+        _refuse_steps(name, strategy)
+
+    first = names[0]
+    counted_strategy = strategies[first]
+    if swept and not has_both_rates(counted_strategy):
+        raise click.UsageError(
+            f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
+        )
+
+    chunks = _chunks(shards, split)
+    stats = {
+        name: mask_stats(chunks, strategy, labels=shards.labels, seed=seed, epochs=epochs)
+        for name, strategy in strategies.items()
     }
-    report = as_dict(counted.stats[names[0]], strategies[names[0]], weights, chosen) | asked
-    if options["swept"]:
-        report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
-    if options["top"]:
+    counted = stats[first]
+    if counted.weights.saturated:
+        click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
+
+    points: Sequence[SweepPoint] = []
+    if swept or (report_file and has_both_rates(counted_strategy)):
+        points = sweep(chunks, counted_strategy, seed=seed, epochs=epochs)
+
+    count = max(top, WORDS_OF_REPORT if report_file else 0)
+    words = _masked_most(shards, chunks, counted_strategy, count, seed=seed, epochs=epochs)
+
+    if report_file is not None:
+        from mslm_data.io.files import write_whole
+        from mslm_data.stats.report import Report, Sentences, choose_rows
+
+        rows = choose_rows(shards[split], shown_rows)
+        sentences = Sentences(
+            rows.tolist(), shards[split].take(rows), _tokenizer(shards), shards.labels
+        )
+        page = Report(
+            corpus=shards.manifest.name,
+            split=split,
+            seed=seed,
+            epochs=epochs,
+            strategies=strategies,
+            stats=stats,
+            sentences=sentences,
+            schemes=schemes,
+            points=points,
+            words=words[:WORDS_OF_REPORT],
+        )
+        write_whole(report_file, [page.html().encode()])
+
+    report = {
+        "split": split,
+        "strategy": first,
+        "elm": _rate(counted_strategy, "elm"),
+        "blm": _rate(counted_strategy, "blm"),
+        "seed": seed,
+        "epochs": epochs,
+        **as_dict(counted, schemes, chosen),
+    }
+    if swept:
+        report["sweep"] = [point_as_dict(point, chosen) for point in points]
+    if top:
         keys = ("word", "masked", "occurrences")
-        report["top_words"] = [
-            dict(zip(keys, word, strict=True)) for word in counted.words[: options["top"]]
-        ]
+        report["top_words"] = [dict(zip(keys, word, strict=True)) for word in words[:top]]
+
     if as_json:
         print_json(report)
     else:
         print_tables(report)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """What was counted: each strategy's numbers, the first at all rates, the words that it masks most."""
+def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
+    """Return the scheme that is asked for, and all that are shown.
 
-    stats: Mapping[str, MaskStats]
-    points: Sequence[SweepPoint]
-    words: Sequence[tuple[str, int, int]]
+    Raises:
+        UsageError: An unknown scheme, or numbers that it does not take.
+    """
+    from mslm_data.stats import Scheme, schemes
+
+    try:
+        return Scheme.of(text), schemes(text)
+    except ValueError as error:
+        raise click.UsageError(f"--{error}") from None
 
 
-def _strategy(name: str, options: Mapping[str, Any], shards: Shards, *, several: bool) -> Strategy:
-    """Make one of the strategies that are asked for, and see that it can be counted."""
-    from mslm_data.cli.strategy import of_options
-    from mslm_data.errors import PipelineError
-
-    rates = {"elm": options["elm"], "blm": options["blm"]}
-    strategy = of_options(name, rates, options["sets"], shards=shards, several=several)
-    if strategy.follows_step:
-        raise PipelineError(
-            f"strategy '{name}': expected rates that stay or follow the epoch, got one that follows the step of "
-            "training, which a count of epochs does not know; set it to a number"
+def _refuse_missing_folder(file: Path) -> None:
+    """Refuse a file in a folder that does not exist, before anything is counted."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise click.UsageError(
+            f"--report: expected a file in a folder that exists, got {file}; make {folder} first"
         )
-    return strategy
 
 
-def _refuse_text(shards: Shards, asked: Mapping[str, Any], *, shown: bool) -> None:
-    """Refuse to show patients' text that nobody asked to see."""
+def _refuse_to_show_text(shards: Shards, asked_for: dict[str, Any]) -> None:
+    """Refuse options that show patients' text.
+
+    Args:
+        shards: The folder.
+        asked_for: Option -> its value, false if it is not given.
+    """
     from mslm_data.errors import ShardError
 
-    for flag, value in asked.items():
-        if value and shards.manifest.protected and not shown:
+    for option, value in asked_for.items():
+        if value and shards.manifest.protected:
             raise ShardError(
-                f"{shards.folder}: holds patients' text, which {flag} shows; pass --show-text to see it"
+                f"{shards.folder}: holds patients' text, which {option} shows; pass --show-text to "
+                "see it"
             )
 
 
-def _count(
-    shards: Shards, split: str, strategies: Mapping[str, Strategy], options: Mapping[str, Any]
-) -> _Counted:
-    from mslm_data.stats import mask_stats, most_masked_words, sweep, word_texts
-    from mslm_data.stats.grid import has_both_rates
+def _refuse_steps(name: str, strategy: Strategy) -> None:
+    """Refuse a strategy whose rates follow the training step, which no epoch knows."""
+    from mslm_data.errors import PipelineError
 
-    first = next(iter(strategies))
-    if options["swept"] and not has_both_rates(strategies[first]):
-        raise click.UsageError(
-            f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
+    if strategy.follows_step:
+        raise PipelineError(
+            f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
+            "follows the step of training, which a count of epochs does not know; set it to a number"
         )
-    chunks = _chunks(shards, split)
-    how = {"seed": options["seed"], "epochs": options["epochs"]}
-    stats = {
-        name: mask_stats(chunks, way, labels=shards.labels, **how)
-        for name, way in strategies.items()
-    }
-    points = []
-    if options["swept"] or (options["file"] and has_both_rates(strategies[first])):
-        points = sweep(chunks, strategies[first], **how)
-    count = max(options["top"], WORDS_OF_REPORT if options["file"] else 0)
-    masked = most_masked_words(chunks, strategies[first], count=count, **how) if count else []
-    texts = word_texts(masked, _tokenizer(shards)) if masked else []
-    return _Counted(
-        stats, points, [(t, w.masked, w.occurrences) for t, w in zip(texts, masked, strict=True)]
-    )
+
+
+def _rate(strategy: Strategy, option: str) -> float:
+    """Return an option that is a number; 0.0 for one that varies or does not exist."""
+    value = None if strategy.origin is None else strategy.origin.options.get(option)
+    return float(value) if isinstance(value, float | int) else 0.0
 
 
 def _chunks(shards: Shards, split: str) -> Callable[[], Iterator[Examples]]:
-    """Return a way to read the split, which shows how far it is."""
+    """Return a function that reads the split in chunks and shows how far it is."""
     from mslm_data.cli.progress import counting
 
     rows = shards[split]
@@ -216,36 +272,24 @@ def _chunks(shards: Shards, split: str) -> Callable[[], Iterator[Examples]]:
     return chunks
 
 
-def _write(
-    file: Path,
-    counted: _Counted,
+def _masked_most(
     shards: Shards,
-    split: str,
-    strategies: Mapping[str, Strategy],
-    weights: Sequence[Scheme],
-    options: Mapping[str, Any],
-) -> None:
-    """Write the page, readable by its owner alone."""
-    from mslm_data.io.files import make_folder, write_whole
-    from mslm_data.stats.report import Report, Sentences, choose_rows
+    chunks: Callable[[], Iterator[Examples]],
+    strategy: Strategy,
+    count: int,
+    *,
+    seed: int,
+    epochs: int,
+) -> list[tuple[str, int, int]]:
+    """Return the words masked most: text, how often it is masked, and how often it occurs."""
+    from mslm_data.stats import most_masked_words, word_texts
 
-    rows = choose_rows(shards[split], options["rows"])
-    report = Report(
-        corpus=shards.manifest.name,
-        split=split,
-        seed=options["seed"],
-        epochs=options["epochs"],
-        strategies=strategies,
-        stats=counted.stats,
-        sentences=Sentences(
-            rows.tolist(), shards[split].take(rows), _tokenizer(shards), shards.labels
-        ),
-        schemes=weights,
-        points=counted.points,
-        words=counted.words[:WORDS_OF_REPORT],
-    )
-    make_folder(file.absolute().parent)
-    write_whole(file, [report.html().encode()])
+    if not count:
+        return []
+
+    words = most_masked_words(chunks, strategy, seed=seed, epochs=epochs, count=count)
+    texts = word_texts(words, _tokenizer(shards)) if words else []
+    return [(text, word.masked, word.occurrences) for text, word in zip(texts, words, strict=True)]
 
 
 def _tokenizer(shards: Shards) -> Any:

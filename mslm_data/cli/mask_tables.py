@@ -10,43 +10,71 @@ import click
 from mslm_data.cli.output import table
 
 if TYPE_CHECKING:
-    from mslm_data.mask.strategy import Strategy
     from mslm_data.stats import LengthCounts, MaskStats, Scheme, SweepPoint
 
-_STEPS = ("w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm")
+_Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
+"""The head and the lines of a table for people."""
+
+# Keys of the JSON object, which are attributes of `MaskStats`, `MaskSpecificWeights` and `LengthCounts` too.
 _COUNTS = (
-    "sequences", "tokens", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions", "n_elm", "n_blm",
-)  # fmt: skip
+    "sequences",
+    "tokens",
+    "maskable_tokens",
+    "mentions",
+    "mention_tokens",
+    "masked_mentions",
+    "n_elm",
+    "n_blm",
+)
+_EQUATIONS = ("w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm")
 _HIDDEN = (
-    "masked_tokens", "realised_rate", "rows_under_budget", "rows_without_mask", "share_in_mentions", "mentions_whole",
-    "mentions_partly", "mentions_untouched", "mean_run_length", "run_lengths", "masked_per_row", "owing_per_row",
-    "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest",
-)  # fmt: skip
+    "masked_tokens",
+    "realised_rate",
+    "rows_under_budget",
+    "rows_without_mask",
+    "share_in_mentions",
+    "mentions_whole",
+    "mentions_partly",
+    "mentions_untouched",
+    "mean_run_length",
+    "run_lengths",
+    "masked_per_row",
+    "owing_per_row",
+    "rate_per_row",
+    "masked_words",
+    "masked_word_types",
+    "masked_word_entropy",
+    "digest",
+)
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
-def as_dict(
-    stats: MaskStats, strategy: Strategy, weights: Sequence[Scheme], chosen: Scheme
-) -> dict[str, Any]:
-    """Return what `--json` prints, but for how it was asked."""
-    schemes = {scheme.name: _weighed(scheme, stats) for scheme in weights}
+def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict[str, Any]:
+    """Return what `--json` prints of counts; what was asked for is not in it.
+
+    Args:
+        stats: The counts.
+        schemes: Ways to weigh, all of which are shown.
+        chosen: The one of them that is marked.
+    """
+    weights = {scheme.name: _weighed(scheme, stats) for scheme in schemes}
+    labels = {
+        label: {
+            "mentions": counts.mentions,
+            "mention_tokens": counts.mention_tokens,
+            "masked_mentions": counts.masked_mentions,
+        }
+        for label, counts in stats.labels.items()
+    }
+
     return {
-        "elm": _rate(strategy, "elm"),
-        "blm": _rate(strategy, "blm"),
         **{count: getattr(stats, count) for count in _COUNTS},
-        **{step: getattr(stats.weights, step) for step in _STEPS},
+        **{equation: getattr(stats.weights, equation) for equation in _EQUATIONS},
         "saturated": stats.weights.saturated,
         **{count: getattr(stats, count) for count in _HIDDEN},
-        "weights": schemes,
-        "chosen_weights": {"scheme": chosen.name, **schemes[chosen.name]},
-        "labels": {
-            label: {
-                "mentions": counts.mentions,
-                "mention_tokens": counts.mention_tokens,
-                "masked_mentions": counts.masked_mentions,
-            }
-            for label, counts in stats.labels.items()
-        },
+        "weights": weights,
+        "chosen_weights": {"scheme": chosen.name, **weights[chosen.name]},
+        "labels": labels,
         "mean_words": stats.mean_words,
         "lengths": {"shorter": _group(stats.shorter), "longer": _group(stats.longer)},
     }
@@ -54,7 +82,11 @@ def as_dict(
 
 def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
     """Return one pair of rates of `--sweep`, with the weights of the chosen scheme."""
-    groups = {"shorter": point.shorter, "longer": point.longer}
+    sides = {
+        side: {**_group(counts), "realised_rate": point.rate(counts)}
+        for side, counts in (("shorter", point.shorter), ("longer", point.longer))
+    }
+
     return {
         "elm": point.elm,
         "blm": point.blm,
@@ -63,59 +95,58 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
         "saturated": point.weights.saturated,
-        **{
-            side: _group(counts) | {"realised_rate": point.rate(counts)}
-            for side, counts in groups.items()
-        },
+        **sides,
     }
 
 
 def print_tables(report: Mapping[str, Any]) -> None:
-    """Print it for people."""
-    rates = (
-        f"elm {report['elm']:g}, blm {report['blm']:g}, " if report["elm"] or report["blm"] else ""
-    )
+    """Print the object of `--json` as tables for people."""
+    rates = ""
+    if report["elm"] or report["blm"]:
+        rates = f"elm {report['elm']:g}, blm {report['blm']:g}, "
     asked = f"{rates}seed {report['seed']}, epochs {report['epochs']}"
     click.echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
-    shown = [(count.replace("_", " "), report[count]) for count in _COUNTS[:-2]]
-    click.echo(table(("", ""), shown).removeprefix("\n"))
-    for head, rows in (
+
+    names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
+    counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
+    click.echo(table(("", ""), counts).removeprefix("\n"))
+
+    tables = [
         _kinds(report),
         _schemes(report),
         _hidden(report),
         _labels(report),
         _lengths(report),
-    ):
+    ]
+    if "sweep" in report:
+        tables.append(_sweep(report))
+    if "top_words" in report:
+        words = [tuple(word.values()) for word in report["top_words"]]
+        tables.append((("word", "masked", "occurrences"), words))
+
+    for head, rows in tables:
         click.echo()
         click.echo(table(head, rows))
+
     if "sweep" in report:
-        _print_sweep(report)
-    if "top_words" in report:
-        words = [
-            (word["word"], word["masked"], word["occurrences"]) for word in report["top_words"]
-        ]
-        click.echo()
-        click.echo(table(("word", "masked", "occurrences"), words))
-
-
-_Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
+        _print_clipped(report["sweep"])
 
 
 def _kinds(report: Mapping[str, Any]) -> _Table:
-    per_epochs = report["maskable_tokens"] * report["epochs"]
-    rows = [
-        (
-            kind.upper(),
-            report[f"n_{kind}"],
-            f"{report[f'n_{kind}'] / per_epochs if per_epochs else 0:.2%}",
-            *(report[f"w_{kind}{step}"] for step in ("_raw", "_clipped", "")),
-        )
-        for kind in ("elm", "blm")
-    ]
+    """Return the two kinds of masks with Abaho et al. 2024's weights, equation by equation."""
+    in_all = report["maskable_tokens"] * report["epochs"]
+    rows = []
+    for kind in ("elm", "blm"):
+        count = report[f"n_{kind}"]
+        share = count / in_all if in_all else 0.0
+        weights = [report[f"w_{kind}{step}"] for step in ("_raw", "_clipped", "")]
+        rows.append((kind.upper(), count, f"{share:.2%}", *weights))
+
     return ("", "N", "of tokens", "w, Eq. 2", "Eq. 3", "Eq. 5"), rows
 
 
 def _schemes(report: Mapping[str, Any]) -> _Table:
+    """Return every scheme's weights; a star marks the chosen one."""
     chosen = report["chosen_weights"]["scheme"]
     rows = [
         (f"{name} *" if name == chosen else name, pair["w_elm"], pair["w_blm"])
@@ -125,60 +156,65 @@ def _schemes(report: Mapping[str, Any]) -> _Table:
 
 
 def _hidden(report: Mapping[str, Any]) -> _Table:
-    rows = report["sequences"] * report["epochs"]
-    mentions = report["mentions"] * report["epochs"]
-    words = f"{report['masked_word_types']:,} different; entropy {report['masked_word_entropy']:.2f} bits"
-    return ("masked", "", ""), [
+    """Return what is hidden, whatever its kind."""
+    in_rows = f"of {report['sequences'] * report['epochs']:,}"
+    in_mentions = f"of {report['mentions'] * report['epochs']:,}"
+    entropy = f"entropy {report['masked_word_entropy']:.2f} bits"
+
+    rows = [
         (
             "tokens",
             f"{report['masked_tokens']:,}",
             f"{report['realised_rate']:.2%} of those that can be",
         ),
         ("in mentions", f"{report['share_in_mentions']:.2%}", "of masked tokens"),
-        ("rows under budget", f"{report['rows_under_budget']:,}", f"of {rows:,}"),
-        ("rows with no mask", f"{report['rows_without_mask']:,}", f"of {rows:,}"),
-        *(
-            (f"mentions {how}", f"{report[f'mentions_{how}']:,}", f"of {mentions:,}")
-            for how in _HOW
-        ),
+        ("rows under budget", f"{report['rows_under_budget']:,}", in_rows),
+        ("rows with no mask", f"{report['rows_without_mask']:,}", in_rows),
+        ("mentions whole", f"{report['mentions_whole']:,}", in_mentions),
+        ("mentions partly", f"{report['mentions_partly']:,}", in_mentions),
+        ("mentions untouched", f"{report['mentions_untouched']:,}", in_mentions),
         ("mean run", f"{report['mean_run_length']:.2f}", "tokens side by side"),
-        ("words", f"{report['masked_words']:,}", words),
+        (
+            "words",
+            f"{report['masked_words']:,}",
+            f"{report['masked_word_types']:,} different; {entropy}",
+        ),
     ]
-
-
-_HOW = ("whole", "partly", "untouched")
+    return ("masked", "", ""), rows
 
 
 def _labels(report: Mapping[str, Any]) -> _Table:
-    return ("label", "mentions", "their tokens", "masked"), [
-        (label, *counts.values()) for label, counts in report["labels"].items()
-    ]
+    rows = [(label, *counts.values()) for label, counts in report["labels"].items()]
+    return ("label", "mentions", "their tokens", "masked"), rows
 
 
 def _lengths(report: Mapping[str, Any]) -> _Table:
-    return ("sequences", "number", "tokens", "maskable", "N_ELM", "N_BLM"), [
+    """Return rows that are shorter than average beside longer ones (Abaho et al. 2024, Table 5)."""
+    rows = [
         (f"{side} than {report['mean_words']:.2f} words", *counts.values())
         for side, counts in report["lengths"].items()
     ]
+    return ("rows", "number", "tokens", "maskable", "N_ELM", "N_BLM"), rows
 
 
-def _print_sweep(report: Mapping[str, Any]) -> None:
-    rows = [
-        (
-            f"{point['elm']:g}",
-            f"{point['blm']:g}",
-            point["n_elm"],
-            point["n_blm"],
-            point["w_elm"],
-            point["w_blm"],
-            *(
-                f"{side['realised_rate']:.2%}"
-                for side in (point, point["shorter"], point["longer"])
-            ),
-            "yes" if point["saturated"] else "",
+def _sweep(report: Mapping[str, Any]) -> _Table:
+    """Return one line for each pair of rates."""
+    rows = []
+    for point in report["sweep"]:
+        masked = [side["realised_rate"] for side in (point, point["shorter"], point["longer"])]
+        rows.append(
+            (
+                f"{point['elm']:g}",
+                f"{point['blm']:g}",
+                point["n_elm"],
+                point["n_blm"],
+                point["w_elm"],
+                point["w_blm"],
+                *(f"{rate:.2%}" for rate in masked),
+                "yes" if point["saturated"] else "",
+            )
         )
-        for point in report["sweep"]
-    ]
+
     head = (
         "ELM",
         "BLM",
@@ -191,13 +227,16 @@ def _print_sweep(report: Mapping[str, Any]) -> None:
         "longer",
         "saturated",
     )
-    click.echo()
-    click.echo(table(head, rows))
-    clipped = sum(point["saturated"] for point in report["sweep"])
+    return head, rows
+
+
+def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
+    """Print at how many pairs of rates the paper's weights say nothing, if at any."""
+    clipped = sum(point["saturated"] for point in points)
     if clipped:
         click.echo(
-            f"at {clipped} of {len(rows)} pairs of rates both clips of Eq. 3 fire: the paper's weights are 0.5 and 0.5 "
-            "there and carry no information"
+            f"at {clipped} of {len(points)} pairs of rates both clips of Eq. 3 fire: the paper's "
+            "weights are 0.5 and 0.5 there and carry no information"
         )
 
 
@@ -208,10 +247,3 @@ def _weighed(scheme: Scheme, counts: MaskStats | LengthCounts) -> dict[str, floa
 
 def _group(counts: LengthCounts) -> dict[str, int]:
     return {count: getattr(counts, count) for count in _GROUP}
-
-
-def _rate(strategy: Strategy, name: str) -> float:
-    """Return an option that is a number; 0 where a strategy has no such option or it varies."""
-    options = {} if strategy.origin is None else strategy.origin.options
-    value = options.get(name, 0.0)
-    return float(value) if isinstance(value, float | int) else 0.0

@@ -15,29 +15,35 @@ def print_json(value: Any) -> None:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as aligned text: words to the left, numbers to the right with their thousands marked."""
+    """Return rows as aligned text: words to the left, numbers to the right with marked thousands."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    right = [
-        bool(rows) and all(isinstance(row[c], int | float) for row in rows)
-        for c in range(len(head))
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int | float) for row in rows)
+        for column in range(len(head))
     ]
+
     lines = []
     for line in ([*head], *cells):
         fields = [
             text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(line, widths, right, strict=True)
+            for text, width, to_right in zip(line, widths, numeric, strict=True)
         ]
         lines.append("  ".join(fields).rstrip())
+
     return "\n".join(lines)
 
 
 def defused(text: str) -> str:
-    """Return a cell for a file that a spreadsheet may open: one that it would take for a formula gets a quote mark."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    """Return a cell that a spreadsheet does not run: one that looks like a formula gets a `'`."""
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{text}"
+    return text
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mslm_data.cli.options import json_option
 from mslm_data.cli.output import print_json, table
 from mslm_data.io import resources
 
@@ -15,20 +16,32 @@ from mslm_data.io import resources
 @click.option(
     "--strategies",
     is_flag=True,
-    help="List the masking strategies instead of the pipelines. With NAME, print that strategy's TOML.",
+    help="List the masking strategies instead of the pipelines. With NAME, print a TOML file of "
+    "that strategy.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(name: str | None, strategies: bool, as_json: bool) -> None:
     """List the shipped pipelines, or print one to copy and change.
 
-    With --strategies it lists the masking strategies: what each hides, whether it follows a paper or
-    released code, and which. A name prints the TOML file to copy, with all options of its picks.
+    With --strategies it lists the masking strategies: what each follows, its source, and what it
+    hides. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
+    its documentation in comments.
 
     \b
-    mslm-data recipes blurb/ncbi-disease > mine.toml
-    mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt --out shards/mine
-    mslm-data recipes --strategies whole-word > mask.toml
-    mslm-data mask-stats shards/mine --strategy mask.toml
+    What a strategy follows:
+      paper     the text of the paper
+      released  the code that the paper's authors released
+      adapted   a paper or its code, adapted to rows of text
+      recalled  a paper, recalled and not re-read
+      own       parts that you choose
+
+    \b
+    Example:
+        mslm-data recipes blurb/ncbi-disease > mine.toml
+        mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt \\
+            --out shards/mine
+        mslm-data recipes --strategies whole-word > mask.toml
+        mslm-data mask-stats shards/mine --strategy mask.toml
     """  # noqa: D301 - click wants the character
     if strategies:
         _strategies(name, as_json)
@@ -46,7 +59,7 @@ def command(name: str | None, strategies: bool, as_json: bool) -> None:
 
 
 def _strategies(name: str | None, as_json: bool) -> None:
-    """Print which strategies there are, or one of them."""
+    """Print a listing of the strategies, or one of them."""
     from mslm_data.mask import strategies
 
     if name:
@@ -56,10 +69,29 @@ def _strategies(name: str | None, as_json: bool) -> None:
         print_json({"strategies": listing})
     else:
         rows = [
-            (known, summary.hides, summary.status, summary.source)
+            (known, summary.status, summary.source, summary.hides)
             for known, summary in strategies().items()
         ]
-        click.echo(table(("strategy", "hides", "status", "source"), rows))
+        click.echo(table(("strategy", "follows", "source", "hides"), rows))
+
+
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "picks.v1": {
+        "picks": [
+            {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
+            {"units": "words", "budget": {"rate": 0.12}},
+        ]
+    },
+    "mixture.v1": {
+        "parts": [{"use": "joint", "elm": 0.5}, {"use": "whole-word"}],
+        "chances": [0.5, 0.5],
+    },
+    "curriculum.v1": {
+        "parts": [{"use": "whole-word"}, {"use": "joint", "elm": 0.5}],
+        "epochs": [1],
+    },
+}
+"""Strategies that take parts -> options that show how to give them."""
 
 
 def _strategy(name: str, as_json: bool) -> None:
@@ -70,18 +102,15 @@ def _strategy(name: str, as_json: bool) -> None:
     from mslm_data.mask.table import SHIPPED
 
     if name in NO_MASKS:
-        make(name, {})  # raises, and says what comes nearest
+        make(name, {})  # raises an error that names the nearest strategy
 
     full = STRATEGIES.resolve(name)
-    text = inspect.getdoc(STRATEGIES.load(full)) or ""
     shipped = SHIPPED[full]
-    defaults = {
-        option: value
-        for option, value in options_of(full).items()
-        if value is not inspect.Parameter.empty
-    }
-    required = [option for option in options_of(full) if option not in defaults]
-    toml = "" if required else str(make(full, {}))
+    documentation = inspect.getdoc(STRATEGIES.load(full)) or ""
+    toml = repr(make(full, _EXAMPLES.get(full, {})))
+
+    # Strategies of parts have no defaults worth copying: their example stands for them.
+    defaults = {} if full in _EXAMPLES else options_of(full)
 
     if as_json:
         print_json(
@@ -89,33 +118,35 @@ def _strategy(name: str, as_json: bool) -> None:
                 "strategy": full,
                 "status": shipped.status,
                 "source": shipped.source,
-                "text": text,
-                "defaults": {option: _written(value) for option, value in defaults.items()},
+                "text": documentation,
+                "defaults": {option: _as_toml(value) for option, value in defaults.items()},
                 "toml": toml,
             }
         )
         return
 
-    comments = [
-        f"{full}: {shipped.status}, {shipped.source}",
-        "",
-        *text.splitlines(),
-        "",
-        "In one line, with its options and their defaults:",
-        f"use = {full!r}".replace("'", '"'),
-        *[f"{option} = {_written(value)}" for option, value in defaults.items()],
-    ]
+    comments = [f"{full}: {shipped.status}, {shipped.source}", "", *documentation.splitlines(), ""]
+    if defaults:
+        comments += ["The same by its name, with its options and their defaults:", "", "[mask]"]
+        comments += [f'use = "{full}"']
+        for option, value in defaults.items():
+            comments.append(f"{option}: no limit" if value is None else _line(option, value))
+        comments += ["", "The same as picks:"]
+    else:
+        comments += ["An example, to change:"]
+
     for line in comments:
         click.echo(f"# {line}".rstrip())
     click.echo()
-    if required:
-        click.echo(f"# Needs {', '.join(required)}: see above.")
-    else:
-        click.echo(toml, nl=False)
+    click.echo(toml, nl=False)
 
 
-def _written(value: Any) -> str:
-    """Return a default as TOML writes it; TOML has no word for None, which is no limit."""
+def _line(option: str, value: Any) -> str:
+    return f"{option} = {_as_toml(value)}"
+
+
+def _as_toml(value: Any) -> str | None:
+    """Return a default as TOML writes it; None, which TOML cannot write, stays None."""
     from mslm_data.mask.toml import inline, plain
 
-    return "(no limit)" if value is None else inline(plain(value))
+    return None if value is None else inline(plain(value))

@@ -1,63 +1,71 @@
-"""Makes a strategy from the options of a command."""
+"""Makes strategies from the options of a command; `cli.options.strategy_options` declares them."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.mask import NO_MASKS, make, options_of
+from mslm_data.mask import NO_MASKS, options_of
 
 if TYPE_CHECKING:
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
 
 
-def of_options(
-    name: str,
-    given: Mapping[str, Any],
-    sets: Sequence[str],
+def make_strategies(
+    shards: Shards,
+    names: Sequence[str],
     *,
-    shards: Shards | None = None,
-    several: bool = False,
-) -> Strategy:
-    """Make a strategy.
+    elm: float | None,
+    blm: float | None,
+    sets: Sequence[str],
+) -> dict[str, Strategy]:
+    """Make the strategies that a command's options ask for, by their names.
+
+    Where there are several, `elm` and `blm` go to those that have such an option.
 
     Args:
-        name: A registered name, or a TOML file with a table `[mask]`.
-        given: Values of options; None stands for the strategy's own default.
-        sets: Further options as `option=value`, or as `NAME.option=value` for the strategy of that name
-            only. A value is TOML, or else a bare string.
         shards: Where lexicons and score columns are looked for first.
-        several: Whether other strategies are made from the same options. Options that this one does not
-            have are then left to them.
+        names: Registered names, or TOML files with a table `[mask]`.
+        elm: Value of the option `elm`; None for each strategy's own.
+        blm: Value of the option `blm`; None for each strategy's own.
+        sets: Further options, as `option=value` for all or as `NAME.option=value` for one. A value
+            is TOML, or else a bare string.
 
     Raises:
-        PipelineError: The strategy or an option is unknown, or a value is refused.
+        PipelineError: A strategy or an option is unknown, or a value is refused.
         UsageError: One of `sets` is not of that form.
     """
-    options = {option: value for option, value in given.items() if value is not None}
-    if several and not name.endswith(".toml") and name not in NO_MASKS:
-        known = options_of(name)
-        options = {option: value for option, value in options.items() if option in known}
+    rates = {name: value for name, value in (("elm", elm), ("blm", blm)) if value is not None}
+    strategies = {}
 
-    for assignment in sets:
-        path, equals, value = assignment.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set: expected option=value, got '{assignment}'")
+    for name in names:
+        options: dict[str, Any] = dict(rates)
+        if len(names) > 1 and not name.endswith(".toml") and name not in NO_MASKS:
+            known = options_of(name)
+            options = {option: value for option, value in options.items() if option in known}
 
-        whose, _, option = path.rpartition(".")
-        if not whose or whose == name:
-            options[option] = _value(value)
+        for assignment in sets:
+            whose, option, value = _parsed(assignment)
+            if whose in ("", name):
+                options[option] = value
 
-    return make(name, options) if shards is None else shards.strategy(name, **options)
+        strategies[name] = shards.strategy(name, **options)
+
+    return strategies
 
 
-def _value(text: str) -> Any:
-    """Return a value that was written as TOML, or the text itself if it is not TOML."""
+def _parsed(assignment: str) -> tuple[str, str, Any]:
+    """Return whose option is set ("" for all), the option, and the value."""
+    path, equals, text = assignment.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set: expected option=value, got '{assignment}'")
+
+    whose, _, option = path.rpartition(".")
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return whose, option, tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
-        return text
+        return whose, option, text

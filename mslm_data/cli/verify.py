@@ -6,45 +6,52 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.folder import FolderOrUrl
+from mslm_data.cli.options import folder_or_url_argument, json_option
 from mslm_data.cli.output import print_json
 from mslm_data.io.remote import shown
 
 
 @click.command("verify", short_help="Check a built folder.")
-@click.argument("folder", type=FolderOrUrl(), metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@folder_or_url_argument
+@json_option
 def command(folder: Path | str, as_json: bool) -> int:
     """Check a built folder: checksums, counts, schema, offsets, tags against spans.
 
-    Exit code 1 if anything is wrong. A folder at a URL that can be listed is copied into the cache folder first.
-    """
+    The exit code is 1 if anything is wrong. A folder at a URL is first copied into the cache
+    folder, so the URL must be one that can be listed.
+
+    \b
+    Example:
+        mslm-data verify shards/ncbi
+        mslm-data verify s3://bucket/shards/ncbi --json
+    """  # noqa: D301 - click wants the character
     from mslm_data.shard.verify import verify
 
-    manifest, problems = verify(_here(folder) if isinstance(folder, str) else folder)
+    manifest, problems = verify(_copied(folder) if isinstance(folder, str) else folder)
     shards = sum(len(split.shards) for split in manifest.splits.values())
-    sequences = sum(split.sequences for split in manifest.splits.values())
+    rows = sum(split.sequences for split in manifest.splits.values())
+
     if as_json:
         found = [{"place": problem.place, "what": problem.what} for problem in problems]
-        print_json(
-            {"ok": not problems, "shards": shards, "sequences": sequences, "problems": found}
-        )
+        print_json({"ok": not problems, "shards": shards, "sequences": rows, "problems": found})
     else:
         for problem in problems:
             click.echo(f"{problem.place}: {problem.what}")
         verdict = f"{len(problems)} problems" if problems else "all as the manifest says"
         place = shown(folder) if isinstance(folder, str) else folder
-        click.echo(f"{place}: {shards} shards, {sequences:,} sequences: {verdict}")
+        click.echo(f"{place}: {shards} shards, {rows:,} rows: {verdict}")
+
     return 1 if problems else 0
 
 
-def _here(url: str) -> Path:
-    """Copy a folder from a URL."""
+def _copied(url: str) -> Path:
+    """Copy a folder from a URL into the cache folder, and return the copy."""
     from mslm_data.errors import ShardError
     from mslm_data.source.inputs.localise import localise
 
     if url.startswith(("http://", "https://")):
         raise ShardError(
-            f"{shown(url)}: expected a folder that can be listed, which http cannot; verify a copy of it"
+            f"{shown(url)}: expected a folder that can be listed, got http, which cannot list; "
+            "verify a copy of the folder"
         )
     return localise([url])[0]

@@ -1,7 +1,7 @@
-"""What a strategy hides in a corpus, in numbers and as a report, and the loss weights that follow.
+"""Counts what a strategy hides in a corpus, and the loss weights that follow.
 
-`tally` counts one strategy, `grid` all the paper's rates, `masked_words` the words, `weights` the ways to weigh;
-`report` draws it.
+`tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the words
+that are masked. `weights` has the ways to weigh, and `report` draws a page of all these.
 """
 
 from __future__ import annotations

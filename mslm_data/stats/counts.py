@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 from mslm_data.stats.weights import MaskSpecificWeights
 
-LONGEST_RUN, MOST_MASKED, RATE_BINS = 32, 128, 20
-"""Where histograms end: the last place of a run's length, of masked tokens in a row; bins of a row's rate."""
+LONGEST_RUN = 32
+"""The last place of the histogram of runs; it counts longer runs too."""
+
+MOST_MASKED = 128
+"""The last place of the histogram of masked tokens in a row; it counts rows with more too."""
+
+RATE_BINS = 20
+"""The number of bins of the histogram of a row's masked share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +21,8 @@ class LabelCounts:
     """What is hidden of some mentions.
 
     Attributes:
-        mentions: Mentions; this and the next count one epoch.
-        mention_tokens: Sub-words in them.
+        mentions: Number of mentions, in one epoch.
+        mention_tokens: Sub-words in these mentions, in one epoch.
         masked_mentions: Mentions whose every token is masked as ENTITY, over all epochs.
     """
 
@@ -30,9 +36,9 @@ class LengthCounts:
     """What is hidden in some rows.
 
     Attributes:
-        sequences: Rows; this and the next two count one epoch.
-        tokens: Sub-words, special ones included.
-        maskable_tokens: Sub-words that are not special.
+        sequences: Number of rows, in one epoch. The name is the key of `mask-stats --json`.
+        tokens: Sub-words, special tokens included, in one epoch.
+        maskable_tokens: Sub-words that are not special tokens, in one epoch.
         n_elm: Tokens masked as ENTITY, over all epochs.
         n_blm: Tokens masked as BASE, over all epochs.
     """
@@ -46,40 +52,48 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskStats:
-    """What a strategy hides in a split: the counts that `mask-stats --json` prints.
+    """What a strategy hides in a split, by the keys of `mask-stats --json`.
+
+    Rows, tokens and mentions are counted in one epoch. Everything masked is counted over all epochs,
+    and a row or mention that is counted by its masks is counted once in each epoch.
 
     Attributes:
-        sequences: Rows; this and the next four count one epoch, everything else all epochs.
-        tokens: Sub-words, special ones included.
-        maskable_tokens: Sub-words that are not special.
-        mentions: Mentions.
-        mention_tokens: Sub-words in them.
+        sequences: Number of rows.
+        tokens: Sub-words, special tokens included.
+        maskable_tokens: Sub-words that are not special tokens.
+        mentions: Number of mentions.
+        mention_tokens: Sub-words in mentions.
         masked_mentions: Mentions whose every token is masked as ENTITY.
         n_elm: Tokens masked as ENTITY.
         n_blm: Tokens masked as BASE.
-        mean_words: Average words of a row; 0 where there is no row.
-        shorter: Rows of fewer words than that (Abaho et al. 2024, Table 5); rows of just that many are in neither.
-        longer: Rows of more words.
-        labels: Label -> its counts, in the order given.
+        mean_words: Average number of words of a row; 0 if there is no row.
+        shorter: Counts of rows with fewer words than the average (Abaho et al. 2024, Table 5). Rows
+            of exactly the average length are in neither group.
+        longer: Counts of rows with more words than the average.
+        labels: Label -> its counts, in the order of `span_labels`.
         masked_tokens: `n_elm + n_blm`.
-        realised_rate: Masked tokens of all that are not special; 0 where there are none.
-        rows_under_budget: Rows, each once an epoch, that could not spend what their budget was: `MaskPlan.owed` > 0.
-        rows_without_mask: Rows, likewise, with no masked token.
-        share_in_mentions: Masked tokens that lie in mentions, of all masked tokens; 0 where there are none.
-        mentions_whole: Mentions, each once an epoch, whose every token is masked, as whatever.
-        mentions_partly: Mentions of which some tokens are masked and some not.
+        realised_rate: Masked share of the tokens that are not special; 0 if there are none.
+        rows_under_budget: Rows that could not spend their budget: `MaskPlan.owed` is above 0.
+        rows_without_mask: Rows with no masked token.
+        share_in_mentions: Share of the masked tokens that lie in mentions; 0 if none is masked.
+        mentions_whole: Mentions whose every token is masked, as ENTITY or BASE.
+        mentions_partly: Mentions with masked tokens and others.
         mentions_untouched: Mentions with no masked token.
-        mean_run_length: Average length of runs of masked tokens side by side; 0 where there are none.
-        run_lengths: At k, runs of k tokens; at `LONGEST_RUN`, of that many or more. Ends with the last that is not 0.
-        masked_per_row: At k, rows with k masked tokens; at `MOST_MASKED`, with that many or more. Ends likewise.
-        owing_per_row: Of these, the rows under budget.
-        rate_per_row: Rows by the share of their tokens that is masked, in `RATE_BINS` equal bins of `[0, 1]`; rows
-            with nothing but special tokens are in none.
-        masked_words: Words of which a token is masked.
-        masked_word_types: Different ones.
-        masked_word_entropy: Entropy of their distribution, in bits: 0 where one word takes all masks.
-        digest: SHA-256 of all kinds in the order of the rows; of the epochs' digests where there are several. Equal
-            digests are equal masks.
+        mean_run_length: Average length of runs of masked tokens side by side; 0 if none is masked.
+        run_lengths: At k, number of runs of k tokens; at `LONGEST_RUN`, of that many or more. Zeros
+            at the end are left out.
+        masked_per_row: At k, number of rows with k masked tokens; at `MOST_MASKED`, with that many
+            or more. Zeros at the end are left out.
+        owing_per_row: The part of `masked_per_row` that is under budget. Zeros at the end are left
+            out.
+        rate_per_row: Rows by the masked share of their tokens, in `RATE_BINS` equal bins of
+            `[0, 1]`. Rows with nothing but special tokens are in no bin.
+        masked_words: Number of words with a masked token.
+        masked_word_types: Number of different words with a masked token.
+        masked_word_entropy: Entropy of the distribution of masked words, in bits; 0 if one word
+            takes all masks.
+        digest: SHA-256 of all kinds in the order of the rows. Of several epochs, SHA-256 of the
+            epochs' digests. Equal digests are equal masks.
     """
 
     sequences: int
@@ -114,5 +128,5 @@ class MaskStats:
 
     @property
     def weights(self) -> MaskSpecificWeights:
-        """The loss weights that follow."""
+        """The paper's loss weights that follow from `n_elm` and `n_blm`."""
         return MaskSpecificWeights.of(self.n_elm, self.n_blm)

@@ -1,10 +1,12 @@
-"""A strategy at all the rates that the paper tries, counted in one pass (Abaho et al. 2024, Tables 4 and 5)."""
+"""Counts what a strategy hides at all the rates that the paper tries, in one pass over the rows.
+
+The rates are those of Abaho et al. 2024, Tables 4 and 5.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +15,12 @@ from mslm_data.kernels.tally import tally_rows
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
-from mslm_data.stats.tally import LengthTable, check_epochs, maskable_of_rows, words_of_rows
+from mslm_data.stats.tally import LengthTable, check_epochs, columns_of_rows, words_of_rows
 from mslm_data.stats.weights import MaskSpecificWeights
 
 ELMS = (0.25, 0.5, 0.75, 1.0)
 """The paper's rates of entity-level masking."""
+
 BLMS = (0.0, 0.075, 0.15, 0.225)
 """The paper's rates of base-level masking."""
 
@@ -29,11 +32,11 @@ class SweepPoint:
     Attributes:
         elm: The rate of ELM.
         blm: The rate of BLM.
-        epochs: Over how many the masked tokens are counted.
-        mean_words: Average words of a row; 0 where there is no row.
+        epochs: Number of epochs that masked tokens are counted over.
+        mean_words: Average number of words of a row; 0 if there is no row.
         whole: Counts of all rows.
-        shorter: Of rows of fewer words than the average.
-        longer: Of rows of more words.
+        shorter: Counts of the rows with fewer words than the average.
+        longer: Counts of the rows with more words than the average.
     """
 
     elm: float
@@ -50,19 +53,19 @@ class SweepPoint:
         return MaskSpecificWeights.of(self.whole.n_elm, self.whole.n_blm)
 
     def rate(self, counts: LengthCounts) -> float:
-        """Return the share of the tokens of some rows, specials aside, that is masked; 0 where there are none."""
-        per_epochs = counts.maskable_tokens * self.epochs
-        return (counts.n_elm + counts.n_blm) / per_epochs if per_epochs else 0.0
+        """Return the masked share of the tokens of some rows, specials aside; 0 if there are none."""
+        tokens = counts.maskable_tokens * self.epochs
+        return (counts.n_elm + counts.n_blm) / tokens if tokens else 0.0
 
 
 def has_both_rates(strategy: Strategy) -> bool:
-    """Return whether a strategy has the options `elm` and `blm`, so that it can be swept."""
-    return strategy.origin is not None and {"elm", "blm"} <= set(strategy.origin.options)
+    """Return whether a strategy was made with the options `elm` and `blm`, so that it can be swept."""
+    return strategy.origin is not None and {"elm", "blm"} <= strategy.origin.options.keys()
 
 
 def sweep(
     chunks: Callable[[], Iterable[Examples]],
-    strategy: Any,
+    strategy: Strategy,
     *,
     elms: Sequence[float] = ELMS,
     blms: Sequence[float] = BLMS,
@@ -73,7 +76,7 @@ def sweep(
 
     Args:
         chunks: Called once; gives the split's rows in chunks of any size.
-        strategy: With the options `elm` and `blm`; its other options stay.
+        strategy: One with the options `elm` and `blm`; its other options stay.
         elms: Rates of ELM.
         blms: Rates of BLM.
         seed: As in training.
@@ -83,30 +86,31 @@ def sweep(
         One point for each pair, all of the first `elm` first.
 
     Raises:
-        ValueError: A strategy without these options, no epoch, or a rate that it refuses.
+        ValueError: There is no epoch to count, the strategy has no such options, or it refuses a
+            rate.
     """
     check_epochs(epochs)
     if not has_both_rates(strategy):
         raise ValueError("sweep: expected a strategy with the options elm and blm, such as joint")
+
     rates = [(elm, blm) for elm in elms for blm in blms]
-    ways = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
-    tables = [LengthTable() for _ in ways]
-    runs = np.zeros(LONGEST_RUN + 1, np.int64)  # of no interest here
+    strategies = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
+    tables = [LengthTable() for _ in rates]
+    runs = np.zeros(LONGEST_RUN + 1, np.int64)  # the kernel counts runs too; unused here
+
     for examples in chunks():
-        words, hidden = words_of_rows(examples), np.empty((len(examples), 2), np.int64)
-        rows = np.empty((len(examples), 5), np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 2] = (
-            1,
-            examples.input_ids.lengths,
-            maskable_of_rows(examples),
-        )
-        for way, table in zip(ways, tables, strict=True):
+        words = words_of_rows(examples)
+        rows = columns_of_rows(examples)
+        masked = np.empty((len(examples), 2), np.int64)
+
+        for at_rates, table in zip(strategies, tables, strict=True):
             rows[:, 3:] = 0
             for epoch in range(epochs):
-                kinds = way.plan(examples, seed=seed, epoch=epoch).kinds
-                tally_rows(kinds.offsets, kinds.values, runs, hidden)
-                rows[:, 3:] += hidden
+                kinds = at_rates.plan(examples, seed=seed, epoch=epoch).kinds
+                tally_rows(kinds.offsets, kinds.values, runs, masked)
+                rows[:, 3:] += masked
             table.add(words, rows)
+
     points = []
     for (elm, blm), table in zip(rates, tables, strict=True):
         whole, shorter, longer = table.groups()

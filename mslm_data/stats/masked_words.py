@@ -1,4 +1,7 @@
-"""Which words are masked how often; a word is its sequence of sub-words, masked where one of them is."""
+"""Counts which words are masked how often.
+
+A word type is a sequence of sub-words. A word counts as masked if one of its sub-words is.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ from mslm_data.mask.strategy import Strategy
 
 @dataclass(frozen=True, slots=True)
 class MaskedWord:
-    """One word type.
+    """A word type, and how often it is masked.
 
     Attributes:
         tokens: Its sub-words.
-        masked: How often it was masked, over all epochs.
-        occurrences: How often it stands in the rows; this counts one epoch.
+        masked: How often it is masked, over all epochs.
+        occurrences: How often it occurs in the rows, in one epoch.
     """
 
     tokens: tuple[int, ...]
@@ -33,7 +36,7 @@ class MaskedWord:
 
 
 class MaskedWords:
-    """Counts masked words by type. Holds each type's sub-words and about 40 bytes for each type."""
+    """Counts masked words by type; holds each type's sub-words, and about 40 bytes besides."""
 
     def __init__(self) -> None:
         """Begin with no word."""
@@ -42,7 +45,7 @@ class MaskedWords:
         self._seen: npt.NDArray[np.int32] = np.empty(0, np.int32)
 
     def see(self, examples: Examples) -> None:
-        """Number the words of the next rows."""
+        """Number the words of rows, which `add` then counts."""
         self._seen = self._numbers.number(examples).values
 
     def add(self, examples: Examples, kinds: Array) -> None:
@@ -54,31 +57,35 @@ class MaskedWords:
         """
         hidden = np.empty(len(self._seen), np.uint8)
         find_hidden_words(examples.word_ids.offsets, examples.word_ids.values, kinds, hidden)
+
         added = np.bincount(self._seen[hidden > 0], minlength=len(self._masked))
         added[: len(self._masked)] += self._masked
         self._masked = added
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Return how often each type was masked, `[W]` or fewer, in order of first appearance."""
+        """Return how often each type is masked, in order of first appearance, `[W]` or fewer."""
         return self._masked
 
     def entropy(self) -> float:
-        """Return the entropy of the masked words' distribution, in bits; 0 where there are none."""
+        """Return the entropy of the masked words' distribution, in bits; 0 if none is masked."""
         counts = self._masked[self._masked > 0]
         total = int(counts.sum())
-        values, times = np.unique(
-            counts, return_counts=True
-        )  # few, and in an order that does not depend on the rows'
-        terms = (
+        if not total:
+            return 0.0
+
+        # Different counts are few, and sorted: the sum does not depend on the order of the rows.
+        values, times = np.unique(counts, return_counts=True)
+        terms = [
             n * k * math.log2(total / n)
             for n, k in zip(values.tolist(), times.tolist(), strict=True)
-        )
-        return math.fsum(terms) / total if total else 0.0
+        ]
+        return math.fsum(terms) / total
 
     def top(self, count: int) -> list[MaskedWord]:
-        """Return the words that were masked most, the first in the corpus first among equals."""
+        """Return the words masked most; of equals, the first in the corpus comes first."""
         words = self._numbers.words()
         order = np.argsort(-self._masked, kind="stable")[:count]
+
         return [
             MaskedWord(tuple(words.tokens[w].tolist()), int(self._masked[w]), int(words.counts[w]))
             for w in order.tolist()
@@ -94,23 +101,25 @@ def most_masked_words(
     epochs: int = 1,
     count: int = 20,
 ) -> list[MaskedWord]:
-    """Return the words that a strategy masks most often, in one pass.
+    """Return the words that a strategy masks most often, in one pass over the rows.
 
     Args:
-        chunks: As in `mask_stats`.
-        strategy: As there; so seed and epochs.
+        chunks: Called once; gives the split's rows in chunks of any size.
+        strategy: What plans the masks.
         seed: As in training.
         epochs: Epochs `[0, epochs)` are planned.
-        count: How many words.
+        count: Maximum number of words.
     """
     words = MaskedWords()
     for examples in chunks():
         words.see(examples)
         for epoch in range(epochs):
-            words.add(examples, strategy.plan(examples, seed=seed, epoch=epoch).kinds.values)
+            plan = strategy.plan(examples, seed=seed, epoch=epoch)
+            words.add(examples, plan.kinds.values)
+
     return words.top(count)
 
 
 def word_texts(words: Sequence[MaskedWord], tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """Return words as the folder's tokenizer writes them; see `vocab.words.word_strings`."""
+    """Return words as a folder's tokenizer writes them; see `lexicon.word_types.word_strings`."""
     return word_strings(Ragged.of([word.tokens for word in words], np.int32), tokenizer)

@@ -34,24 +34,28 @@ def mask_stats(
     epochs: int = 1,
     labels: Sequence[str],
 ) -> MaskStats:
-    """Count what a strategy hides in one pass; a chunk and the types of its words are in memory at a time.
+    """Count what a strategy hides, in one pass over the rows.
+
+    One chunk at a time is in memory, and the types of all words.
 
     Args:
         chunks: Called once; gives the split's rows in chunks of any size.
-        strategy: What to plan with.
+        strategy: What plans the masks.
         seed: As in training.
         epochs: Epochs `[0, epochs)` are planned.
         labels: The names that `span_labels` index.
 
     Raises:
-        ValueError: No epoch, or a seed out of range; a strategy with a rate that follows the step of training.
+        ValueError: There is no epoch to count, the seed is out of range, or a rate of the strategy
+            follows the step of training.
     """
     check_epochs(epochs)
     tally = Tally(labels, epochs)
+
     for examples in chunks():
-        tally.add(
-            examples, (strategy.plan(examples, seed=seed, epoch=epoch) for epoch in range(epochs))
-        )
+        plans = (strategy.plan(examples, seed=seed, epoch=epoch) for epoch in range(epochs))
+        tally.add(examples, plans)
+
     return tally.stats()
 
 
@@ -72,15 +76,24 @@ def words_of_rows(examples: Examples) -> Counts:
     return words
 
 
-def maskable_of_rows(examples: Examples) -> Counts:
-    """Return the number of tokens of each row that are not special, `[N]`."""
+def columns_of_rows(examples: Examples) -> Counts:
+    """Return the fields of `LengthCounts` for each row, `[N, 5]`; nothing is masked yet."""
     maskable = np.empty(len(examples), np.int64)
     count_numbered(examples.word_ids.offsets, examples.word_ids.values, maskable)
-    return maskable
+
+    columns = np.zeros((len(examples), 5), np.int64)
+    columns[:, 0] = 1
+    columns[:, 1] = examples.input_ids.lengths
+    columns[:, 2] = maskable
+    return columns
 
 
 class LengthTable:
-    """Sums over rows by their number of words, so that one pass tells rows shorter than average from longer ones."""
+    """Sums over rows by their number of words.
+
+    The average length is known only after the last row. The sums tell rows shorter than average from
+    longer ones without a second pass.
+    """
 
     def __init__(self) -> None:
         """Begin with no row."""
@@ -90,30 +103,33 @@ class LengthTable:
         """Add rows.
 
         Args:
-            words: `[N]`, words of each row.
+            words: `[N]`, number of words of each row.
             rows: `[N, 5]`, the fields of `LengthCounts`.
         """
         missing = int(words.max(initial=-1)) + 1 - len(self._sums)
         if missing > 0:
             self._sums = np.concatenate([self._sums, np.zeros((missing, 5), np.int64)])
+
         np.add.at(self._sums, words, rows)
 
     def mean_words(self) -> float:
-        """Return the average words of a row; 0 where there is no row."""
+        """Return the average number of words of a row; 0 if there is no row."""
         rows, words = self._totals()
         return words / rows if rows else 0.0
 
     def groups(self) -> tuple[LengthCounts, LengthCounts, LengthCounts]:
-        """Return the counts of all rows, of the shorter ones and of the longer."""
+        """Return the counts of all rows, of the shorter ones and of the longer ones."""
         rows, words = self._totals()
-        side = np.sign(
-            np.arange(len(self._sums)) * rows - words
-        )  # in whole numbers: no average to round
+
+        # `length < words / rows` in whole numbers, so that no average is rounded.
+        side = np.sign(np.arange(len(self._sums)) * rows - words)
+
         groups = (self._sums, self._sums[side < 0], self._sums[side > 0])
         whole, shorter, longer = (LengthCounts(*group.sum(axis=0).tolist()) for group in groups)
         return whole, shorter, longer
 
     def _totals(self) -> tuple[int, int]:
+        """Return the number of rows, and of their words."""
         rows = self._sums[:, 0]
         return int(rows.sum()), int(rows @ np.arange(len(rows)))
 
@@ -122,66 +138,65 @@ class Tally:
     """Adds up what plans hide."""
 
     def __init__(self, labels: Sequence[str], epochs: int) -> None:
-        """Begin with nothing.
+        """Begin with no row.
 
         Args:
             labels: The names that `span_labels` index.
             epochs: How many plans each chunk will have.
         """
         self._labels = labels
-        self._lengths, self._words = LengthTable(), MaskedWords()
+        self._lengths = LengthTable()
+        self._words = MaskedWords()
         self._digests = [hashlib.sha256() for _ in range(epochs)]
+
+        # Of each label: mentions, tokens in them, mentions masked whole as ENTITY.
         self._per_label = np.zeros((len(labels), 3), np.int64)
-        self._runs = np.zeros(LONGEST_RUN + 1, np.int64)
-        self._per_row = np.zeros(
-            (2, MOST_MASKED + 1), np.int64
-        )  # rows that owe nothing, and those that do
+
+        # Mentions untouched, masked partly, masked whole; and masked tokens in mentions.
+        self._mentions = np.zeros(4, np.int64)
+
+        # Rows by masked tokens: those that owe nothing of their budget, then those that do.
+        self._per_row = np.zeros((2, MOST_MASKED + 1), np.int64)
+
         self._rates = np.zeros(RATE_BINS, np.int64)
-        self._mentions = np.zeros(
-            4, np.int64
-        )  # untouched, partly, whole; masked tokens in mentions
+        self._runs = np.zeros(LONGEST_RUN + 1, np.int64)
 
     def add(self, examples: Examples, plans: Iterable[MaskPlan]) -> None:
-        """Add the next rows.
+        """Add rows.
 
         Args:
             examples: The rows.
-            plans: Of each epoch, in order.
+            plans: A plan of these rows for each epoch, in order.
         """
-        starts, ends, labels = examples.span_starts, examples.span_ends, examples.span_labels.values
-        rows, maskable = np.zeros((len(examples), 5), np.int64), maskable_of_rows(examples)
-        rows[:, 0], rows[:, 1], rows[:, 2] = 1, examples.input_ids.lengths, maskable
-        sizes = (ends.values - starts.values).astype(np.int64)
-        np.add.at(
-            self._per_label,
-            labels,
-            np.stack([np.ones_like(sizes), sizes, np.zeros_like(sizes)], axis=1),
-        )
+        columns = columns_of_rows(examples)
+        maskable = columns[:, 2].copy()
+        lengths = self._add_mentions(examples)
         self._words.see(examples)
+
         for plan, digest in zip(plans, self._digests, strict=True):
             kinds = plan.kinds.values
             digest.update(np.ascontiguousarray(kinds).data)
+
+            columns[:, 3:] += self._add_masked_rows(plan, maskable)
+            self._add_masked_mentions(examples, plan, lengths)
             self._words.add(examples, kinds)
-            rows[:, 3:] += self._add_rows(plan, maskable)
-            inside = np.empty((len(sizes), 2), np.int64)
-            tally_units(
-                plan.kinds.offsets, starts.offsets, starts.values, ends.values, kinds, inside
-            )
-            np.add.at(self._per_label[:, 2], labels[inside[:, 0] == sizes], 1)
-            state = (inside[:, 1] > 0) * 1 + (inside[:, 1] == sizes)
-            self._mentions += [*np.bincount(state, minlength=3), inside[:, 1].sum()]
-        self._lengths.add(words_of_rows(examples), rows)
+
+        self._lengths.add(words_of_rows(examples), columns)
 
     def stats(self) -> MaskStats:
-        """Return what was added."""
+        """Return the counts of all rows that were added."""
         whole, shorter, longer = self._lengths.groups()
+        masked = whole.n_elm + whole.n_blm
+        words = self._words.counts()
+
         mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
+        untouched, partly, all_of, inside = self._mentions.tolist()
         labels = {
             label: LabelCounts(*counts)
             for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
         }
-        untouched, partly, all_of, inside = self._mentions.tolist()
-        masked, words = whole.n_elm + whole.n_blm, self._words.counts()
+
+        owing = self._per_row[1]
         per_row = self._per_row.sum(axis=0)
         return MaskStats(
             sequences=whole.sequences,
@@ -198,7 +213,7 @@ class Tally:
             labels=labels,
             masked_tokens=masked,
             realised_rate=_share(masked, whole.maskable_tokens * len(self._digests)),
-            rows_under_budget=int(self._per_row[1].sum()),
+            rows_under_budget=int(owing.sum()),
             rows_without_mask=int(per_row[0]),
             share_in_mentions=_share(inside, masked),
             mentions_whole=all_of,
@@ -207,7 +222,7 @@ class Tally:
             mean_run_length=_share(masked, int(self._runs.sum())),
             run_lengths=_trimmed(self._runs),
             masked_per_row=_trimmed(per_row),
-            owing_per_row=_trimmed(self._per_row[1]),
+            owing_per_row=_trimmed(owing),
             rate_per_row=tuple(self._rates.tolist()),
             masked_words=int(words.sum()),
             masked_word_types=int(np.count_nonzero(words)),
@@ -215,19 +230,56 @@ class Tally:
             digest=self._digest(),
         )
 
-    def _add_rows(self, plan: MaskPlan, maskable: Counts) -> Counts:
-        """Add one plan's rows, and return the ENTITY and BASE tokens of each, `[N, 2]`."""
+    def _add_mentions(self, examples: Examples) -> Counts:
+        """Count the mentions of each label, and return the number of tokens of each mention."""
+        lengths = (examples.span_ends.values - examples.span_starts.values).astype(np.int64)
+        columns = np.stack([np.ones_like(lengths), lengths, np.zeros_like(lengths)], axis=1)
+        np.add.at(self._per_label, examples.span_labels.values, columns)
+        return lengths
+
+    def _add_masked_rows(self, plan: MaskPlan, maskable: Counts) -> Counts:
+        """Count the rows of one plan, and return the ENTITY and BASE tokens of each, `[N, 2]`."""
         counts = np.empty((len(plan.kinds), 2), np.int64)
         tally_rows(plan.kinds.offsets, plan.kinds.values, self._runs, counts)
-        hidden = counts.sum(axis=1)
-        owing = np.zeros(len(hidden), np.int64) if plan.owed is None else (plan.owed > 0) * 1
-        np.add.at(self._per_row, (owing, np.minimum(hidden, MOST_MASKED)), 1)
+        masked = counts.sum(axis=1)
+
+        owing = np.zeros(len(masked), np.int64)
+        if plan.owed is not None:
+            owing = (plan.owed > 0).astype(np.int64)
+        np.add.at(self._per_row, (owing, np.minimum(masked, MOST_MASKED)), 1)
+
+        # A rate of exactly 1 falls into the last bin.
         some = maskable > 0
-        bins = np.minimum(hidden[some] * RATE_BINS // maskable[some], RATE_BINS - 1)
+        bins = np.minimum(masked[some] * RATE_BINS // maskable[some], RATE_BINS - 1)
         self._rates += np.bincount(bins, minlength=RATE_BINS)
+
         return counts
 
+    def _add_masked_mentions(self, examples: Examples, plan: MaskPlan, lengths: Counts) -> None:
+        """Count which mentions one plan masks, and how much of each."""
+        starts = examples.span_starts
+        counts = np.empty((len(lengths), 2), np.int64)
+        tally_units(
+            plan.kinds.offsets,
+            starts.offsets,
+            starts.values,
+            examples.span_ends.values,
+            plan.kinds.values,
+            counts,
+        )
+        as_entity = counts[:, 0]
+        masked = counts[:, 1]
+
+        labels = examples.span_labels.values
+        np.add.at(self._per_label[:, 2], labels[as_entity == lengths], 1)
+
+        # 0 for untouched mentions, 1 for those masked partly, 2 for those masked whole.
+        state = (masked > 0).astype(np.int64) + (masked == lengths)
+        self._mentions[:3] += np.bincount(state, minlength=3)
+        self._mentions[3] += masked.sum()
+
     def _digest(self) -> str:
+        """Return the digest of the only epoch, or that of the epochs' digests."""
         if len(self._digests) == 1:
             return self._digests[0].hexdigest()
         return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).hexdigest()

@@ -1,6 +1,7 @@
-"""Loss weights of ELM-masked and BLM-masked tokens: the paper's (Abaho et al. 2024, Eq. 2 to 5), and others beside it.
+"""Loss weights of ELM-masked and BLM-masked tokens: those of Abaho et al. 2024, Eq. 2 to 5, and others.
 
-All but `fixed` sum to 1, as the paper's do, so that they can be compared. What they are of is counted in tokens.
+All weigh by numbers of masked sub-word tokens. All but `fixed` sum to 1, as the paper's do, so that
+they can be compared.
 """
 
 from __future__ import annotations
@@ -17,26 +18,32 @@ Weights: TypeAlias = tuple[float, float]
 
 BETA = 0.9999
 """The largest beta that Cui et al. 2019 try, and the default here."""
+
 SATURATED = (
-    "more tokens are masked by ELM than by BLM, so both clips of Eq. 3 fire and Eq. 5 makes the weights 0.5 and 0.5: "
-    "they carry no information, the loss does not tell terms from other words"
+    "more tokens are masked by ELM than by BLM, so both clips of Eq. 3 fire and Eq. 5 makes the "
+    "weights 0.5 and 0.5: they carry no information, the loss does not tell terms from other words"
 )
 """`MaskSpecificWeights.saturated` in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskSpecificWeights:
-    """The loss weights of ELM-masked and BLM-masked tokens, with the steps on the way.
+    """The loss weights of ELM-masked and BLM-masked tokens, equation by equation.
+
+    At the paper's own headline rates (ELM 1.0, BLM 0.075) whether the weights are saturated depends
+    on the vocabulary. With BERT's cased one they are on BC2GM, BC5CDR-chem, BC5CDR-disease and
+    NCBI-disease, the four corpora measured. With PubMedBERT's they are not on BC5CDR-chem (N_ELM
+    11,743, N_BLM 11,831; .5009 and .4991) nor on BC5CDR-disease (8,708 and 11,831; .5379 and .4621).
 
     Attributes:
         w_elm_raw: Eq. 2: `1 - N_ELM / (N_ELM + N_BLM)`; 0.5 where nothing is masked.
-        w_blm_raw: Likewise.
+        w_blm_raw: Eq. 2: `1 - N_BLM / (N_ELM + N_BLM)`; 0.5 where nothing is masked.
         w_elm_clipped: Eq. 3: at least 0.5.
         w_blm_clipped: Eq. 3: at most 0.5.
-        w_elm: Eq. 5: softmax of the two; in `[0.5, 0.732)`.
-        w_blm: Likewise; the two sum to 1.
-        saturated: Both clips changed something (they do together, where more ELM tokens are masked than BLM): the
-            weights are 0.5 and 0.5 and tell the two apart no longer. So it is at the paper's own headline rates.
+        w_elm: Eq. 5: softmax of the clipped weights; in `[0.5, 0.732)`.
+        w_blm: Eq. 5: `1 - w_elm`.
+        saturated: Whether both clips changed something. They do so together, where more tokens are
+            masked by ELM than by BLM: the weights are then 0.5 and 0.5, whatever the numbers.
     """
 
     w_elm_raw: float
@@ -52,11 +59,13 @@ class MaskSpecificWeights:
         """Compute Eq. 2 to 5 from the numbers of masked tokens in the training split.
 
         Raises:
-            ValueError: A negative number.
+            ValueError: A number is negative.
         """
         elm_raw, blm_raw = _raw(n_elm, n_blm)
-        elm_clipped, blm_clipped = max(0.5, elm_raw), min(0.5, blm_raw)
+        elm_clipped = max(0.5, elm_raw)
+        blm_clipped = min(0.5, blm_raw)
         elm, blm = _softmax(elm_clipped, blm_clipped)
+
         return cls(
             w_elm_raw=elm_raw,
             w_blm_raw=blm_raw,
@@ -69,27 +78,39 @@ class MaskSpecificWeights:
 
 
 def mask_specific_weights(n_elm: int, n_blm: int) -> Weights:
-    """Return `(w_elm, w_blm)`, the weights of Abaho et al. 2024, Eq. 2 to 5; `MaskSpecificWeights` tells the steps.
+    """Return `(w_elm, w_blm)` of Abaho et al. 2024, Eq. 2 to 5.
+
+    `MaskSpecificWeights` has the values of each equation.
 
     Args:
         n_elm: Tokens that ELM masks in the training split.
-        n_blm: Tokens that BLM masks there. Both 0 gives `(0.5, 0.5)`, where Eq. 2 would divide by 0.
+        n_blm: Tokens that BLM masks in the training split. Both 0 gives `(0.5, 0.5)`, where Eq. 2
+            would divide by 0.
 
     Raises:
-        ValueError: A negative number.
+        ValueError: A number is negative.
     """
     weights = MaskSpecificWeights.of(n_elm, n_blm)
     return weights.w_elm, weights.w_blm
 
 
 def released_weights(n_elm: int, n_blm: int) -> Weights:
-    """Return `(w_elm, w_blm)` as the paper's released code has them: its clip for ELM reads the weight of BLM.
+    """Return `(w_elm, w_blm)` as the paper's released code computes them from two numbers.
 
-    `w_elm = max(0.5, w_blm)` stands where Eq. 3 has `max(0.5, w_elm)` (mykelismyname/MSLM at c9cde41,
-    `utils.py:332`). Both numbers 0 raise ZeroDivisionError there and give `(0.5, 0.5)` here.
+    Its clip for ELM reads the weight of BLM: `w_elm = max(0.5, w_blm)` stands where Eq. 3 has
+    `max(0.5, w_elm)` (mykelismyname/MSLM at c9cde41, `utils.py:332`). Both numbers 0 raise
+    ZeroDivisionError there and give `(0.5, 0.5)` here.
+
+    The released code counts the training and validation splits together. `mask-stats` counts one
+    split, so its `released` weights differ from the original's where the two splits' shares differ.
+    Add the numbers of both splits for those of the original.
+
+    Args:
+        n_elm: Tokens that ELM masks.
+        n_blm: Tokens that BLM masks.
 
     Raises:
-        ValueError: A negative number.
+        ValueError: A number is negative.
     """
     _, blm_raw = _raw(n_elm, n_blm)
     return _softmax(max(0.5, blm_raw), min(0.5, blm_raw))
@@ -99,7 +120,7 @@ def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights
     """Return the weights given, whatever is masked; they are not made to sum to 1.
 
     Raises:
-        ValueError: A negative number of tokens; a weight that is negative or not finite.
+        ValueError: A number of tokens is negative, or a weight is negative or not finite.
     """
     _check(n_elm, n_blm)
     if not all(math.isfinite(weight) and weight >= 0 for weight in (w_elm, w_blm)):
@@ -112,51 +133,61 @@ def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights
 def inverse_frequency_weights(n_elm: int, n_blm: int) -> Weights:
     """Return weights in proportion to `1 / N_ELM` and `1 / N_BLM`.
 
-    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax: `w_elm = N_BLM / (N_ELM +
-    N_BLM)`. So each kind has the same total weight, and where terms are the more frequent they weigh less.
+    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax: `w_elm = N_BLM
+    / (N_ELM + N_BLM)`. Each kind has the same total weight, so terms weigh less where they are the
+    more frequent kind.
 
     Args:
         n_elm: Tokens that ELM masks in the training split.
-        n_blm: Tokens that BLM masks there. Where either is 0 there is nothing to balance: `(0.5, 0.5)`, as otherwise
-            the only kind that there is would weigh nothing.
+        n_blm: Tokens that BLM masks in the training split. If either number is 0 the weights are
+            `(0.5, 0.5)`: the formula would give the only kind that is masked a weight of 0.
 
     Raises:
-        ValueError: A negative number.
+        ValueError: A number is negative.
     """
     _check(n_elm, n_blm)
     return _shares(n_blm, n_elm)
 
 
 def effective_number_weights(n_elm: int, n_blm: int, beta: float = BETA) -> Weights:
-    """Return weights in proportion to `1 / E_n`, `E_n = (1 - beta**n) / (1 - beta)` (Cui et al. 2019, Prop. 1).
+    """Return weights in proportion to `1 / E_n`, `E_n = (1 - beta**n) / (1 - beta)`.
 
-    Beta 0 gives equal weights and beta near 1 the inverse frequency. `E_n` is never above `1 / (1 - beta)`: with the
-    paper's own betas, 0.9 to 0.9999, counts beyond some 100,000 tokens give equal weights, so large corpora want
-    a larger one. The paper makes the weights sum to the number of classes, here 2; these sum to 1, half of that.
+    This is Cui et al. 2019, Prop. 1. Beta 0 gives equal weights, and beta near 1 the inverse
+    frequency. `E_n` is never above `1 / (1 - beta)`: with the paper's own betas, 0.9 to 0.9999,
+    counts beyond some 100,000 tokens give equal weights, so large corpora need a larger beta. The
+    paper makes the weights sum to the number of classes, here 2; these sum to 1, half of that.
 
     Args:
         n_elm: Tokens that ELM masks in the training split.
-        n_blm: Tokens that BLM masks there; where either is 0, `(0.5, 0.5)`, see `inverse_frequency_weights`.
+        n_blm: Tokens that BLM masks in the training split. If either number is 0 the weights are
+            `(0.5, 0.5)`, as in `inverse_frequency_weights`.
         beta: In `[0, 1)`.
 
     Raises:
-        ValueError: A negative number, or another beta.
+        ValueError: A number is negative, or beta is out of range.
     """
     _check(n_elm, n_blm)
     if not 0 <= beta < 1:
         raise ValueError(f"weights: expected a beta in [0, 1) for effective-number, got {beta:g}")
-    elm, blm = (
-        -math.expm1(n * math.log(beta)) if beta and n else float(n > 0) for n in (n_elm, n_blm)
-    )
-    return _shares(blm, elm)
+
+    return _shares(_effective_number(n_blm, beta), _effective_number(n_elm, beta))
+
+
+def _effective_number(count: int, beta: float) -> float:
+    """Return `1 - beta**count`, to which Cui et al.'s `E_n` is proportional."""
+    if beta == 0 or count == 0:
+        return float(count > 0)
+
+    # expm1 keeps the digits that `1 - beta**count` loses for a beta near 1.
+    return -math.expm1(count * math.log(beta))
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A named way to weigh.
+    """A named way to weigh the two kinds of masked tokens.
 
     Attributes:
-        name: As it is asked for, with its numbers: `paper`, `effective-number=0.9999`.
+        name: The name with its numbers, such as `paper` or `effective-number=0.9999`.
         weigh: `(n_elm, n_blm)` -> `(w_elm, w_blm)`.
     """
 
@@ -165,22 +196,28 @@ class Scheme:
 
     @classmethod
     def of(cls, text: str) -> Scheme:
-        """Read one: `paper`, `released`, `inverse-frequency`, `effective-number[=BETA]`, `fixed=W_ELM,W_BLM`.
+        """Return the scheme that a text names, as `--weights` takes it.
+
+        Args:
+            text: `paper`, `released`, `inverse-frequency`, `effective-number[=BETA]` or
+                `fixed=W_ELM,W_BLM`.
 
         Raises:
-            ValueError: Another name, or numbers that it does not take.
+            ValueError: An unknown name, or numbers that the scheme does not take.
         """
         name, equals, given = text.partition("=")
         if name not in _SCHEMES:
             raise ValueError(f"weights: unknown '{name}'{did_you_mean(name, _SCHEMES)}")
         weigh, takes, default = _SCHEMES[name]
+
         try:
             numbers = [float(number) for number in given.split(",")] if equals else list(default)
         except ValueError:
             numbers = []
         if len(numbers) != takes:
             raise ValueError(f"weights: expected {_FORMS[takes].format(name)}, got '{text}'")
-        weigh(1, 1, *numbers)  # which refuses wrong numbers
+        weigh(1, 1, *numbers)  # raises for numbers that are out of range
+
         full = f"{name}={','.join(f'{number:.12g}' for number in numbers)}" if takes else name
         return cls(full, lambda n_elm, n_blm: weigh(n_elm, n_blm, *numbers))
 
@@ -192,20 +229,24 @@ _SCHEMES: dict[str, tuple[Callable[..., Weights], int, tuple[float, ...]]] = {
     "effective-number": (effective_number_weights, 1, (BETA,)),
     "fixed": (fixed_weights, 2, ()),
 }
-"""Name -> function, how many numbers it takes after `=`, and what they are where none is given."""
+"""Name -> function, how many numbers it takes after `=`, and their defaults."""
+
 _FORMS = ("{0} alone", "{0} or {0}=BETA", "{0}=W_ELM,W_BLM")
+"""How a scheme is written, by how many numbers it takes."""
 
 
 def schemes(*also: str) -> list[Scheme]:
-    """Return those that need no numbers, and others that are asked for, each once.
+    """Return the schemes that need no numbers, then others, each once.
+
+    Args:
+        *also: Others, as `Scheme.of` takes them.
 
     Raises:
-        ValueError: See `Scheme.of`.
+        ValueError: As `Scheme.of`.
     """
-    usual = [
-        Scheme.of(name) for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)
-    ]
-    return list({scheme.name: scheme for scheme in [*usual, *map(Scheme.of, also)]}.values())
+    usual = [name for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)]
+    by_name = {scheme.name: scheme for scheme in map(Scheme.of, [*usual, *also])}
+    return list(by_name.values())
 
 
 def _check(n_elm: int, n_blm: int) -> None:
@@ -214,14 +255,19 @@ def _check(n_elm: int, n_blm: int) -> None:
 
 
 def _raw(n_elm: int, n_blm: int) -> Weights:
+    """Return Eq. 2; halves where nothing is masked."""
     _check(n_elm, n_blm)
     total = n_elm + n_blm
-    return (1 - n_elm / total, 1 - n_blm / total) if total else (0.5, 0.5)
+    if not total:
+        return 0.5, 0.5
+    return 1 - n_elm / total, 1 - n_blm / total
 
 
 def _shares(elm: float, blm: float) -> Weights:
-    """Return two numbers as shares of their sum, and halves where either is 0."""
-    return (elm / (elm + blm), blm / (elm + blm)) if elm and blm else (0.5, 0.5)
+    """Return two numbers as shares of their sum; halves if either is 0."""
+    if not (elm and blm):
+        return 0.5, 0.5
+    return elm / (elm + blm), blm / (elm + blm)
 
 
 def _softmax(elm: float, blm: float) -> Weights:

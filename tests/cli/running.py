@@ -25,7 +25,18 @@ class Done(NamedTuple):
 
 def run(*words: object) -> Done:
     """Run `mslm-data` with these words."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = _Stream(), _Stream()
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.text(), err.text())
+
+
+class _Stream(io.TextIOWrapper):
+    """A stream that takes bytes too, through its buffer, as those of a process do."""
+
+    def __init__(self) -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, encoding="utf-8", newline="", write_through=True)
+
+    def text(self) -> str:
+        return self.bytes.getvalue().decode()

@@ -3,10 +3,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import mslm_data as md
 from mslm_data.cli import COMMANDS
 from mslm_data.io import resources
 from tests.cli.running import run
@@ -47,6 +49,27 @@ def test_help__loads_nothing_heavy(words: list[str]) -> None:
     assert not set(HEAVY) & set(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("mslm-data ver", "plain,verify"),
+        ("mslm-data mask-stats --swee", "plain,--sweep"),
+        ("mslm-data vocab pm", "plain,pmi"),
+    ],
+)
+def test_main__completes_words_for_a_shell(
+    line: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = line.split()
+    monkeypatch.setenv("_MSLM_DATA_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+
+    done = run()
+
+    assert (done.code, done.out, done.err) == (0, f"{answer}\n", "")
+
+
 def test_import__loads_nothing_heavy() -> None:
     script = "import sys, mslm_data; print(*sys.modules)"
 
@@ -73,7 +96,58 @@ def test_recipes__lists_and_prints() -> None:
         encoding="utf-8"
     )
     assert run("recipes", "--json").json["recipes"] == resources.pipeline_names()
-    assert run("recipes", "blurb/bc2").code == 1
+    assert "did you mean 'blurb/bc2gm'?" in run("recipes", "blurb/bc2").err
+
+
+@pytest.mark.parametrize("name", resources.pipeline_names())
+def test_recipes__commands_of_a_pipeline_name_what_they_need(name: str) -> None:
+    lines = run("recipes", name).out.splitlines()
+    commands = [line for line in lines if line.startswith("#     mslm-data build")]
+
+    assert commands
+    assert all("--tokenizer " in command or "--sample " in command for command in commands)
+
+
+def test_recipes__lists_strategies_with_what_they_follow() -> None:
+    done = run("recipes", "--strategies")
+    listed = run("recipes", "--strategies", "--json").json["strategies"]
+
+    for name, summary in md.strategies().items():
+        (line,) = [line for line in done.out.splitlines() if line.split()[0] == name]
+        assert all(part in line for part in summary)
+    assert listed == {name: one._asdict() for name, one in md.strategies().items()}
+
+
+@pytest.mark.parametrize("name", md.strategies())
+def test_recipes__a_strategy_is_a_file_to_copy(name: str, tmp_path: Path) -> None:
+    done = run("recipes", "--strategies", name)
+    file = tmp_path / "mask.toml"
+    file.write_text(done.out, encoding="utf-8")
+
+    assert done.code == 0
+    assert done.out.startswith(f"# {name}: ")
+    assert "<factory>" not in done.out
+    assert (
+        repr(md.strategy(str(file))) == run("recipes", "--strategies", name, "--json").json["toml"]
+    )
+
+
+def test_recipes__the_comments_hold_the_strategy_by_its_name() -> None:
+    text = run("recipes", "--strategies", "selective").out
+
+    commented = text.partition("# [mask]\n")[2].partition("#\n")[0]
+    lines = [line.removeprefix("# ") for line in commented.splitlines()]
+    table = tomllib.loads("\n".join(line for line in lines if "no limit" not in line))
+    assert table.pop("use") == "selective.v1"
+    assert repr(md.strategy("selective", **table)) == repr(md.strategy("selective"))
+    assert "most: no limit" in lines
+
+
+def test_recipes__a_system_that_masks_nothing_is_answered() -> None:
+    done = run("recipes", "--strategies", "dga")
+
+    assert done.code == 1
+    assert "'dga' is not a text-masking strategy" in done.err
 
 
 def test_verify__finds_a_flipped_bit(built: Path, tmp_path: Path) -> None:
@@ -110,6 +184,18 @@ def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:
     assert row["tokens"][0] == "[CLS]"
     assert set(row["masks"]["joint"][mention["start"] : mention["end"]]) == {2}
     assert len(row["masks"]["joint"]) == len(row["tokens"])
+
+
+def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
+    rows = len(md.load(built)["train"])
+
+    done = run("inspect", built, "--start", rows)
+
+    assert done.code == 2
+    assert (
+        f"--start: expected a row below {rows}, as 'train' has so many rows, got {rows}" in done.err
+    )
+    assert run("inspect", built, "--start", rows - 1).out
 
 
 def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_mask_stats__top_words(built: Path) -> None:
 
 
 def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> None:
-    file = tmp_path / "new" / "report.html"
+    file = tmp_path / "report.html"
     names = ("joint", "blm", "joint-released")
     done = run(
         "mask-stats",
@@ -206,6 +206,17 @@ def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> 
     assert all(f"<b>{name}</b>" in page for name in names)
     assert "carry no information" in page
     assert str(built) not in page
+
+
+def test_mask_stats__a_report_in_no_folder_is_refused_before_the_work(
+    built: Path, tmp_path: Path
+) -> None:
+    done = run("mask-stats", built, "--report", tmp_path / "no" / "dir" / "x.html")
+
+    assert done.code == 2
+    assert f"--report: expected a file in a folder that exists, got {tmp_path}/no" in done.err
+    assert f"make {tmp_path}/no/dir first" in done.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_mask_stats__equal_reports_are_equal_bytes(built: Path, tmp_path: Path) -> None:

@@ -50,12 +50,15 @@ def test_verify__names_the_url(url: str) -> None:
 
 
 def test_verify__says_what_is_wrong_there(url: str) -> None:
-    fsspec.filesystem("memory").pipe("/sets/ncbi/train/more.arrow", b"")
+    fsspec.filesystem("memory").pipe("/sets/ncbi/train/data-00001-of-00002.arrow", b"")
 
     done = run("verify", url)
 
     assert done.code == 1
-    assert "train/more.arrow: expected no shard that the manifest does not name" in done.out
+    assert (
+        "train/data-00001-of-00002.arrow: expected no shard that the manifest does not name"
+        in done.out
+    )
 
 
 def test_verify__says_that_http_lists_nothing() -> None:
@@ -63,8 +66,8 @@ def test_verify__says_that_http_lists_nothing() -> None:
 
     assert done.code == 1
     assert (
-        "https://host/ncbi: expected a folder that can be listed, which http cannot; verify a copy of it"
-        in done.err
+        "https://host/ncbi: expected a folder that can be listed, got http, which cannot list; "
+        "verify a copy of the folder" in done.err
     )
 
 

@@ -204,10 +204,12 @@ def test_template__text_can_be_read(ink: str, ground: str, theme: int) -> None:
 
 
 def test_said_options__leaves_paths_out() -> None:
-    from mslm_data.stats.report import _plain
+    from mslm_data.stats.report import _readable
 
-    assert _plain("/home/someone/pmi.arrow") == _plain("C:\\data\\pmi.arrow") == "pmi.arrow"
-    assert _plain([{"use": "a/b.arrow", "rate": 0.5, "most": None}]) == "[{use b.arrow, rate 0.5}]"
+    assert _readable("/home/someone/pmi.arrow") == _readable("C:\\data\\pmi.arrow") == "pmi.arrow"
+    assert (
+        _readable([{"use": "a/b.arrow", "rate": 0.5, "most": None}]) == "[{use b.arrow, rate 0.5}]"
+    )
 
 
 def test_choose_rows__spread_over_the_split_each_with_a_mention(tmp_path: Path) -> None:

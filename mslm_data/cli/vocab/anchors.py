@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import print_json, table
-from mslm_data.cli.vocab.options import (
-    folder_argument,
-    json_option,
-    out_option,
-    save_lexicon,
-    stop_words_option,
-)
+from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mslm_data.cli.options import json_option
 from mslm_data.cli.output import print_json, table
-from mslm_data.cli.vocab.options import json_option
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.concepts.packs import PackReport

@@ -1,4 +1,7 @@
-"""Options that several `mslm-data vocab` commands share, and how they save a lexicon."""
+"""Options that several `mslm-data vocab` commands share, and how they save a lexicon.
+
+Those that commands outside `vocab` have too are in `cli.options`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,6 @@ if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-"""The built folder."""
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
-)
 
 encoder_option = click.option(
     "--encoder",

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import defused, print_json, table
-from mslm_data.cli.vocab.options import (
-    folder_argument,
-    json_option,
-    out_option,
-    save_lexicon,
-    split_option,
-    stop_words_option,
-)
+from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, stop_words_option
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.ngrams.ranking import NgramChoice

@@ -1,6 +1,7 @@
-"""What strategies hide as one HTML file that needs nothing else: no script, style, font or image from elsewhere.
+"""Draws what strategies hide as one HTML page.
 
-It shows sentences and words of the corpus. Equal input is equal bytes: there is no time and no path in it.
+The page needs nothing else: no script, style, font or image from elsewhere. It shows sentences and
+words of the corpus. Equal input gives equal bytes, as it holds no time and no path.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ __all__ = ["Report", "Sentences", "choose_rows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Report:
-    """All that the page shows.
+    """Everything that the page shows.
 
     Attributes:
-        corpus: Its name.
-        split: Of the rows.
-        seed: Of the masks.
-        epochs: That were counted.
-        strategies: Name -> strategy; the first is the one that the page is about, others stand beside it.
-        stats: What each hides, by the same names.
+        corpus: Name of the corpus.
+        split: Name of the split.
+        seed: Seed of the masks.
+        epochs: Number of epochs counted.
+        strategies: Name -> strategy. The page is about the first; others stand beside it.
+        stats: Name of each strategy -> its counts.
         sentences: The rows that are shown.
         schemes: Ways to weigh.
-        points: The first strategy at all rates; empty where it has none.
-        words: The words that it masks most, as text, with how often each is masked and stands there.
+        points: The first strategy at all rates; empty if it has no such rates.
+        words: The words that the first strategy masks most: text, how often each is masked, and how
+            often it occurs.
     """
 
     corpus: str
@@ -60,28 +62,33 @@ class Report:
         """Return the page."""
         first = next(iter(self.strategies))
         stats = self.stats[first]
+        shaded = self.sentences.heat(self.strategies[first], seed=self.seed)
+        beside = self.sentences.side_by_side(self.strategies, seed=self.seed)
         drawn = [
             sections.summary(stats),
             sections.weights(stats, self.schemes),
-            sections.heat(self.sentences.heat(self.strategies[first], seed=self.seed), first),
-            sections.side_by_side(
-                self.sentences.side_by_side(self.strategies, seed=self.seed), len(self.strategies)
-            ),
+            sections.heat(shaded, first),
+            sections.side_by_side(beside, len(self.strategies)),
             sections.compared(self.stats),
             sections.budgets(self.stats),
             sections.sweep(self.points),
             sections.words(self.words, self.epochs),
             sections.labels(stats),
         ]
+
+        options = [
+            f"<li><b>{text(name)}</b> {text(said_options(strategy))}</li>"
+            for name, strategy in self.strategies.items()
+        ]
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
+
+        # The page's policy lets a script run only if it has this digest, so no text of a corpus can.
         script = _part("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        options = [
-            f"<li><b>{text(name)}</b> {text(said_options(way))}</li>"
-            for name, way in self.strategies.items()
-        ]
+
         return Template(_part("template.html")).substitute(
             title=text(f"What {first} hides in {self.corpus}, {self.split}"),
-            asked=text(f"seed {self.seed}, {self.epochs} epoch{'s' if self.epochs > 1 else ''}"),
+            asked=text(f"seed {self.seed}, {epochs}"),
             options="".join(options),
             sections="\n".join(drawn),
             about=text(f"mslm-data {__version__}; digest of all masks of {first}: {stats.digest}"),
@@ -91,30 +98,36 @@ class Report:
 
 
 def said_options(strategy: Strategy) -> str:
-    """Return a strategy's options as people read them; of a file only its name, and none that are empty."""
+    """Return a strategy's options as people read them.
+
+    Empty ones are left out. Of a path only its name stays, as folders are nobody else's business.
+    """
     if strategy.origin is None:
         return "picks of your own"
-    options = strategy.origin.options.items()
+
     return ", ".join(
-        f"{name} {_plain(value)}" for name, value in options if value not in (None, "", (), [])
+        f"{name} {_readable(value)}"
+        for name, value in strategy.origin.options.items()
+        if value not in (None, "", (), [])
     )
 
 
-def _plain(value: Any) -> str:
+def _readable(value: Any) -> str:
+    """Return a value without the quotes of JSON, and without the folders of paths."""
     if isinstance(value, str):
-        return (
-            PurePosixPath(re.sub(r"\\", "/", value)).name if re.search(r"[/\\]", value) else value
-        )
+        is_path = re.search(r"[/\\]", value)
+        return PurePosixPath(value.replace("\\", "/")).name if is_path else value
+
     if isinstance(value, float):
         return f"{value:g}"
+
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ", ".join(f"{name} {_plain(of)}" for name, of in value.items() if of is not None)
-            + "}"
-        )
+        items = [f"{name} {_readable(of)}" for name, of in value.items() if of is not None]
+        return f"{{{', '.join(items)}}}"
+
     if isinstance(value, Sequence):
-        return "[" + ", ".join(map(_plain, value)) + "]"
+        return f"[{', '.join(map(_readable, value))}]"
+
     return json.dumps(value, default=str)
 
 

@@ -8,14 +8,8 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.vocab.options import (
-    encoder_option,
-    folder_argument,
-    json_option,
-    out_option,
-    save_lexicon,
-    split_option,
-)
+from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon, split_option
 from mslm_data.cli.vocab.scores import chosen, say
 
 

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.vocab.options import (
-    folder_argument,
-    json_option,
-    out_option,
-    save_lexicon,
-    split_option,
-)
+from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option
 from mslm_data.cli.vocab.scores import chosen, say
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.vocab.options import folder_argument, json_option, out_option, save_lexicon
+from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
 
 _GIVEN_WORDS = ("conll", "ebm", "hub")

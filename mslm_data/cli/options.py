@@ -1,0 +1,110 @@
+"""Arguments and options that several commands share, each declared and explained once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FolderOrUrl(click.Path):
+    """A folder as a `Path`, or a URL as text: a `Path` would lose one of the URL's slashes."""
+
+    def __init__(self) -> None:
+        """Make the type; it has no settings."""
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a URL as it is, anything else as a `Path`."""
+        if "://" in str(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+"""A built folder on this machine, as a `Path`."""
+
+folder_or_url_argument = click.argument("folder", type=FolderOrUrl(), metavar="DIR")
+"""A built folder on this machine or at a URL that fsspec knows, as a `Path` or text."""
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text for people."
+)
+
+show_text_option = click.option(
+    "--show-text",
+    is_flag=True,
+    help="Show patients' text. Without this option it is not shown.",
+)
+
+
+def strategy_options(command: F) -> F:
+    """Add `--strategy`, `--elm`, `--blm`, `--set` and `--seed`.
+
+    The command gets them as `names`, `elm`, `blm`, `sets` and `seed`;
+    `cli.strategy.make_strategies` makes strategies of the first four.
+    """
+    options = (
+        click.option(
+            "--strategy",
+            "names",
+            multiple=True,
+            default=["joint"],
+            show_default=True,
+            metavar="NAME|FILE.toml",
+            help="Mask with this strategy: a name (`mslm-data recipes --strategies` lists them) or "
+            "a TOML file with a table [mask]. Repeat it to compare several.",
+        ),
+        click.option(
+            "--elm",
+            type=float,
+            metavar="RATE",
+            help="Hide this share of a row's mentions whole.  [default: the strategy's; joint: 1.0]",
+        ),
+        click.option(
+            "--blm",
+            type=float,
+            metavar="RATE",
+            help="Hide this share of a row's tokens besides.  [default: the strategy's; joint: 0.075]",
+        ),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="[NAME.]OPTION=VALUE",
+            help="Change another option of every strategy, or with NAME of that one only. Repeat "
+            "it for further options.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="Draw the masks from this seed, as training with the same seed does.",
+        ),
+    )
+
+    # The option that is added last stands first in the help.
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def split_option(verb: str, why: str = "") -> Callable[[F], F]:
+    """Add `--split`, the training split by default.
+
+    Args:
+        verb: What the command does with the split, such as "Show".
+        why: A sentence to end the help with.
+    """
+    return click.option(
+        "--split",
+        default="train",
+        show_default=True,
+        metavar="NAME",
+        help=f"{verb} this split.{f' {why}' if why else ''}",
+    )

@@ -80,14 +80,13 @@ def put_random(
         row_actions = actions[start:stop]
         out_row = out[start:stop]
         for t in range(len(row_actions)):
-            if row_actions[t] != RANDOM:
-                continue
-            drawn = below(streams[i], t, vocabulary - len(special))
+            if row_actions[t] == RANDOM:
+                drawn = below(streams[i], t, vocabulary - len(special))
 
-            # The drawn number counts the other ids only: step over each special id up to it.
-            for s in range(len(special)):
-                drawn += np.int64(drawn >= special[s])
-            out_row[t] = drawn
+                # The drawn number counts the other ids only: step over each special id up to it.
+                for s in range(len(special)):
+                    drawn += np.int64(drawn >= special[s])
+                out_row[t] = drawn
 
 
 @kernel
@@ -109,12 +108,10 @@ def put_unigram(
         row_actions = actions[start:stop]
         out_row = out[start:stop]
         for t in range(len(row_actions)):
-            if row_actions[t] != RANDOM:
-                continue
-
-            # A draw near 1 times a large sum may round up to the sum itself.
-            drawn = min(np.int64(uniform(streams[i], t) * sums[-1]), sums[-1] - 1)
-            out_row[t] = tokens[np.searchsorted(sums, drawn, side="right")]
+            if row_actions[t] == RANDOM:
+                # A draw near 1 times a large sum may round up to the sum itself.
+                drawn = min(np.int64(uniform(streams[i], t) * sums[-1]), sums[-1] - 1)
+                out_row[t] = tokens[np.searchsorted(sums, drawn, side="right")]
 
 
 @kernel

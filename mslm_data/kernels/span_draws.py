@@ -61,12 +61,11 @@ def open_spans(
         for t in range(len(row)):
             goes_on = whole and t > 0 and row[t] == row[t - 1]
             closed = row_ids[t] == unk or row_kinds[t] != 0
-            if row[t] < 0:
-                out[t] = END
-            elif closed:
-                out[t] = CLOSED
-            else:
-                out[t] = OPEN if goes_on else BEGIN
+
+            # One store, chosen without a branch.
+            kind = OPEN if goes_on else BEGIN
+            kind = CLOSED if closed else kind
+            out[t] = END if row[t] < 0 else kind
 
 
 @kernel

@@ -1,9 +1,9 @@
 """Find terms in running text: split it into words, and walk a trie of words from each of them.
 
 The words of all terms are numbered by a table of items (`hashing`). The trie is a table of keys:
-the key of an edge is `step << 32 | word`, its step being twice the parent node, plus 1 where white
-space comes before the word. `children` int32 `[2**n]` beside it holds the node that an edge leads
-to. The root is node 0.
+the key of an edge is `step << 32 | word`. A step is twice the parent node, plus 1 where white space
+comes before the word. `children` int32 `[2**n]` beside it holds the node that an edge leads to.
+The root is node 0.
 """
 
 from __future__ import annotations

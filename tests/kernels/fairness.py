@@ -13,7 +13,10 @@ Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, np.ndar
 
 
 def is_fair(outcomes: Iterable[Hashable], possible: Iterable[Hashable]) -> bool:
-    """Tell whether all possible outcomes are equally likely; a fair sampler is refused once in 30,000 times."""
+    """Return whether all possible outcomes are equally likely.
+
+    A fair sampler is refused once in 30,000 times.
+    """
     counts = Counter(outcomes)
     possible = list(possible)
     assert set(counts) <= set(possible), "an outcome that is not possible"
@@ -24,7 +27,7 @@ def is_fair(outcomes: Iterable[Hashable], possible: Iterable[Hashable]) -> bool:
 
 
 def critical_value(freedom: int, deviations: float = 4.0) -> float:
-    """Return the chi-square value that is so many normal deviations out (Wilson and Hilferty 1931)."""
+    """Return the chi-square value so many normal deviations out (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * freedom)
     return freedom * (1 - spread + deviations * math.sqrt(spread)) ** 3
 
@@ -45,5 +48,5 @@ def subsets_possible(pool: list[int], quota: int) -> list[tuple[int, ...]]:
 
 
 def is_near(count: int, draws: int, chance: float) -> bool:
-    """Tell whether so many of the draws can be hits of this chance: four normal deviations off at most."""
+    """Return whether a count of hits is at most four normal deviations off its expectation."""
     return abs(count - draws * chance) <= 4 * math.sqrt(draws * chance * (1 - chance))

@@ -72,7 +72,7 @@ def test_choose_uniform__every_subset_is_as_likely(pool, quota):
 
 
 def swaps_with_any(offsets, pool, quota, streams, mark, out):
-    """The usual slip in a shuffle: step k swaps with any place, not with one of those that are left."""
+    """Make the usual slip in a shuffle: step k swaps with any place, not with one that is left."""
     for i, stream in enumerate(streams.tolist()):
         places = [t for t in range(offsets[i], offsets[i + 1]) if pool[t]]
         for k in range(len(places)):
@@ -82,7 +82,7 @@ def swaps_with_any(offsets, pool, quota, streams, mark, out):
 
 
 def takes_neighbours(offsets, pool, quota, streams, mark, out):
-    """Each place is as likely as any other, but only runs of neighbours are ever chosen together."""
+    """Choose each place as often as any other, but only runs of neighbours together."""
     for i, stream in enumerate(streams.tolist()):
         places = [t for t in range(offsets[i], offsets[i + 1]) if pool[t]]
         first = twin.below(stream, 0, len(places))

@@ -64,7 +64,8 @@ def test_put__equals_twin(rows, special, stream):
     assert out.tolist() == [
         {KEEP: old, MASK: 50, RANDOM: allowed[twin.below(stream + i, t, len(allowed))]}[action]
         for i, row in enumerate(rows)
-        for t, (action, old) in enumerate(zip(row, before))  # noqa: B905 - `before` goes on with the next row
+        # `before` continues with the next row.
+        for t, (action, old) in enumerate(zip(row, before, strict=False))
     ]
 
 

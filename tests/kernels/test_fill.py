@@ -1,4 +1,4 @@
-"""The samplers with a budget: each equals its slow twin, and the weighted one has the law that it claims."""
+"""Samplers with a budget equal their slow twins, and the weighted one has the law that it claims."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ INCLUSION = [0.7564, 0.2272, 0.2272, 0.4198, 0, 0.5718, 0.1176, 0.6800]
 
 @st.composite
 def rows_of(draw, values):
-    """Rows of units: a value, a length and whether it may be taken, each; a budget and a stream for each row."""
+    """Draw rows of units and an overrun.
+
+    A unit is a value, a length and whether it may be taken. A row has a budget and a stream.
+    """
     units = st.lists(st.tuples(values, st.integers(1, 5), st.integers(0, 1)), max_size=12)
     row = st.tuples(units, st.integers(0, 20), st.integers(0, 2**64 - 1))
     return draw(st.lists(row, max_size=5)), draw(st.sampled_from(list(OVERRUNS)))
@@ -62,7 +65,7 @@ def arrays_of(rows):
 
 
 def expect(rows, offsets, quota, taken, slow):
-    """See that what was taken and what is left are the twin's, row by row."""
+    """Check row by row that what was taken and what is left are the twin's."""
     for i, (units, budget, stream) in enumerate(rows):
         columns = [list(column) for column in zip(*units, strict=True)] if units else [[], [], []]
         expected, left = slow(stream, *columns, budget)
@@ -167,7 +170,7 @@ def test_draw_part__is_within_the_total(total):
 
 
 def taken_of_equal_rows(weights, k, rows, first=0):
-    """Return which units the kernel takes in each of many rows of the same weights, bool `[rows, units]`."""
+    """Return which units are taken in each of many rows of the same weights, bool `[rows, units]`."""
     size, streams = (
         len(weights),
         np.array([draws.mix(first + key) for key in range(rows)], np.uint64),
@@ -180,7 +183,7 @@ def taken_of_equal_rows(weights, k, rows, first=0):
 
 
 def test_fill_weighted__inclusion_is_the_golden_vector():
-    """The exact chances of eight weights, three drawn; and 200,000 rows, each of its own stream."""
+    """Compare 200,000 rows with the exact chances of eight weights of which three are drawn."""
     exact = np.array(twin.inclusion(EIGHT_WEIGHTS, 3))
     rows = 200_000 if not config.DISABLE_JIT else 10_000
     seen = taken_of_equal_rows(EIGHT_WEIGHTS, 3, rows)

@@ -1,4 +1,4 @@
-"""The parts; what is made of them has its twins in `tests/reference/grams.py`, by way of the strategies."""
+"""Tests of parts. Whole kernels meet their twins in `tests/reference/grams.py` by the strategies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_is_scattered_and_first_place__equal_twins(row, tokens):
     ("quota", "taken"), [(0, [0, 0, 0]), (1, [0, 0, 1]), (3, [1, 0, 2]), (9, [2, 0, 2])]
 )
 def test_take_in_order__each_row_has_its_own_budget_and_pool(quota, taken):
-    """Entry 1 at [0, 2), entry 9 at [1, 3), entry 0 at [3, 5), in each of two rows; the first row has no budget."""
+    """Both rows hold entry 1 at [0, 2), 9 at [1, 3) and 0 at [3, 5); the first has no budget."""
     starts, ends, entries = (
         np.array(column * 2, np.int32) for column in ([0, 1, 3], [2, 3, 5], [1, 9, 0])
     )

@@ -69,7 +69,8 @@ def test_kernel__leaves_numbas_own_settings(tmp_path, monkeypatch):
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__keeps_what_it_compiled(tmp_path):
     code = (
-        "import numpy as np; from mslm_data.kernels.draws import name_streams as f; out = np.empty(2, np.uint64);"
+        "import numpy as np; from mslm_data.kernels.draws import name_streams as f; "
+        "out = np.empty(2, np.uint64); "
         "f(np.arange(2, dtype=np.uint64), 0, 0, 0, out); print(sum(f.stats.cache_hits.values()))"
     )
     env = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
@@ -85,7 +86,7 @@ def test_kernel__keeps_what_it_compiled(tmp_path):
 
 @pytest.mark.skipif(NO_JIT, reason="this is the inner run")
 def test_kernels__without_the_jit():
-    """The same tests, on plain Python: coverage sees every line, and numpy's integers behave like numba's."""
+    """Run these tests as plain Python: NumPy's integers behave like numba's there too."""
     command = [
         sys.executable,
         "-m",

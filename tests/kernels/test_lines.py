@@ -29,7 +29,7 @@ some_lines = st.lists(
 def scanned(
     text: str, *, word: int, tag: int, room: int = 16, places: int = 32
 ) -> tuple[list[tuple[int, list[object]]], str, int]:
-    """Return what was found as the twin returns it, the text that was laid, and the number of distinct tags."""
+    """Return sentences as the twin does, the text that was laid, and the number of distinct tags."""
     data = np.frombuffer(text.encode() + b"\n", np.uint8)
     size = int((data == NEWLINE).sum())
     names, slots, laid = (

@@ -17,7 +17,7 @@ ENTRIES = st.lists(st.lists(TOKENS, min_size=1, max_size=4).map(tuple), max_size
 
 @st.composite
 def rows(draw):
-    """Rows of a tiny vocabulary, so that matches are dense; words of up to 3 tokens, special tokens anywhere."""
+    """Draw rows of 4 ids, so that matches are dense, with special tokens anywhere."""
     made = []
     for _ in range(draw(st.integers(0, 4))):
         sizes = draw(st.lists(st.integers(-1, 3).filter(bool), max_size=8))
@@ -72,7 +72,7 @@ def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(
 
 
 def look_up(units, entries):
-    """Return the entry of each unit, each unit being a row, by a table that has the endings for values."""
+    """Return the entry of each unit, -1 for none. Each unit is a row."""
     edges, ending, _, _ = trie_of(entries)
     ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)

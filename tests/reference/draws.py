@@ -1,4 +1,4 @@
-"""Slow twin of `kernels/draws.py`, in Python's own integers; and the worked definition of what a draw is."""
+"""Define what a draw is, in Python's own integers: the slow twin of `kernels/draws.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow twins of `kernels/fill.py`, one row at a time: what is taken of each unit, and what is left of the budget."""
+"""Take units of one row up to a budget: slow twins of `kernels/fill.py`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def ranked(
 
 
 def law(weights: Sequence[float], k: int) -> dict[frozenset[int], float]:
-    """Return the chance of each set of k units, by going through all orders in which they can be drawn."""
+    """Return the chance of each set of k units, summed over all orders of drawing them."""
     chances: dict[frozenset[int], float] = {}
     for order in permutations([u for u, weight in enumerate(weights) if weight > 0], k):
         chance, left = 1.0, sum(weights)

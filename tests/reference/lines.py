@@ -9,7 +9,10 @@ Pair = tuple[str, str]
 
 
 def sentences(text: str, *, word: int, tag: int) -> list[tuple[int, list[Pair | None]]]:
-    """Return the first line of each sentence, from 0, and of its lines the word and the tag; None for a broken one."""
+    """Return for each sentence its first line, from 0, and the word and tag of each line.
+
+    A broken line is None.
+    """
     found: list[tuple[int, list[Pair | None]]] = []
     inside = False
     for number, line in enumerate(text.split("\n")):

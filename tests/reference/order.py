@@ -15,7 +15,10 @@ def stream_of(*names: int) -> int:
 
 
 def shuffled(place: int, stream: int, size: int) -> int:
-    """Return the row at a place: a Feistel network over the smallest even number of bits, walked till a row comes."""
+    """Return the row at a place of a shuffled order.
+
+    A Feistel network over the smallest even number of bits is walked until a row comes.
+    """
     half = 1
     while 4**half < size:
         half += 1

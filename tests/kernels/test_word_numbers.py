@@ -1,4 +1,4 @@
-"""The kernels of `word_numbers.py` and `ngrams.py`. tests/lexicon compares their results with slow twins."""
+"""Tests of `word_numbers.py` and `ngrams.py`. tests/lexicon compares their results with slow twins."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_rename__leaves_none_alone() -> None:
 
 
 def test_mark_mentions__a_word_of_which_a_mention_is_a_part_counts_whole() -> None:
-    # words [0 0] [1] [2 2 2] [3], mentions [1, 3) and [3, 4) and [5, 7) of tokens after one special token
+    # After a special token: words [0 0] [1] [2 2 2] [3], mentions [1, 3), [3, 4) and [5, 7).
     words = np.array([-1, 0, 0, 1, 2, 2, 2, 3, -1], np.int32)
     out = np.zeros(4, np.uint8)
     starts, ends = np.array([2, 4, 6], np.int32), np.array([4, 5, 8], np.int32)

@@ -29,8 +29,8 @@ _SHORTEST_BEGINNING = 3
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word, else `; known: a, b, c`.
 
-    A known word that begins with the wrong one is nearest, as a word cut short is more likely than a
-    misspelt one. Of paths the last part may be compared alone: `ncbi` and `blurb/ncbi` are near
+    A known word that begins with the wrong one is nearest, as a word cut short is more likely than
+    a misspelt one. Of paths the last part may be compared alone: `ncbi` and `blurb/ncbi` are near
     `blurb/ncbi-disease`.
     """
     near = _begun_with(word, known) or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -40,7 +40,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 
 def _begun_with(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that begin with a word, whole or in their last part, the shortest first."""
+    """Return known words that begin with a word, whole or in their last part, shortest first."""
     last = word.rpartition("/")[2]
     if len(last) < _SHORTEST_BEGINNING:
         return []

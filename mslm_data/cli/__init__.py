@@ -1,7 +1,7 @@
 """The command line: each command parses, calls and prints.
 
-There is one module for each command. Nothing heavy is imported before it is needed, so that `--help`
-of anything is instant.
+There is one module for each command. Nothing heavy is imported before it is needed, so that
+`--help` of anything is instant.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ _SCORES = ("precision", "recall", "f1")
     "sets",
     multiple=True,
     metavar="annotate.OPTION=VALUE",
-    help="Name a file of the folder's annotator, such as its model, as the folder does not hold it. "
+    help="Name a file of the folder's annotator, such as its model, as the folder does not hold "
+    "it. "
     "Repeat it for further options.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -39,7 +39,8 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     "--source",
     required=True,
     metavar="NAME|FILE.toml",
-    help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for all "
+    help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for "
+    "all "
     "six of BLURB, or a TOML file.",
 )
 @click.option(
@@ -83,7 +84,8 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 @click.option(
     "--part",
     type=PartOfAll(),
-    help="Do every N-th work unit only, for array jobs. The command without it finishes the folder.",
+    help="Do every N-th work unit only, for array jobs. The command without it finishes the "
+    "folder.",
 )
 @click.option(
     "--set",
@@ -194,7 +196,8 @@ def _build(
         number, parts = part or (1, 1)
         if not quiet:
             click.echo(
-                f"{out}: part {number} of {parts} is done; the same command without --part finishes "
+                f"{out}: part {number} of {parts} is done; the same command without --part "
+                "finishes "
                 "the folder"
             )
         return {"out": str(out), "part": [number, parts]}

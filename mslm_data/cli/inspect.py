@@ -194,7 +194,7 @@ def _line(
     inside = {t for mention in mentions for t in range(mention["start"], mention["end"])}
 
     def joined(t: int) -> bool:
-        """Return whether tokens t - 1 and t are of one run: of one kind, with no mention's edge between."""
+        """Return whether tokens t - 1 and t are of one run: one kind, no mention's edge between."""
         if not 0 < t < len(words) or words[t - 1] < 0 or words[t] < 0:
             return False
         return bool(kinds[t - 1] == kinds[t]) and t not in starts and t - 1 not in labels

@@ -245,7 +245,8 @@ def _refuse_steps(name: str, strategy: Strategy) -> None:
     if strategy.follows_step:
         raise PipelineError(
             f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
-            "follows the step of training, which a count of epochs does not know; set it to a number"
+            "follows the step of training, which a count of epochs does not know; set it to a "
+            "number"
         )
 
 

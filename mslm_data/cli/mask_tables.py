@@ -1,4 +1,4 @@
-"""What `mask-stats` prints: the object of `--json`, and the same as tables for people."""
+"""Makes what `mask-stats` prints: the object of `--json`, and the same as tables for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The head and the lines of a table for people."""
 
-# Keys of the JSON object, which are attributes of `MaskStats`, `MaskSpecificWeights` and `LengthCounts` too.
+# Keys of the JSON object, which are attributes of `MaskStats`, `MaskSpecificWeights` and
+# `LengthCounts` too.
 _COUNTS = (
     "sequences",
     "tokens",

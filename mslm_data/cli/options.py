@@ -63,13 +63,15 @@ def strategy_options(command: F) -> F:
             "--elm",
             type=float,
             metavar="RATE",
-            help="Hide this share of a row's mentions whole.  [default: the strategy's; joint: 1.0]",
+            help="Hide this share of a row's mentions whole.  [default: the strategy's; joint: "
+            "1.0]",
         ),
         click.option(
             "--blm",
             type=float,
             metavar="RATE",
-            help="Hide this share of a row's tokens besides.  [default: the strategy's; joint: 0.075]",
+            help="Hide this share of a row's tokens besides.  [default: the strategy's; joint: "
+            "0.075]",
         ),
         click.option(
             "--set",

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, one JSON object for programs."""
+"""Prints the output of commands: tables for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def print_json(value: Any) -> None:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as aligned text: words to the left, numbers to the right with marked thousands."""
+    """Return rows as aligned text: words to the left, numbers to the right, thousands marked."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     numeric = [

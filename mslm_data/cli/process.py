@@ -35,7 +35,7 @@ _ADVICE = {
     errno.ENFILE: "close other programs",
     errno.ENOMEM: "close other programs, or ask for fewer --workers",
 }
-"""What to do about an error of the system; others are reported in the system's words alone."""
+"""Advice on errors of the system; others are reported in the system's words alone."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -31,8 +31,8 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
     The repository is private unless --public is given. Only what the build wrote is uploaded; other
     files in DIR stay here. Log in first, with `hf auth login`.
 
-    A folder of patients' notes is refused, for a private repository too. Its token ids can be turned
-    back into text, and those who gave you the notes forbid passing them on.
+    A folder of patients' notes is refused, for a private repository too. Its token ids can be
+    turned back into text, and those who gave you the notes forbid passing them on.
 
     \b
     Example:

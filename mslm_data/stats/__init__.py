@@ -1,7 +1,7 @@
 """Counts what a strategy hides in a corpus, and the loss weights that follow.
 
-`tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the words
-that are masked. `weights` has the ways to weigh, and `report` draws a page of all these.
+`tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
+words that are masked. `weights` has the ways to weigh, and `report` draws a page of all these.
 """
 
 from __future__ import annotations

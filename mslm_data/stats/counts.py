@@ -18,7 +18,7 @@ RATE_BINS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """What is hidden of some mentions.
+    """Counts of what is hidden of some mentions.
 
     Attributes:
         mentions: Number of mentions, in one epoch.
@@ -33,7 +33,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class LengthCounts:
-    """What is hidden in some rows.
+    """Counts of what is hidden in some rows.
 
     Attributes:
         sequences: Number of rows, in one epoch. The name is the key of `mask-stats --json`.
@@ -52,10 +52,10 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskStats:
-    """What a strategy hides in a split, by the keys of `mask-stats --json`.
+    """Counts of what a strategy hides in a split, by the keys of `mask-stats --json`.
 
-    Rows, tokens and mentions are counted in one epoch. Everything masked is counted over all epochs,
-    and a row or mention that is counted by its masks is counted once in each epoch.
+    Rows, tokens and mentions are counted in one epoch. Everything masked is counted over all
+    epochs, and a row or mention that is counted by its masks is counted once in each epoch.
 
     Attributes:
         sequences: Number of rows.

@@ -27,7 +27,7 @@ BLMS = (0.0, 0.075, 0.15, 0.225)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
-    """What a strategy hides at one pair of rates.
+    """Counts of what a strategy hides at one pair of rates.
 
     Attributes:
         elm: The rate of ELM.
@@ -53,13 +53,13 @@ class SweepPoint:
         return MaskSpecificWeights.of(self.whole.n_elm, self.whole.n_blm)
 
     def rate(self, counts: LengthCounts) -> float:
-        """Return the masked share of the tokens of some rows, specials aside; 0 if there are none."""
+        """Return the masked share of some rows' tokens, specials aside; 0 if there are none."""
         tokens = counts.maskable_tokens * self.epochs
         return (counts.n_elm + counts.n_blm) / tokens if tokens else 0.0
 
 
 def has_both_rates(strategy: Strategy) -> bool:
-    """Return whether a strategy was made with the options `elm` and `blm`, so that it can be swept."""
+    """Return whether a strategy was made with options `elm` and `blm`, so it can be swept."""
     return strategy.origin is not None and {"elm", "blm"} <= strategy.origin.options.keys()
 
 

@@ -91,8 +91,8 @@ def columns_of_rows(examples: Examples) -> Counts:
 class LengthTable:
     """Sums over rows by their number of words.
 
-    The average length is known only after the last row. The sums tell rows shorter than average from
-    longer ones without a second pass.
+    The average length is known only after the last row. The sums tell rows shorter than average
+    from longer ones without a second pass.
     """
 
     def __init__(self) -> None:

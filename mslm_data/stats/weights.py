@@ -1,4 +1,4 @@
-"""Loss weights of ELM-masked and BLM-masked tokens: those of Abaho et al. 2024, Eq. 2 to 5, and others.
+"""Loss weights of ELM-masked and BLM-masked tokens (Abaho et al. 2024, Eq. 2 to 5), and others.
 
 All weigh by numbers of masked sub-word tokens. All but `fixed` sum to 1, as the paper's do, so that
 they can be compared.
@@ -33,7 +33,8 @@ class MaskSpecificWeights:
     At the paper's own headline rates (ELM 1.0, BLM 0.075) whether the weights are saturated depends
     on the vocabulary. With BERT's cased one they are on BC2GM, BC5CDR-chem, BC5CDR-disease and
     NCBI-disease, the four corpora measured. With PubMedBERT's they are not on BC5CDR-chem (N_ELM
-    11,743, N_BLM 11,831; .5009 and .4991) nor on BC5CDR-disease (8,708 and 11,831; .5379 and .4621).
+    11,743, N_BLM 11,831; .5009 and .4991) nor on BC5CDR-disease (8,708 and 11,831; .5379 and
+    .4621).
 
     Attributes:
         w_elm_raw: Eq. 2: `1 - N_ELM / (N_ELM + N_BLM)`; 0.5 where nothing is masked.
@@ -133,7 +134,8 @@ def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights
 def inverse_frequency_weights(n_elm: int, n_blm: int) -> Weights:
     """Return weights in proportion to `1 / N_ELM` and `1 / N_BLM`.
 
-    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax: `w_elm = N_BLM
+    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax: `w_elm =
+        N_BLM
     / (N_ELM + N_BLM)`. Each kind has the same total weight, so terms weigh less where they are the
     more frequent kind.
 

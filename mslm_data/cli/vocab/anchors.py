@@ -154,7 +154,8 @@ def _frequencies(general: str) -> Frequencies:
         return general_text.of_wordfreq()
 
     raise VocabularyError(
-        f"--general {general}: expected a built folder, a table of words and counts, or 'wordfreq', "
+        f"--general {general}: expected a built folder, a table of words and counts, or "
+        "'wordfreq', "
         "found nothing of this name"
     )
 

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     "--xref",
     default="",
     metavar="PREFIX",
-    help="Take an OBO term's cross reference with this prefix, such as UMLS_CUI, as its concept id.",
+    help="Take an OBO term's cross reference with this prefix, such as UMLS_CUI, as its concept "
+    "id.",
 )
 @click.option(
     "--name", default="", help="Call the pack this in its model card.  [default: the folder's name]"

@@ -153,7 +153,8 @@ def command(
 
     if choice.coverage and report["covered_tokens"] < choice.coverage * report["tokens"]:
         click.echo(
-            "warning: all n-grams together cover less than --coverage; a lower --min-count gives more",
+            "warning: all n-grams together cover less than --coverage; a lower --min-count gives "
+            "more",
             err=True,
         )
 

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 @click.option(
     "--source",
     metavar="NAME|FILE.toml",
-    help="Read the corpus of this pipeline: a shipped one (`mslm-data recipes` lists them) or a TOML file.",
+    help="Read the corpus of this pipeline: a shipped one (`mslm-data recipes` lists them) or a "
+    "TOML file.",
 )
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="PATH",
-    help="Read these files or folders, here or at any URL that fsspec knows. Repeat it for further ones.",
+    help="Read these files or folders, here or at any URL that fsspec knows. Repeat it for further "
+    "ones.",
 )
 @click.option("--sample", is_flag=True, help="Read the small corpus that the package ships.")
 @click.option(

@@ -1,4 +1,7 @@
-"""Bars, histograms and grids as HTML and inline SVG. Every text is escaped here, so callers pass plain strings."""
+"""Bars, histograms and grids as HTML and inline SVG.
+
+Every text is escaped here, so callers pass plain strings.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def text(value: object) -> str:
-    """Return a value as HTML text, also good between quotes: nothing in it is markup; controls become U+FFFD."""
+    """Return a value as HTML text, also good between quotes.
+
+    Nothing in it is markup; controls become U+FFFD.
+    """
     return html.escape(_CONTROLS.sub("\ufffd", str(value)), quote=True)
 
 
@@ -24,7 +30,10 @@ def number(value: float) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, name: str = "") -> str:
-    """Return a table; numbers stand to the right, the first column is a heading, `Markup` stays as it is."""
+    """Return a table; the first column is a heading, numbers stand to the right.
+
+    `Markup` stays as it is.
+    """
     right = [
         bool(rows) and all(isinstance(row[c], int | float) for row in rows)
         for c in range(len(head))
@@ -133,7 +142,7 @@ def histogram(
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a grid: its number as text, small text below it, its shade in `[0, 1]`, and whether it is hatched."""
+    """One cell of a grid: number and small text, shade in `[0, 1]`, and whether it is hatched."""
 
     value: str
     below: str
@@ -144,7 +153,7 @@ class Cell:
 def grid(
     corner: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Cell]]
 ) -> str:
-    """Return a table whose cells are shaded by their value; the corner says what rows and columns are."""
+    """Return a table with cells shaded by value; the corner names its rows and columns."""
     top = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = []
     for name, line in zip(rows, cells, strict=True):

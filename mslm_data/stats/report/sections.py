@@ -22,7 +22,7 @@ from mslm_data.stats.report.sentences import EPOCHS
 from mslm_data.stats.weights import SATURATED, MaskSpecificWeights, Scheme
 
 _FEWEST = 4
-"""Bins that a histogram shows at least, where it has them."""
+"""Minimum number of bins that a histogram shows, where it has them."""
 
 
 def summary(stats: MaskStats) -> str:
@@ -66,16 +66,20 @@ def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:
         ("scheme", "w_ELM", "w_BLM", ""), rows, name="wide"
     )
     said = (
-        "paper is Eq. 2 to 5, released what the paper's code does; all but fixed sum to 1. Inverse frequency is Eq. 2 "
-        "alone. The effective number (Cui et al. 2019) makes them equal where counts are far above 1/(1 - beta)."
+        "paper is Eq. 2 to 5, released what the paper's code does; all but fixed sum to 1. Inverse "
+        "frequency is Eq. 2 "
+        "alone. The effective number (Cui et al. 2019) makes them equal where counts are far above "
+        "1/(1 - beta)."
     )
     return _section("N_ELM against N_BLM", said, body + _steps(stats.weights))
 
 
 def _steps(steps: MaskSpecificWeights) -> str:
     words = (
-        f"The paper's steps: Eq. 2 gives {steps.w_elm_raw:.4f} (ELM) and {steps.w_blm_raw:.4f} (BLM), "
-        f"Eq. 3 {steps.w_elm_clipped:.4f} and {steps.w_blm_clipped:.4f}, Eq. 5 {steps.w_elm:.4f} and {steps.w_blm:.4f}."
+        f"The paper's steps: Eq. 2 gives {steps.w_elm_raw:.4f} (ELM) and {steps.w_blm_raw:.4f} "
+        "(BLM), "
+        f"Eq. 3 {steps.w_elm_clipped:.4f} and {steps.w_blm_clipped:.4f}, Eq. 5 {steps.w_elm:.4f} "
+        f"and {steps.w_blm:.4f}."
     )
     return f'<p class="soft">{text(words)}</p>'
 
@@ -83,7 +87,8 @@ def _steps(steps: MaskSpecificWeights) -> str:
 def heat(rows: str, strategy: str) -> str:
     """Return sentences shaded by how often each token is hidden."""
     said = (
-        f"Each token is shaded by how many of {EPOCHS} epochs hide it with {strategy}; point at one for numbers. "
+        f"Each token is shaded by how many of {EPOCHS} epochs hide it with {strategy}; point at "
+        "one for numbers. "
         "Mentions are underlined, with their label."
     )
     ramp = '<div class="key"><span>never <span class="ramp"></span> in every epoch</span></div>'
@@ -153,7 +158,8 @@ def compared(stats: Mapping[str, MaskStats]) -> str:
 def budgets(stats: Mapping[str, MaskStats]) -> str:
     """Return how much is hidden of each row, and in how long runs, for each strategy."""
     said = (
-        "Rows that could not spend their budget, since too little was left that may be hidden, are drawn apart. "
+        "Rows that could not spend their budget, since too little was left that may be hidden, are "
+        "drawn apart. "
         "The dashed line is the average; of rates, that of all tokens."
     )
     blocks = []
@@ -297,7 +303,10 @@ def _section(title: str, said: str, body: str) -> str:
 
 
 def _cut(values: Sequence[int], length: int | None = None) -> list[int]:
-    """Return a histogram whose last bin takes what is beyond it: `length` bins, or as many as hold 99 in 100."""
+    """Return a histogram whose last bin takes what is beyond it.
+
+    It has `length` bins, or as many as hold 99 in 100.
+    """
     if length is None:
         total, seen, length = sum(values), 0, 0
         while length < len(values) and (seen < 0.99 * total or length < _FEWEST):

@@ -25,7 +25,9 @@ _WORDS = (6, 60)
 
 
 def choose_rows(split: Split, count: int) -> npt.NDArray[np.int64]:
-    """Return rows to show, rising: spread over the split, each the next one that has a mention and is of usual length.
+    """Return rows to show, rising and spread over the split.
+
+    Each is the next one that has a mention and is of usual length.
 
     Args:
         split: The rows.
@@ -83,7 +85,8 @@ class Sentences:
         """Return the rows, each token with attributes of its own.
 
         Args:
-            attributes: Of a row's place among these and a token's in the row; "" for none. Escaped already.
+            attributes: Of a row's place among these and a token's in the row; "" for none. Escaped
+                already.
         """
         lines = (
             self._line(i, functools.partial(attributes, i), "t") for i in range(len(self.rows))
@@ -135,7 +138,7 @@ class Sentences:
         return f'<p class="s" dir="auto">{"".join(out)}</p>'
 
     def _people(self, token: int) -> str:
-        """Return a piece as people read it: without the marks of its tokenizer, bytes as characters."""
+        """Return a piece as people read it: without its tokenizer's marks, bytes as characters."""
         piece: str = (
             self.tokenizer.decode([token], skip_special_tokens=False).strip().removeprefix("##")
         )

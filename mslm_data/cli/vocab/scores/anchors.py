@@ -29,7 +29,8 @@ from mslm_data.cli.vocab.scores import chosen, say
     type=click.Choice(["pooler", "mean", "input"]),
     default="pooler",
     show_default=True,
-    help="Embed a word by the model's pooler, by the mean of its last layer over the word's pieces, "
+    help="Embed a word by the model's pooler, by the mean of its last layer over the word's "
+    "pieces, "
     "or by the mean of its input embeddings.",
 )
 @click.option(

@@ -31,7 +31,8 @@ _GIVEN_WORDS = ("conll", "ebm", "hub")
     type=click.Choice(["words", "pieces", "ids"]),
     default="words",
     show_default=True,
-    help="Take the entries for words and phrases, for pieces as the vocabulary spells them, or for token ids.",
+    help="Take the entries for words and phrases, for pieces as the vocabulary spells them, or for "
+    "token ids.",
 )
 @out_option("DIR/vocab/table.arrow", "the lexicon to this file")
 @json_option

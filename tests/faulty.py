@@ -1,4 +1,4 @@
-"""A file system for tests that fails as it is told to: `faulty:///PATH` reads the file PATH of this machine, badly."""
+"""A file system that fails as tests tell it to: `faulty:///PATH` reads the file PATH, badly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Faulty(AbstractFileSystem):
     """Files of this machine, with faults.
 
     Attributes:
-        faults: File name -> what becomes of its bytes, at the first time that it is opened, the second and so on.
+        faults: File name -> what becomes of its bytes when it is opened first, second and so on.
         opened: File name -> how often.
     """
 

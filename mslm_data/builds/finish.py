@@ -1,4 +1,4 @@
-"""Finishes a folder whose work units are all done; `manifest.json` is written last."""
+"""Finishes a folder whose work units are all done: files beside the shards, the manifest last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An unfinished folder: who may write into it, its plan, and which work units are done.
+"""Guards an unfinished folder: who may write there, which plan it follows, which units are done.
 
 DIR/.build/locks/       one lock for a whole build, one for each part
 DIR/.build/plan.json    the record of the plan

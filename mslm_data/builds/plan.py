@@ -1,4 +1,4 @@
-"""Plans a build: its work units, and all that decides the bytes of its folder."""
+"""Plans a build: work units, a pure function of inputs and pipeline, and all that decides bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AT_ONCE = 1 << 20
 
 
 class Stamp(NamedTuple):
-    """The look of a file, which changes with its bytes unless somebody prevents it."""
+    """Size and time of a file, which change with its bytes unless somebody sees to it."""
 
     path: str
     size: int

@@ -142,7 +142,7 @@ class Reading:
                 found = self._annotator.annotate([document])[0]
             except OURS:
                 raise
-            except Exception as error:  # noqa: BLE001 - a model may raise anything, its message may hold text
+            except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
                 self.refuse(document, f"{type(error).__name__} from the annotator")
             else:
                 yield document, found

@@ -1,4 +1,4 @@
-"""Makes the stages that a pipeline names: source, annotator and segmenter."""
+"""Makes the stages that a pipeline names: source, annotator and segmenter, and a loaded model."""
 
 from __future__ import annotations
 

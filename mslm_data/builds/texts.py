@@ -1,4 +1,4 @@
-"""Reads the text that a build would tokenise, for a vocabulary made before there are shards."""
+"""Reads the text that a build would tokenise, for a vocabulary, which comes before shards."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ def of_corpus(pipeline: Pipeline, inputs: Sequence[Path]) -> Texts:
     def texts(splits: Sequence[str]) -> Iterator[str]:
         for split in splits:
             if split not in found.files:
-                raise PipelineError(
-                    f"pipeline '{pipeline.name}': no split "
-                    f"'{split}'{did_you_mean(split, found.files)}"
-                )
+                known = did_you_mean(split, found.files)
+                raise PipelineError(f"pipeline '{pipeline.name}': no split '{split}'{known}")
         records = chain.from_iterable(map(found.records, splits))
         return (trainable(record) for record in records if isinstance(record, Document))
 

@@ -132,7 +132,7 @@ def _segmented(
             cut = segmenter.sentences(document)
         except OURS:
             raise
-        except Exception as error:  # noqa: BLE001 - a model may raise anything, its message may hold text
+        except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
             reading.refuse(document, f"{type(error).__name__} from the segmenter")
         else:
             documents.append(document)

@@ -55,8 +55,7 @@ _SCORES = ("precision", "recall", "f1")
     multiple=True,
     metavar="annotate.OPTION=VALUE",
     help="Name a file of the folder's annotator, such as its model, as the folder does not hold "
-    "it. "
-    "Repeat it for further options.",
+    "it. Repeat it for further options.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(

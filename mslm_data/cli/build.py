@@ -40,8 +40,7 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     required=True,
     metavar="NAME|FILE.toml",
     help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for "
-    "all "
-    "six of BLURB, or a TOML file.",
+    "all six of BLURB, or a TOML file.",
 )
 @click.option(
     "--input",
@@ -197,8 +196,7 @@ def _build(
         if not quiet:
             click.echo(
                 f"{out}: part {number} of {parts} is done; the same command without --part "
-                "finishes "
-                "the folder"
+                "finishes the folder"
             )
         return {"out": str(out), "part": [number, parts]}
 

@@ -16,8 +16,7 @@ from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
 PRELOAD = "MSLM_DATA_PRELOAD"
-"""Environment variable that holds `Preload.told` while a module is imported ahead of the
-workers."""
+"""Environment variable that holds `Preload.told` while its module is imported."""
 
 
 class Work(Protocol):
@@ -74,8 +73,8 @@ class Engine(Protocol):
             units: What to do it to.
             workers: How many units are done at a time; None: as many as there are CPUs.
             done: Called here, as units finish, with the value that `work` returned.
-            preload: What workers need in memory before they begin, loaded once a machine if it can
-                be.
+            preload: What workers need in memory before they begin, loaded once a machine if
+                possible.
 
         Raises:
             MslmDataError: `attempt` returned it for a unit, or `work.died` raised it. The other
@@ -103,7 +102,7 @@ def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
     except OSError as error:
         said = of_the_system(error) or _unexpected(error)
         return BuildError(f"{unit.name}: {said}; mend this and run the same command again")
-    except BaseException as error:  # noqa: BLE001 - libraries in Rust raise what is not an Exception
+    except BaseException as error:  # noqa: BLE001 - libraries in Rust raise such
         return BuildError(f"{unit.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
 
 

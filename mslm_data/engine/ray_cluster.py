@@ -1,7 +1,7 @@
-"""Finds the Ray cluster that runs the units, or starts one for the length of the build.
+"""Finds the Ray cluster that runs the units: an existing one, or one that lasts as long as a build.
 
-Ray's folders and logs are open to all users of a machine, and its ports to the network: what is
-started here lies in a private folder, and listens on this machine only.
+Ray's folders and logs are open to all users of a machine, and its ports to the network. A cluster
+that is started here lies in a private folder, and listens on this machine only.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mslm_data.errors import BuildError
 
 _QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 _ALONE = {
-    # As by default on those systems: ports are open to this machine only.
+    # As by default on those systems, ports are open to this machine only.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    # Even with usage reports off, Ray 2.60 asks three clouds' metadata services where it runs;
-    # nobody answers here.
+    # Even with usage reports off, Ray 2.60 asks three clouds' metadata services where it runs.
+    # Nobody answers at this address.
     "http_proxy": "http://127.0.0.1:9",
 }
-"""Environment of a cluster of our own."""
+"""Environment of a cluster that is started here."""
 _STORE_BYTES = 100 << 20
-"""Memory for objects: it holds the work, a tokenizer of some megabytes at the most."""
+"""Memory for objects. It holds the work, whose tokenizer has some megabytes at most."""
 _PATH_CHARACTERS = 20
 """Sockets' paths hold about 100 characters, and Ray takes 80 of them."""
 _PATIENCE_S = 10.0
@@ -38,13 +38,14 @@ _PATIENCE_S = 10.0
 
 @contextmanager
 def connected(workers: int | None) -> Iterator[Any]:
-    """Give the package `ray`, connected to a cluster, and leave that as it was.
+    """Give the package `ray`, connected to a cluster, and restore the connection of before.
 
-    A program that is connected stays so. Else RAY_ADDRESS names a cluster, or `ray start` was
-    called here by this user; or else a cluster is started, and ended, here.
+    A program that is connected stays connected. Otherwise the cluster is the one that RAY_ADDRESS
+    names, or that this user's `ray start` has left here. If there is neither, a cluster is started,
+    and ended at the end.
 
     Args:
-        workers: CPUs of a cluster that is started; None: this machine's.
+        workers: CPUs of a cluster that is started; None: those of this machine.
 
     Raises:
         BuildError: There is no such cluster, or it cannot be joined or started.
@@ -62,27 +63,29 @@ def connected(workers: int | None) -> Iterator[Any]:
 
 
 def _connect(ray: Any, options: Mapping[str, Any]) -> None:
-    before, on_term = os.umask(0o077), signal.getsignal(signal.SIGTERM)
+    umask = os.umask(0o077)
+    on_term = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**_QUIET, **options)
         if callable(on_term):
-            signal.signal(
-                signal.SIGTERM, on_term
-            )  # Ray has put its own in the place of the command's
+            # Ray has put its own handler in the place of the command's.
+            signal.signal(signal.SIGTERM, on_term)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds, some of no class of its own
         said = str(error).partition("\n")[0]
         raise BuildError(
             f"ray: expected a cluster, got {type(error).__name__} ({said}); see RAY_ADDRESS"
         ) from None
     finally:
-        os.umask(before)
+        os.umask(umask)
 
 
 @contextmanager
 def _private(workers: int | None) -> Iterator[dict[str, Any]]:
-    """Give the options of a cluster of our own, whose files go with it."""
+    """Give the options of a new cluster, and remove its files afterwards."""
     base = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="mslm-", dir=base if len(base) <= _PATH_CHARACTERS else "/tmp")  # noqa: S108
+    if len(base) > _PATH_CHARACTERS:
+        base = "/tmp"  # noqa: S108 - the folder in it is private
+    folder = tempfile.mkdtemp(prefix="mslm-", dir=base)
     try:
         yield {
             "address": "local",
@@ -115,19 +118,21 @@ def _joins() -> bool:
     It is the one that RAY_ADDRESS names, or this user's own on this machine.
 
     Raises:
-        BuildError: RAY_ADDRESS names none that answers.
+        BuildError: RAY_ADDRESS names one that does not answer.
     """
     named = os.environ.get("RAY_ADDRESS", "")
     if named == "local":
         return False
+
     if named and named != "auto":
         if "://" in named or not _answers(named):
             raise BuildError(
                 "RAY_ADDRESS: expected host:port of a cluster that this machine belongs to, got "
-                f"{named}, where none "
-                "answers; start it, or unset RAY_ADDRESS to run on this machine alone"
+                f"{named}, where none answers; start it, or unset RAY_ADDRESS to run on this "
+                "machine alone"
             )
         return True
+
     found = _left_by_start()
     if named and not found:
         raise BuildError(
@@ -142,7 +147,8 @@ def _left_by_start() -> bool:
 
     Another user's cluster is not used, as notes must not reach it.
     """
-    base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - as Ray does
+    # In the order in which Ray looks.
+    base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
     note = Path(base) / "ray" / "ray_current_cluster"
     try:
         return note.stat().st_uid == os.getuid() and _answers(note.read_text("utf-8").strip())

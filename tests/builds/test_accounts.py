@@ -16,7 +16,7 @@ from tests import made
 
 
 def conll(folder: Path, name: str, *sentences: str) -> Path:
-    """Write a file of words with a tag after each, sentences between blank lines; return its folder."""
+    """Write words with a tag after each, sentences between blank lines; return the folder."""
     folder.mkdir(exist_ok=True)
     text = "\n".join(
         "".join(f"{pair.replace('/', chr(9))}\n" for pair in line.split()) for line in sentences

@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return made.tree(out)
 
 
-# The same bytes ------------------------------------------------------------------------------------------------------
+# The same bytes -----------------------------------------------------------------------------------
 
 
 def test_build__gives_the_same_bytes_in_another_folder(
@@ -127,7 +128,7 @@ def test_build__again_changes_nothing(tmp_path: Path, expected: dict[str, bytes]
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == times
 
 
-# Interruptions -------------------------------------------------------------------------------------------------------
+# Interruptions ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -196,7 +197,7 @@ def test_build__keeps_a_finished_folder_when_only_clearing_up_was_left(
     assert made.tree(out) == expected
 
 
-# Refusals ------------------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------
 
 
 def _input(folder: Path) -> Path:
@@ -310,7 +311,7 @@ def test_build__refuses_splits_that_no_folder_could_hold(tmp_path: Path, name: s
     assert not list(tmp_path.glob("*.arrow"))
 
 
-# What a folder says --------------------------------------------------------------------------------------------------
+# What a folder says -------------------------------------------------------------------------------
 
 
 def test_build__writes_nothing_of_where_or_when(tmp_path: Path, expected: dict[str, bytes]) -> None:
@@ -363,7 +364,7 @@ def test_build__tells_of_its_progress(tmp_path: Path) -> None:
     assert seen[-1].rows == sum(split.sequences for split in manifest.splits.values())
     size = sum(path.stat().st_size for path in NCBI.glob("*.tsv"))
     assert size - len(seen) <= seen[-1].bytes_total <= size
-    assert all(a.bytes_done < b.bytes_done for a, b in zip(seen, seen[1:], strict=False))  # noqa: RUF007
+    assert all(before.bytes_done < after.bytes_done for before, after in pairwise(seen))
 
 
 def test_build__keeps_the_text_when_told_to(tmp_path: Path) -> None:

@@ -23,14 +23,17 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "weak.toml").write_text(
         '[source]\nuse = "jsonl"\n[annotate]\nuse = "terms"\nlabels = ["Disease", "Treatment"]\n'
     )
-    done = run("build", "--source", tmp_path / "weak.toml", "--input", tmp_path / "notes.jsonl", "--tokenizer", VOCAB,
-               "--out", tmp_path / "out", "--set", f"annotate.table={tmp_path / 'terms.csv'}")  # fmt: skip
+    done = run(
+        "build", "--source", tmp_path / "weak.toml", "--input", tmp_path / "notes.jsonl",
+        "--tokenizer", VOCAB, "--out", tmp_path / "out", "--set",
+        f"annotate.table={tmp_path / 'terms.csv'}",
+    )  # fmt: skip
     assert done.code == 0
     return tmp_path
 
 
 def gold(folder: Path) -> tuple[object, ...]:
-    """Write gold documents: four mentions, of which two are found exactly, one in part and one not."""
+    """Write four gold mentions: two are found exactly, one in part and one not."""
     rows = [
         {
             "id": "a",
@@ -167,8 +170,11 @@ def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path
 
     rows = []
     for pipeline, folder, label in AUDITED:
-        done = run("audit", tmp_path / "out", *model, "--gold", real / "pubtator" / folder, "--gold-source",
-                   f"blurb/{pipeline}", "--gold-set", "source.use=pubtator", "--label", label, "--json")  # fmt: skip
+        done = run(
+            "audit", tmp_path / "out", *model, "--gold", real / "pubtator" / folder,
+            "--gold-source", f"blurb/{pipeline}", "--gold-set", "source.use=pubtator", "--label",
+            label, "--json",
+        )  # fmt: skip
         ((name, scores),) = done.json["labels"].items()
         numbers = [
             scores[f"{how}_{score}"]

@@ -102,7 +102,8 @@ def test_build__parts_then_the_whole_command_finish_the_folder(tmp_path: Path) -
 
 def test_build__set_changes_the_pipeline(tmp_path: Path) -> None:
     done = run(
-        "build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json", "--set", "encode.max_tokens=16"
+        "build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json", "--set",
+        "encode.max_tokens=16",
     )  # fmt: skip
 
     assert done.json["splits"]["train"]["sequences"] > 60
@@ -121,8 +122,8 @@ def test_build__a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
     (tmp_path / "deals.toml").write_text('[source]\nuse = "jsonl"\n')
 
     done = run(
-        "build", "--source", tmp_path / "deals.toml", "--input", tmp_path / "deals.jsonl", "--tokenizer", VOCAB,
-        "--out", tmp_path / "out", "--json",
+        "build", "--source", tmp_path / "deals.toml", "--input", tmp_path / "deals.jsonl",
+        "--tokenizer", VOCAB, "--out", tmp_path / "out", "--json",
     )  # fmt: skip
 
     assert done.code == 0
@@ -257,8 +258,8 @@ def test_build__no_word_of_a_corpus_leaves_the_shards(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     done = run(
-        "build", "--source", "blurb/bc2gm", "--input", tmp_path / "train.tsv", "--tokenizer", VOCAB, "--out", out,
-        "--set", "annotate.labels=[]",
+        "build", "--source", "blurb/bc2gm", "--input", tmp_path / "train.tsv", "--tokenizer", VOCAB,
+        "--out", out, "--set", "annotate.labels=[]",
     )  # fmt: skip
 
     assert done.code == 0
@@ -290,8 +291,8 @@ def test_build__real_corpora_have_their_true_counts(name: str, real: Path, tmp_p
     tokenizer = real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
 
     done = run(
-        "build", "--source", f"blurb/{name}", "--input", real / "blurb" / folder, "--tokenizer", tokenizer,
-        "--out", tmp_path, "--json",
+        "build", "--source", f"blurb/{name}", "--input", real / "blurb" / folder, "--tokenizer",
+        tokenizer, "--out", tmp_path, "--json",
     )  # fmt: skip
 
     splits = [done.json["splits"][split] for split in ("train", "validation", "test")]
@@ -305,8 +306,8 @@ def test_build__jnlpba_has_its_true_counts(real: Path, tmp_path: Path) -> None:
     tokenizer = real / "tokenizers" / "PubMedBERT_BiomedBERT.vocab.txt"
 
     done = run(
-        "build", "--source", "blurb/jnlpba", "--input", real / "blurb" / "JNLPBA", "--tokenizer", tokenizer,
-        "--out", tmp_path, "--json",
+        "build", "--source", "blurb/jnlpba", "--input", real / "blurb" / "JNLPBA", "--tokenizer",
+        tokenizer, "--out", tmp_path, "--json",
     )  # fmt: skip
 
     validation = done.json["splits"]["validation"]

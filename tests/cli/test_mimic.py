@@ -111,8 +111,10 @@ def test_build__a_sample_of_patients_is_counted_and_recorded(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("how", ["keep", "token", "drop"])
 def test_build__placeholders_are_never_mentions(tmp_path: Path, how: str) -> None:
-    run("build", "--source", "mimic", "--sample", "--out", tmp_path, "--set", f"source.placeholders={how}",
-        "--set", "encode.keep_text=true")  # fmt: skip
+    run(
+        "build", "--source", "mimic", "--sample", "--out", tmp_path, "--set",
+        f"source.placeholders={how}", "--set", "encode.keep_text=true",
+    )  # fmt: skip
 
     words = []
     for rows in md.load(tmp_path).values():
@@ -138,8 +140,10 @@ def test_build__no_word_of_a_note_stands_outside_the_shards(tmp_path: Path) -> N
         writer.writeheader()
         writer.writerows(rows)
 
-    done = run("build", "--source", "mimic", "--input", tmp_path / "NOTEEVENTS.csv", "--out", tmp_path / "out",
-               "--tokenizer", VOCAB, "--set", f"annotate.model_pack={CONCEPTS}")  # fmt: skip
+    done = run(
+        "build", "--source", "mimic", "--input", tmp_path / "NOTEEVENTS.csv", "--out",
+        tmp_path / "out", "--tokenizer", VOCAB, "--set", f"annotate.model_pack={CONCEPTS}",
+    )  # fmt: skip
 
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert done.code == 0
@@ -152,8 +156,10 @@ def test_build__another_model_into_a_built_folder_is_refused(built: Path, tmp_pa
     lines = CONCEPTS.read_text(encoding="utf-8").splitlines()
     (tmp_path / "fewer.csv").write_text("\n".join(lines[:50]) + "\n", encoding="utf-8")
 
-    done = run("build", "--source", "mimic", "--sample", "--out", built, "--set", "encode.keep_text=true",
-               "--set", f"annotate.model_pack={tmp_path / 'fewer.csv'}")  # fmt: skip
+    done = run(
+        "build", "--source", "mimic", "--sample", "--out", built, "--set", "encode.keep_text=true",
+        "--set", f"annotate.model_pack={tmp_path / 'fewer.csv'}",
+    )  # fmt: skip
 
     assert done.code == 1
     assert "different: annotator" in done.err
@@ -175,9 +181,11 @@ def test_build__real_notes_have_their_true_counts_and_what_medcat_found(
 ) -> None:
     notes = real / "clinical" / "notes" / "NOTEEVENTS.csv.gz"
 
-    done = run("build", "--source", "mimic", "--input", notes, "--out", tmp_path, "--json", "--tokenizer",
-               real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt",
-               "--set", f"annotate.model_pack={CONCEPTS}", "--set", "encode.keep_text=true")  # fmt: skip
+    done = run(
+        "build", "--source", "mimic", "--input", notes, "--out", tmp_path, "--json", "--tokenizer",
+        real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt", "--set",
+        f"annotate.model_pack={CONCEPTS}", "--set", "encode.keep_text=true",
+    )  # fmt: skip
 
     assert (done.json["read"], done.json["set_aside"], done.json["written"]) == (1345, 21, 1324)
     with gzip.open(notes, "rt", newline="", encoding="utf-8") as file:

@@ -129,8 +129,10 @@ class Panic(BaseException):
     """As libraries in Rust raise."""
 
 
-@pytest.mark.parametrize("error", [OSError("Zebulonkanarie"), EOFError("Zebulonkanarie"), Panic("Zebulonkanarie"),
-                                   SystemExit("Zebulonkanarie"), RecursionError("Zebulonkanarie")])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [kind("Zebulonkanarie") for kind in (OSError, EOFError, Panic, SystemExit, RecursionError)],
+)
 def test_main__what_nobody_thought_of_is_named_by_class_and_place(
     error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

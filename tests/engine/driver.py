@@ -1,4 +1,7 @@
-"""A build on Ray in a process of its own, which may be killed: `python -m tests.engine.driver CORPUS INPUTS OUT`."""
+"""Builds on Ray in a process that may be killed.
+
+`python -m tests.engine.driver CORPUS INPUTS OUT`
+"""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_supervise__forgets_failed_starts_when_a_worker_is_ready(work: Fake) -> 
 
 def test_supervise__replaces_an_idle_worker_that_died(work: Fake) -> None:
     class Idle(Told):
-        """Worker 0 dies after its only unit, while worker 1 is at another; then that one dies too."""
+        """Worker 0 dies after its only unit; then worker 1 dies at another."""
 
         def give(self, worker: int, unit: WorkUnit) -> None:
             super().give(worker, unit)

@@ -1,4 +1,4 @@
-"""Ray: the same bytes from two nodes of which a process and a node are killed, and no text in what Ray keeps."""
+"""Ray: the same bytes though a process and a node are killed, and no text in what Ray keeps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
     return sorted(done)
 
 
-# The same bytes ------------------------------------------------------------------------------------------------------
+# The same bytes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
@@ -60,7 +60,7 @@ def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path:
     assert verify(tmp_path / "ray")[1] == []
 
 
-# Deaths --------------------------------------------------------------------------------------------------------------
+# Deaths -------------------------------------------------------------------------------------------
 
 
 def test_build__goes_on_when_an_actor_and_a_node_are_killed(
@@ -114,7 +114,7 @@ def test_run__gives_up_where_no_actor_starts(
 
     with pytest.raises(
         BuildError,
-        match=r"^engine 'ray': expected workers that start, got 5 in a row .*ActorDiedError\); is mslm",
+        match=r"^engine 'ray': expected workers that start, got 5 in a row .*DiedError\); is mslm",
     ):
         do(work)
 
@@ -135,7 +135,7 @@ def test_room__gives_up_where_there_is_no_cpu_for_long(
         supervise(work, units(1), actors, print)
 
 
-# What actors see -----------------------------------------------------------------------------------------------------
+# What actors see ----------------------------------------------------------------------------------
 
 
 def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
@@ -205,7 +205,7 @@ def test_attempt__says_which_input_a_node_does_not_see(actor: engine.UnitActor, 
     )
 
 
-# Privacy -------------------------------------------------------------------------------------------------------------
+# Privacy ------------------------------------------------------------------------------------------
 
 
 def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,7 @@
-"""FAULT_ROUNDS=20 kills actors, nodes and the program that leads at random in so many builds of each corpus."""
+"""Kills actors, nodes and the leading program at random.
+
+FAULT_ROUNDS=20 does so in twenty builds of each corpus.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units that fail in all ways, for engines; and a build's own, slowed down so that their processes can be killed."""
+"""Work units that fail in all ways, for engines; and a build's own, slow enough to be killed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def finely(name: str) -> Corpus:
 
 
 class SlowWork(work_unit.UnitBuilder):
-    """Each unit takes a while, and until a file beside the folder lets it; another file says which process is at it."""
+    """Builds units slowly, and not before a file beside the folder allows it.
+
+    Another file says which process is at a unit.
+    """
 
     def __call__(self, of: WorkUnit) -> str:
         note = Path(f"{self.folder}.at") / str(os.getpid())

@@ -1,6 +1,7 @@
 """A process that forks others, which build and die: `python -m tests.faults.children`.
 
-It reads lines of `corpus inputs out call` and answers each with the child's exit status and how many calls it made.
+It reads lines of `corpus inputs out call`, and answers each with the child's exit status and the
+number of calls that it made.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class Children:
         self._server.wait(30)
 
     def build(self, corpus: str, inputs: Path, out: Path, *, kill_at: int) -> tuple[int, int]:
-        """Build until a call; return the exit status, negative for a signal, and the number of calls."""
+        """Build until a call.
+
+        Returns:
+            The exit status, negative for a signal, and the number of calls.
+        """
         assert self._server.stdin
         assert self._server.stdout
         self._server.stdin.write(f"{corpus}\t{inputs}\t{out}\t{kill_at}\n")

@@ -1,4 +1,4 @@
-"""The calls by which a build changes a disk, counted, and something done in the place of one of them."""
+"""Counts the calls by which a build changes a disk, and does something before one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of a disk that loses power: what was synced is there, and of everything else any part may be."""
+"""Models a disk that loses power: synced data is there, and any part of all other data may be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ class Disk:
     """
 
     def __init__(self, root: Path, *, forget: str = "") -> None:
-        """Record what happens below `root`; `forget` syncs of each `file` or `folder`, to see that they matter."""
+        """Record what happens below a folder.
+
+        Args:
+            root: The folder.
+            forget: Syncs to leave out, of each "file" or "folder", to see that they matter.
+        """
         self.events: list[Event] = []
         self._root, self._forget = root, forget
 

@@ -133,11 +133,11 @@ def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(
     assert verify(out)[1] == []
 
 
-# Power loss ----------------------------------------------------------------------------------------------------------
+# Power loss ---------------------------------------------------------------------------------------
 
 
 def images(record: Disk, folder: Path, moments: Iterable[int]) -> Iterator[Path]:
-    """Give what a disk may hold after a loss of power: what was synced, and of the rest none, all, or some."""
+    """Give what a disk may hold after a loss of power: synced data, and none, all or some else."""
     chance = random.Random(0)
     for moment in moments:
         for kept in (0.0, 1.0, 0.5):

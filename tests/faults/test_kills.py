@@ -1,4 +1,4 @@
-"""A build that is killed at any call that changes the disk goes on, and ends with the same bytes."""
+"""Builds that are killed at any call that changes the disk resume, and end with the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.faults.children import Children
 from tests.faults.corpora import CORPORA
 
 STEPS = 6
-"""The calls of a build, more than three hundred in all three corpora, are shared out over so many tests."""
+"""The calls of a build, three hundred and more of all corpora, are shared by so many tests."""
 MOST_KILLS = 100
 """A build that is killed later each time and still does not end never will."""
 

@@ -186,7 +186,7 @@ def test_build__gives_up_where_no_process_starts(tmp_path: Path) -> None:
     assert "below `if __name__ == '__main__':`" in done.stderr
 
 
-# Whole programs ------------------------------------------------------------------------------------------------------
+# Whole programs -----------------------------------------------------------------------------------
 
 
 def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
@@ -194,7 +194,8 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
     vocab = made.SAMPLE / "vocab.txt"
     pipeline = inputs.parent / "notes.toml"
     pipeline.write_text(
-        'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n[segment]\nuse = "clinical"\n'
+        'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n'
+        '[segment]\nuse = "clinical"\n'
         f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
         'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
     )

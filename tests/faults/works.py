@@ -1,4 +1,7 @@
-"""Work units that go wrong on purpose; workers import them by name, so what goes wrong is said by a file."""
+"""Work units that go wrong on purpose.
+
+Workers import them by name, so a file says what goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _annotate = LoadedTerms.annotate
 
 
 class FaultyWork(work_unit.UnitBuilder):
-    """As it is told by the file beside the folder: `{"do": …, "document": id, "times": at most}`."""
+    """Goes wrong as a file beside the folder says: `{"do": …, "document": id, "times": most}`."""
 
     def __call__(self, of: WorkUnit) -> str:
         fault = Path(f"{self.folder}.fault")

@@ -239,9 +239,7 @@ class Pick:
 
         offsets = examples.input_ids.offsets
         if units is None:
-            sizes = np.ones(len(pool), np.int64)
-            candidates = Candidates(units, offsets, pool, score, sizes)
-            self._hide_tokens(candidates, quota, draws, kind, draft)
+            self._hide_tokens(offsets, pool, score, quota, draws, kind, draft)
         elif self._weighs_whole_units(draft) and score is not None:
             starts = units.starts
             where = (offsets, starts.offsets, starts.values, units.ends.values)
@@ -353,23 +351,40 @@ class Pick:
         return real
 
     def _hide_tokens(
-        self, candidates: Candidates, quota: Array, draws: Draws, kind: int, draft: Draft
+        self,
+        offsets: Array,
+        pool: Array,
+        score: Array | None,
+        quota: Array,
+        draws: Draws,
+        kind: int,
+        draft: Draft,
     ) -> None:
         """Hide single tokens; three orders write kinds without a list of what is taken."""
         if self.order.by in ("uniform", "coins", "replacement"):
-            self._choose(candidates, quota, draws, kind, draft.kinds)
-        else:
-            taken = SAMPLERS[self.order.by](self, candidates, quota, draws)
-            np.copyto(draft.kinds, np.uint8(kind), where=taken > 0)
+            self._choose(offsets, pool, score, quota, draws, kind, draft.kinds)
+            return
+
+        # Only here: writing eight bytes a token took a quarter of the time of the orders above.
+        sizes = np.ones(len(pool), np.int64)
+        candidates = Candidates(None, offsets, pool, score, sizes)
+        taken = SAMPLERS[self.order.by](self, candidates, quota, draws)
+        np.copyto(draft.kinds, np.uint8(kind), where=taken > 0)
 
     def _choose(
-        self, candidates: Candidates, quota: Array, draws: Draws, mark: int, out: Array
+        self,
+        offsets: Array,
+        pool: Array,
+        score: Array | None,
+        quota: Array,
+        draws: Draws,
+        mark: int,
+        out: Array,
     ) -> None:
         """Write `mark` to the chosen entries, each of which counts as one.
 
         The rest of the budget stays in `quota`.
         """
-        offsets, pool = candidates.offsets, candidates.pool
         if self.order.by == "uniform":
             choose_uniform(offsets, pool, quota, draws.streams(), mark, out)
             return
@@ -379,11 +394,11 @@ class Pick:
 
         rate = rate_at(self.budget.rate, draws)
         same_for_all = isinstance(rate, float | int) and self.budget.gate == 1
-        if same_for_all and candidates.score is None:
+        if same_for_all and score is None:
             choose_bernoulli(offsets, pool, float(rate), draws.streams(), mark, out)
             return
 
-        weights = pool if candidates.score is None else pool * candidates.score
+        weights = pool if score is None else pool * score
         if same_for_all:
             chances = weights * float(rate)
         else:
@@ -402,7 +417,8 @@ class Pick:
 def _by_choice(pick: Pick, candidates: Candidates, quota: Array, draws: Draws) -> Array:
     """Take entries by coins or with replacement."""
     chosen = np.zeros(len(candidates.pool), np.uint8)
-    pick._choose(candidates, quota, draws, 1, chosen)
+    _, offsets, pool, score, _ = candidates
+    pick._choose(offsets, pool, score, quota, draws, 1, chosen)
     return chosen.astype(np.int64)
 
 

@@ -11,6 +11,7 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 from tokenizers import models
@@ -19,7 +20,7 @@ import mslm_data as md
 from mslm_data.mask.strategy import Recipe
 from mslm_data.stats import mask_stats, schemes, sweep
 from mslm_data.stats.report import Report, Sentences, choose_rows, said_options
-from mslm_data.stats.report.charts import histogram, text
+from mslm_data.stats.report.charts import histogram, table, text
 from mslm_data.stats.report.sections import _cut
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of
 from tests.made import built
@@ -169,6 +170,61 @@ def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
     assert html.count('title="hidden in 0%: as ELM 0, as BLM 0"') == 1
     assert html.count('<span class="e" title="ELM">w10</span>') == 2
     assert '<span class="m" data-label="a">' in html
+
+
+def test_table__holds_every_cell_below_its_title() -> None:
+    html = table(("word", "n", "share"), [("<a>", 1_000, 0.5), ("b", 20, 0.25)])
+
+    rows = re.findall(r"<tr>(.*?)</tr>", html)
+    cells = [re.findall(r"<(t[hd])[^>]*>(.*?)</t[hd]>", row) for row in rows]
+    assert cells == [
+        [("th", "word"), ("th", "n"), ("th", "share")],
+        [("th", "&lt;a&gt;"), ("td", "1,000"), ("td", "0.5000")],
+        [("th", "b"), ("td", "20"), ("td", "0.2500")],
+    ]
+
+
+def test_html__tables_hold_the_counts_and_the_weights() -> None:
+    report = report_of(fixed_examples(64))
+    html = report.html()
+
+    stats = report.stats["joint"]
+    for count in (stats.n_elm, stats.n_blm, stats.rows_under_budget, stats.rows_without_mask):
+        assert f'<td class="n">{count:,}</td>' in html
+    for scheme in report.schemes:
+        w_elm, w_blm = scheme.weigh(stats.n_elm, stats.n_blm)
+        weights = f'<td class="n">{w_elm:.4f}</td><td class="n">{w_blm:.4f}</td>'
+        assert f'<th scope="row">{scheme.name}</th>{weights}' in html
+    for label, counts in stats.labels.items():
+        cells = (counts.mentions, counts.mention_tokens, counts.masked_mentions)
+        drawn = "".join(f'<td class="n">{cell:,}</td>' for cell in cells)
+        assert f'<th scope="row">{label}</th>{drawn}' in html
+
+
+def test_html__sweep_holds_every_pair_of_rates() -> None:
+    report = report_of(fixed_examples(64))
+    html = report.html()
+
+    for point in report.points:
+        counts = f"{point.whole.n_elm:,} / {point.whole.n_blm:,}"
+        assert f">{point.weights.w_elm:.4f}<small>{counts}</small></td>" in html
+        for group in (point.whole, point.shorter, point.longer):
+            masked = f"{group.n_elm + group.n_blm:,}"
+            assert f">{point.rate(group):.1%}<small>{masked}</small></td>" in html
+    clipped = sum(point.weights.saturated for point in report.points)
+    assert 0 < clipped < len(report.points)
+    assert html.count("<td class=sat ") == clipped
+
+
+def test_html__marks_what_each_strategy_hides() -> None:
+    examples = fixed_examples(8)
+    report = report_of(examples)
+    html = report.html()
+
+    plans = [strategy.plan(examples) for strategy in report.strategies.values()]
+    n_elm, n_blm = np.sum([plan.counts() for plan in plans], axis=0)
+    assert html.count('<span class="e" title="ELM">') == n_elm > 0
+    assert html.count('<span class="b" title="BLM">') == n_blm > 0
 
 
 def test_said_options__of_a_file_only_its_name() -> None:

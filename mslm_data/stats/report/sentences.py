@@ -1,4 +1,4 @@
-"""Sentences with their mentions and masks as HTML: how often each token is hidden, and by whom."""
+"""Draws rows with their mentions and masks as HTML."""
 
 from __future__ import annotations
 
@@ -19,39 +19,47 @@ from mslm_data.shard.split import Split
 from mslm_data.stats.report.charts import text
 
 EPOCHS = 100
-"""Epochs that the shades of tokens are of."""
+"""The shade of a token says in how many of these epochs it is hidden."""
+
 _LOOKED_AT = 256
-_WORDS = (6, 60)
+"""In so many rows a row to show is looked for."""
+
+_USUAL = (6, 60)
+"""Fewest and most tokens of a row of usual length."""
 
 
 def choose_rows(split: Split, count: int) -> npt.NDArray[np.int64]:
-    """Return rows to show, rising and spread over the split.
+    """Return the numbers of rows to show, sorted and spread over the split.
 
-    Each is the next one that has a mention and is of usual length.
+    Each is the first row of its part of the split that has a mention and is of usual length, or the
+    part's very first if there is none.
 
     Args:
         split: The rows.
-        count: How many; fewer where there are not so many.
+        count: How many; fewer if the split has fewer.
     """
     count = min(count, len(split))
     starts = [len(split) * k // count for k in range(count + 1)] if count else []
+
     chosen = []
     for start, stop in itertools.pairwise(starts):
         examples = split.examples(start, min(stop, start + _LOOKED_AT))
         lengths = examples.input_ids.lengths
-        good = (examples.span_starts.lengths > 0) & (lengths >= _WORDS[0]) & (lengths <= _WORDS[1])
+        usual = (lengths >= _USUAL[0]) & (lengths <= _USUAL[1])
+        good = (examples.span_starts.lengths > 0) & usual
         chosen.append(start + int(np.argmax(good)))
+
     return np.array(chosen, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """Rows that are shown.
+    """Rows to draw, and what is needed to draw them.
 
     Attributes:
-        rows: Their numbers in the split.
+        rows: The numbers of the rows in their split.
         examples: The rows.
-        tokenizer: The folder's.
+        tokenizer: The tokenizer of their folder.
         labels: The names that `span_labels` index.
     """
 
@@ -69,82 +77,95 @@ class Sentences:
             times[MaskKind.BASE] += kinds == MaskKind.BASE
         offsets = self.examples.input_ids.offsets
 
-        def shade(row: int) -> Callable[[int], str]:
-            elm, blm = (times[kind, offsets[row] : offsets[row + 1]].tolist() for kind in (2, 1))
+        def attributes(row: int, token: int) -> str:
+            place = offsets[row] + token
+            elm = times[MaskKind.ENTITY, place]
+            blm = times[MaskKind.BASE, place]
+            share = (elm + blm) / EPOCHS
+            tip = f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}"
+            return f' style="--f:{share:.2f}" title="{tip}"'
 
-            def attributes(t: int) -> str:
-                share = (elm[t] + blm[t]) / EPOCHS
-                return f' style="--f:{share:.2f}" title="hidden in {share:.0%}: as ELM {elm[t]}, as BLM {blm[t]}"'
-
-            return attributes
-
-        shades = [shade(row) for row in range(len(self.rows))]
-        return self.shaded(lambda row, token: shades[row](token))
+        return self.shaded(attributes)
 
     def shaded(self, attributes: Callable[[int, int], str]) -> str:
-        """Return the rows, each token with attributes of its own.
+        """Return the rows, with attributes of the caller's on each token.
 
         Args:
-            attributes: Of a row's place among these and a token's in the row; "" for none. Escaped
-                already.
+            attributes: Called with a row's place among these rows and a token's place in the row;
+                returns HTML attributes, escaped already, or "" for none.
         """
-        lines = (
-            self._line(i, functools.partial(attributes, i), "t") for i in range(len(self.rows))
-        )
-        return "".join(f'<div class="row">{line}</div>' for line in lines)
+        drawn = []
+        for row in range(len(self.rows)):
+            line = self._line(row, functools.partial(attributes, row), "t")
+            drawn.append(f'<div class="row">{line}</div>')
+        return "".join(drawn)
 
     def side_by_side(self, strategies: Mapping[str, Strategy], *, seed: int) -> str:
-        """Return the rows, each once for each strategy, with what it hides in the first epoch."""
+        """Return each row once for each strategy, with the tokens hidden in the first epoch."""
         plans = {
-            name: way.plan(self.examples, seed=seed, epoch=0).kinds
-            for name, way in strategies.items()
+            name: strategy.plan(self.examples, seed=seed, epoch=0).kinds
+            for name, strategy in strategies.items()
         }
-        blocks = []
-        for i in range(len(self.rows)):
+
+        drawn = []
+        for row in range(len(self.rows)):
             lines = [
-                f"<b>{text(name)}</b>{self._line(i, _by_kind(kinds[i]))}"
+                f"<b>{text(name)}</b>{self._line(row, _by_kind(kinds[row]))}"
                 for name, kinds in plans.items()
             ]
-            blocks.append(f'<div class="row ways">{"".join(lines)}</div>')
-        return "".join(blocks)
+            drawn.append(f'<div class="row ways">{"".join(lines)}</div>')
+        return "".join(drawn)
 
     def _line(self, row: int, attributes: Callable[[int], str], name: str = "") -> str:
-        """Return one row: a space before each word, mentions underlined, specials left out."""
+        """Return one row: a space before each word, mentions underlined, specials left out.
+
+        Args:
+            row: Its place among these rows.
+            attributes: Called with a token's place in the row; returns HTML attributes, or "" for
+                a token that needs no element of its own.
+            name: The class of tokens that have an element; "" for none.
+        """
         examples = self.examples
-        ids, words = examples.input_ids[row].tolist(), examples.word_ids[row].tolist()
+        ids = examples.input_ids[row].tolist()
+        words = examples.word_ids[row].tolist()
         spans = zip(
             examples.span_starts[row],
             examples.span_ends[row],
             examples.span_labels[row],
             strict=True,
         )
-        opens = {int(start): (int(end), self.labels[label]) for start, end, label in spans}
-        stop, out, first = -1, [], True
+        mentions = {int(start): (int(end), self.labels[label]) for start, end, label in spans}
+        classed = f' class="{name}"' if name else ""
+
+        stop = -1
+        out: list[str] = []
         for t, (id_, word) in enumerate(zip(ids, words, strict=True)):
             if word < 0:
                 continue
-            if not first and word != words[t - 1]:
+
+            if out and word != words[t - 1]:
                 out.append(" ")
-            first = False
-            if t in opens:
-                stop, label = opens[t]
+            if t in mentions:
+                stop, label = mentions[t]
                 out.append(f'<span class="m" data-label="{text(label)}">')
+
             given = attributes(t)
-            classed = f' class="{name}"' if name else ""
-            piece = text(self._people(id_))
+            piece = text(self._readable(id_))
             out.append(f"<span{classed}{given}>{piece}</span>" if given else piece)
+
             if t + 1 == stop:
                 out.append("</span>")
+
         return f'<p class="s" dir="auto">{"".join(out)}</p>'
 
-    def _people(self, token: int) -> str:
-        """Return a piece as people read it: without its tokenizer's marks, bytes as characters."""
-        piece: str = (
-            self.tokenizer.decode([token], skip_special_tokens=False).strip().removeprefix("##")
-        )
+    def _readable(self, token: int) -> str:
+        """Return a piece without the marks of its tokenizer, bytes as characters."""
+        decoded: str = self.tokenizer.decode([token], skip_special_tokens=False)
+        piece = decoded.strip().removeprefix("##")
         return piece or str(self.tokenizer.id_to_token(token))
 
 
 def _by_kind(kinds: Array) -> Callable[[int], str]:
+    """Return a function of a token's place that gives the attributes of its kind of mask."""
     marks = {MaskKind.ENTITY: ' class="e" title="ELM"', MaskKind.BASE: ' class="b" title="BLM"'}
     return lambda t: marks.get(kinds[t], "")

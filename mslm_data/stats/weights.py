@@ -1,4 +1,4 @@
-"""Loss weights of ELM-masked and BLM-masked tokens (Abaho et al. 2024, Eq. 2 to 5), and others.
+"""Weighs ELM-masked and BLM-masked tokens, by Abaho et al. 2024, Eq. 2 to 5, and in other ways.
 
 All weigh by numbers of masked sub-word tokens. All but `fixed` sum to 1, as the paper's do, so that
 they can be compared.
@@ -134,10 +134,9 @@ def fixed_weights(n_elm: int, n_blm: int, w_elm: float, w_blm: float) -> Weights
 def inverse_frequency_weights(n_elm: int, n_blm: int) -> Weights:
     """Return weights in proportion to `1 / N_ELM` and `1 / N_BLM`.
 
-    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax: `w_elm =
-        N_BLM
-    / (N_ELM + N_BLM)`. Each kind has the same total weight, so terms weigh less where they are the
-    more frequent kind.
+    For two kinds that is Eq. 2 of Abaho et al. 2024 without the clip and the softmax:
+    `w_elm = N_BLM / (N_ELM + N_BLM)`. Each kind has the same total weight, so terms weigh less
+    where they are the more frequent kind.
 
     Args:
         n_elm: Tokens that ELM masks in the training split.

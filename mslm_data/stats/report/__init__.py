@@ -82,8 +82,7 @@ class Report:
         ]
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
 
-        # The page's policy lets a script run only if it has this digest, so no text of a corpus
-        # can.
+        # The page's policy lets only a script with this digest run, so no text of a corpus can.
         script = _part("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 

@@ -79,7 +79,7 @@ def bar(parts: Sequence[tuple[str, float, str]]) -> Markup:
     """Return one bar of several parts.
 
     Args:
-        parts: Class, share of the bar's width in `[0, 1]`, and the text that a pointer over it shows.
+        parts: Class, share of the bar's width in `[0, 1]`, and what a pointer over it shows.
     """
     drawn = [
         f'<i class="{kind}" style="--f:{share:.4f}" title="{text(tip)}"></i>'

@@ -68,10 +68,10 @@ def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:
         rows.append((scheme.name, elm, blm, bar(parts)))
 
     said = (
-        "paper is Eq. 2 to 5. released is the formula of the paper's code, which counts the training "
-        "and validation splits together, where this page counts one split. Inverse frequency is Eq. 2 "
-        "alone. The effective number (Cui et al. 2019) makes the weights equal where counts are far "
-        "above 1/(1 - beta). All but fixed sum to 1."
+        "paper is Eq. 2 to 5. released is the formula of the paper's code, which counts the "
+        "training and validation splits together, where this page counts one split. Inverse "
+        "frequency is Eq. 2 alone. The effective number (Cui et al. 2019) makes the weights equal "
+        "where counts are far above 1/(1 - beta). All but fixed sum to 1."
     )
     body = (
         table(("", "masked tokens", ""), counts, name="wide")
@@ -99,8 +99,8 @@ def heat(rows: str, strategy: str) -> str:
         strategy: The name of the strategy that hides them.
     """
     said = (
-        f"Each token is shaded by how many of {EPOCHS} epochs hide it with {strategy}; point at one "
-        "for numbers. Mentions are underlined, with their label."
+        f"Each token is shaded by how many of {EPOCHS} epochs hide it with {strategy}; point at "
+        "one for numbers. Mentions are underlined, with their label."
     )
     ramp = '<div class="key"><span>never <span class="ramp"></span> in every epoch</span></div>'
     return _section("How often each token is hidden", said, ramp + rows)

@@ -22,6 +22,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     return folders.sentences(found, scratch, copies=1)
 
 
+@pytest.mark.timeout(900)  # compiles the kernels of all strategies where none is cached yet
 def test_options__make_every_strategy_plan_and_corrupt(shards: Shards) -> None:
     examples = shards["train"].examples()
     options = strategies.options_of(shards, examples)

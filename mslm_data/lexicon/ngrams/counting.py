@@ -203,6 +203,7 @@ class PairTable:
         pairs = np.stack([keys[order], self._counts[order].astype(np.uint64)], axis=1)
 
         self._known = 0
+        self._table[:] = EMPTY
         self._numbers[:] = -1
         self._counts[:] = 0
         return pairs

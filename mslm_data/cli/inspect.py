@@ -91,9 +91,8 @@ def command(
         mslm-data inspect shards/ncbi --start 40 --strategy joint --strategy span \\
             --set span.rate=0.2
     """  # noqa: D301 - click wants the character
-    import tokenizers
-
     from mslm_data.cli.strategy import make_strategies
+    from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
     from mslm_data.loading import load
 
@@ -116,12 +115,12 @@ def command(
         for name, strategy in strategies.items()
     }
 
-    core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
+    tokenizer = open_tokenizer(shards)
     shown = [
         {
             "row": start + i,
             "doc_id": rows_of_split[start + i]["doc_id"],
-            "tokens": [core.id_to_token(token) for token in examples.input_ids[i].tolist()],
+            "tokens": [tokenizer.id_to_token(token) for token in examples.input_ids[i].tolist()],
             "mentions": _mentions(examples, i, shards.labels),
             "masks": {name: kinds[i].tolist() for name, kinds in plans.items()},
         }
@@ -131,22 +130,24 @@ def command(
     if as_json:
         print_json({"split": split, "rows": shown})
     else:
-        _print(split, shown, examples, core)
+        _print(split, shown, examples, tokenizer)
 
 
 def _print(
-    split: str, shown: Sequence[Mapping[str, Any]], examples: Examples, core: Tokenizer
+    split: str, shown: Sequence[Mapping[str, Any]], examples: Examples, tokenizer: Tokenizer
 ) -> None:
     """Print rows for people: one line for each strategy below a row's number and document."""
     import numpy as np
     from rich.console import Console
+
+    from mslm_data.cli.tokenizer import readable
 
     console = Console(highlight=False, soft_wrap=True)
     colour = console.is_terminal and not console.no_color
 
     for i, row in enumerate(shown):
         console.print(f"{split} {row['row']}  {row['doc_id']}", style="dim", markup=False)
-        pieces = [_readable(core, token) for token in examples.input_ids[i].tolist()]
+        pieces = [readable(tokenizer, token) for token in examples.input_ids[i].tolist()]
         for name, kinds in row["masks"].items():
             line = _line(
                 pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
@@ -162,12 +163,6 @@ def _mentions(examples: Examples, row: int, labels: tuple[str, ...]) -> list[dic
         {"start": int(start), "end": int(end), "label": labels[label]}
         for start, end, label in spans
     ]
-
-
-def _readable(core: Tokenizer, token: int) -> str:
-    """Return a piece without the marks of its tokenizer, bytes as characters."""
-    text: str = core.decode([token], skip_special_tokens=False).strip().removeprefix("##")
-    return text or str(core.id_to_token(token))
 
 
 def _line(

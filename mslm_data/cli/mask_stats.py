@@ -156,12 +156,13 @@ def command(
     words = _masked_most(shards, chunks, counted_strategy, count, seed=seed, epochs=epochs)
 
     if report_file is not None:
+        from mslm_data.cli.tokenizer import open_tokenizer
         from mslm_data.io.files import write_whole
         from mslm_data.stats.report import Report, Sentences, choose_rows
 
         rows = choose_rows(shards[split], shown_rows)
         sentences = Sentences(
-            rows.tolist(), shards[split].take(rows), _tokenizer(shards), shards.labels
+            rows.tolist(), shards[split].take(rows), open_tokenizer(shards), shards.labels
         )
         page = Report(
             corpus=shards.manifest.name,
@@ -283,17 +284,12 @@ def _masked_most(
     epochs: int,
 ) -> list[tuple[str, int, int]]:
     """Return the words masked most: text, how often it is masked, and how often it occurs."""
+    from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.stats import most_masked_words, word_texts
 
     if not count:
         return []
 
     words = most_masked_words(chunks, strategy, seed=seed, epochs=epochs, count=count)
-    texts = word_texts(words, _tokenizer(shards)) if words else []
+    texts = word_texts(words, open_tokenizer(shards)) if words else []
     return [(text, word.masked, word.occurrences) for text, word in zip(texts, words, strict=True)]
-
-
-def _tokenizer(shards: Shards) -> Any:
-    import tokenizers
-
-    return tokenizers.Tokenizer.from_file(str(shards.tokenizer))

@@ -198,6 +198,21 @@ def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
     assert run("inspect", built, "--start", rows - 1).out
 
 
+@pytest.mark.parametrize("words", [("inspect",), ("mask-stats", "--top-words", "3")])
+def test_commands__a_tokenizer_that_cannot_be_read_is_named(
+    words: tuple[str, ...], built: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(built, folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").mkdir()
+
+    done = run(words[0], folder, *words[1:])
+
+    assert done.code == 1
+    assert f"{folder / 'tokenizer.json'}: Is a directory" in done.err
+
+
 def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> None:
     words = (
         "build",

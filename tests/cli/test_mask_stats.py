@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import functools
 import json
 import math
 import shutil
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import tokenizers
@@ -287,46 +289,63 @@ def test_mask_stats__a_rate_by_the_step_is_not_counted(built: Path) -> None:
     )
 
 
+class Row(NamedTuple):
+    """A sentence of a corpus, counted from its file with the tokenizer alone."""
+
+    tokens: int
+    mentions: int
+    mention_tokens: int
+
+
 @pytest.mark.parametrize("corpus", ["NCBI-disease", "BC2GM", "BC5CDR-chem", "BC5CDR-disease"])
 @pytest.mark.parametrize(("elm", "blm"), [("1.0", "0.075"), ("0.25", "0.15")])
 def test_mask_stats__equals_an_independent_count(
     corpus: str, elm: str, blm: str, real: Path, real_builds: Path
 ) -> None:
     """Count from the corpus' file with the tokenizer alone: how many are masked, not which."""
-    stats = run(
-        "mask-stats", real_builds / corpus.lower(), "--elm", elm, "--blm", blm, "--json"
-    ).json
+    words = ("mask-stats", real_builds / corpus.lower(), "--elm", elm, "--blm", blm, "--json")
+    stats = run(*words).json
+
+    rows = _rows_of_file(real, corpus)
+    expected = {
+        "sequences": len(rows),
+        "maskable_tokens": sum(row.tokens for row in rows),
+        "mentions": sum(row.mentions for row in rows),
+        "mention_tokens": sum(row.mention_tokens for row in rows),
+        "masked_mentions": sum(math.ceil(Fraction(elm) * row.mentions) for row in rows),
+    }
+    assert {name: stats[name] for name in expected} == expected
+    assert stats["tokens"] == expected["maskable_tokens"] + 2 * expected["sequences"]
+    if elm == "1.0":
+        n_blm = sum(
+            min(math.ceil(Fraction(blm) * row.tokens), row.tokens - row.mention_tokens)
+            for row in rows
+        )
+        assert (stats["n_elm"], stats["n_blm"]) == (expected["mention_tokens"], n_blm)
+
+
+@functools.cache
+def _rows_of_file(real: Path, corpus: str) -> list[Row]:
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece.from_file(str(_vocab(real)), unk_token="[UNK]")
     )
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    pieces = functools.cache(lambda word: len(tokenizer.encode(word).ids))
 
-    expected = dict.fromkeys(
-        ("sequences", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions"), 0
-    )
-    n_blm_at_all_elm = 0
-    text = (
-        (real / "blurb" / f"{corpus}-IOB" / "train.tsv")
-        .read_text(encoding="utf-8")
-        .replace("\r", "")
-    )
-    for sentence in text.strip("\n").split("\n\n"):
-        rows = [line.split("\t") for line in sentence.strip("\n").split("\n")]
-        pieces = [len(tokenizer.encode(word).ids) for word, _ in rows]
-        mentions = sum(tag.startswith("B") for _, tag in rows)
-        inside = sum(count for count, (_, tag) in zip(pieces, rows, strict=True) if tag != "O")
-        expected["sequences"] += 1
-        expected["maskable_tokens"] += sum(pieces)
-        expected["mentions"] += mentions
-        expected["mention_tokens"] += inside
-        expected["masked_mentions"] += math.ceil(Fraction(elm) * mentions)
-        n_blm_at_all_elm += min(math.ceil(Fraction(blm) * sum(pieces)), sum(pieces) - inside)
-
-    assert {name: stats[name] for name in expected} == expected
-    assert stats["tokens"] == expected["maskable_tokens"] + 2 * expected["sequences"]
-    if elm == "1.0":
-        assert (stats["n_elm"], stats["n_blm"]) == (expected["mention_tokens"], n_blm_at_all_elm)
+    file = real / "blurb" / f"{corpus}-IOB" / "train.tsv"
+    text = file.read_text(encoding="utf-8").replace("\r", "").strip("\n")
+    rows = []
+    for sentence in text.split("\n\n"):
+        lines = [line.split("\t") for line in sentence.strip("\n").split("\n")]
+        rows.append(
+            Row(
+                tokens=sum(pieces(word) for word, _ in lines),
+                mentions=sum(tag.startswith("B") for _, tag in lines),
+                mention_tokens=sum(pieces(word) for word, tag in lines if tag != "O"),
+            )
+        )
+    return rows
 
 
 def _vocab(real: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What `mslm-data vocab … --help` says: an example that the program takes, and a phrase for each option."""
+"""What `mslm-data … --help` says: an example that the program takes, and a phrase for each option."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import click
 import pytest
 
 from mslm_data.cli import cli as program
-from mslm_data.cli.vocab import command as vocab
 
 
 def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group)
-    yield path, group
+    if path:
+        yield path, group
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         assert found is not None
         if isinstance(found, click.Group):
-            yield from commands(found, f"{path} {name}")
+            yield from commands(found, f"{path} {name}".strip())
         else:
-            yield f"{path} {name}", found
+            yield f"{path} {name}".strip(), found
 
 
-COMMANDS = dict(commands(vocab, "vocab"))
+COMMANDS = dict(commands(program, ""))
 
 
 def examples(command: click.Command) -> list[list[str]]:
@@ -32,7 +32,8 @@ def examples(command: click.Command) -> list[list[str]]:
     _, found, lines = (command.help or "").partition("Example:\n")
     assert found, "expected an example"
     lines = lines.replace("\\\n", "")
-    return [shlex.split(line) for line in lines.splitlines() if line.strip()]
+    calls = [shlex.split(line) for line in lines.splitlines() if line.strip()]
+    return [words[: words.index(">")] if ">" in words else words for words in calls]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

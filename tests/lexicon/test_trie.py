@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
@@ -28,6 +28,7 @@ def found_in(row, entries):
     return list(zip(starts.values.tolist(), ends.values.tolist(), numbers.tolist(), strict=True))
 
 
+@settings(max_examples=50)  # of several rows each
 @given(random_examples())
 def test_matches__equals_twin(examples):
     starts, ends, numbers = open_trie(artifacts.grams_lexicon()).matches(examples)
@@ -40,6 +41,7 @@ def test_matches__equals_twin(examples):
         )
 
 
+@settings(max_examples=50)  # of several rows each
 @given(random_examples())
 def test_exact__equals_twin(examples):
     trie = open_trie(artifacts.concepts_lexicon(2))

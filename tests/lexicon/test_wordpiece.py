@@ -83,14 +83,14 @@ def test_train__other_processes_and_threads_learn_the_same(tmp_path: Path) -> No
     )
     root = Path(__file__).parents[2]
 
-    for name, threads in (("a", "1"), ("b", "2"), ("c", "2")):
+    for name, threads in (("a", "1"), ("b", "2")):
         surroundings = {**os.environ, "RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads}
         subprocess.run(
             [sys.executable, "-c", script, tmp_path / name], check=True, cwd=root, env=surroundings
         )
 
-    trees = [made.tree(tmp_path / name) for name in "abc"]
-    assert trees[0] == trees[1] == trees[2]
+    trees = [made.tree(tmp_path / name) for name in "ab"]
+    assert trees[0] == trees[1]
     assert trees[0]["vocab.txt"].count(b"\n") == 700
 
 

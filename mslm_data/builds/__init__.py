@@ -176,9 +176,10 @@ class _Reporter:
                 self._count(unit)
         self._tell()
 
-    def __call__(self, receipt: str) -> None:
+    def __call__(self, receipt: str) -> Sequence[WorkUnit]:
         self._count(self._units[receipt])
         self._tell()
+        return ()
 
     def _count(self, unit: WorkUnit) -> None:
         self._done += 1

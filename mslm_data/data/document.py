@@ -162,3 +162,8 @@ class WorkUnit(NamedTuple):
     def name(self) -> str:
         """Return the name that receipts and messages use."""
         return f"{self.split}-{self.number:05d}"
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the files that the unit reads, a file of several parts several times."""
+        return [part.path for part in self.parts]

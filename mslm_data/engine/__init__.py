@@ -1,6 +1,6 @@
-"""Engines: run the work units of a build, in this process, in others, or on a Ray cluster.
+"""Engines: run the tasks of a build, in this process, in others, or on a Ray cluster.
 
-An engine runs each unit at least once; the receipts that units leave make it exactly once.
+An engine runs each task at least once; the receipts that tasks leave make it exactly once.
 `crew` supervises workers for every engine that has some.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
-from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
@@ -19,23 +18,41 @@ PRELOAD = "MSLM_DATA_PRELOAD"
 """Environment variable that holds `Preload.told` while its module is imported."""
 
 
-class Work(Protocol):
-    """The work done on each work unit. It can be pickled, and never carries text."""
+class Task(Protocol):
+    """A piece of work that one process does, such as a work unit. It can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """The name that messages use; never text of a document."""
+        ...
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The input files that the task reads, so that a machine can say which it does not see."""
+        ...
+
+
+AnyTask = TypeVar("AnyTask", bound=Task)
+Task_contra = TypeVar("Task_contra", bound=Task, contravariant=True)
+
+
+class Work(Protocol[Task_contra]):
+    """The work done on each task. It can be pickled, and never carries text."""
 
     @property
     def folder(self) -> str:
         """The folder that is built: workers elsewhere check that they see it at the same path."""
         ...
 
-    def __call__(self, unit: WorkUnit) -> str:
-        """Write a unit's shard and receipt, and return the receipt's name."""
+    def __call__(self, task: Task_contra) -> str:
+        """Do a task, and return the name of the receipt that it left."""
         ...
 
-    def died(self, unit: WorkUnit) -> None:
-        """Record that a worker died while it was at a unit, which will be tried again.
+    def died(self, task: Task_contra) -> None:
+        """Record that a worker died while it was at a task, which will be tried again.
 
         Raises:
-            BuildError: Workers died at this unit too often.
+            BuildError: Workers died at this task too often.
         """
         ...
 
@@ -53,38 +70,40 @@ class Preload(NamedTuple):
 
 
 class Engine(Protocol):
-    """Runs work units, in any order and anywhere that sees the inputs and the folder."""
+    """Runs tasks anywhere that sees the inputs and the folder."""
 
     def __call__(
         self,
-        work: Work,
-        units: Sequence[WorkUnit],
+        work: Work[AnyTask],
+        tasks: Sequence[AnyTask],
         *,
         workers: int | None,
-        done: Callable[[str], None],
+        done: Callable[[str], Sequence[AnyTask]],
         preload: Preload,
     ) -> None:
-        """Run `work` on every unit.
+        """Run `work` on every task, and on the tasks that become possible through others.
 
-        If a worker dies, its unit is told to `work.died` and run again elsewhere.
+        Tasks are begun in the order given, new ones after those that wait, and end in any order. If
+        a worker dies, its task is told to `work.died` and run again elsewhere.
 
         Args:
-            work: What is done to each unit.
-            units: What to do it to.
-            workers: How many units are done at a time; None: as many as there are CPUs.
-            done: Called here, as units finish, with the value that `work` returned.
+            work: What is done to each task.
+            tasks: What can be done at once.
+            workers: How many tasks are done at a time; None: as many as there are CPUs.
+            done: Called here, as tasks finish, with the value that `work` returned. It returns the
+                tasks that have become possible through it, often none.
             preload: What workers need in memory before they begin, loaded once a machine if
                 possible.
 
         Raises:
-            MslmDataError: `attempt` returned it for a unit, or `work.died` raised it. The other
-                units are not waited for.
+            MslmDataError: `attempt` returned it for a task, or `work.died` raised it. The other
+                tasks are not waited for.
         """
         ...
 
 
-def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
-    """Do a unit in a worker, and return only what may travel back.
+def attempt(work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
+    """Do a task in a worker, and return only what may travel back.
 
     An exception's message can hold a note's text, so exceptions that are not ours do not travel.
 
@@ -92,18 +111,18 @@ def attempt(work: Work, unit: WorkUnit) -> str | MslmDataError:
         The receipt's name, or an error: ours unchanged, any other named by its class and place.
     """
     try:
-        return work(unit)
+        return work(task)
     except MslmDataError as error:
         return error
     except MemoryError:
         return BuildError(
-            f"{unit.name}: out of memory; run the same command again with fewer --workers"
+            f"{task.name}: out of memory; run the same command again with fewer --workers"
         )
     except OSError as error:
         said = of_the_system(error) or _unexpected(error)
-        return BuildError(f"{unit.name}: {said}; mend this and run the same command again")
+        return BuildError(f"{task.name}: {said}; mend this and run the same command again")
     except BaseException as error:  # noqa: BLE001 - libraries in Rust raise such
-        return BuildError(f"{unit.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
+        return BuildError(f"{task.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
 
 
 def _unexpected(error: BaseException) -> str:

@@ -1,10 +1,13 @@
 """Supervises workers, by one law for every engine.
 
-A worker is starting, then idle, then at a unit, idle again, and so on until it is ended.
+A worker is starting, then idle, then at a task, idle again, and so on until it is ended.
 
-A worker has one unit at most. A dead worker is never asked again: another is started in its place
-for as long as units wait. Two things end a build early. Either workers die in a row before they
-are ready, or the work itself says that its unit has cost too many of them (`Work.died`).
+A worker has one task at most. A dead worker is never asked again: another is started in its place
+for as long as tasks wait. Two things end a build early. Either workers die in a row before they
+are ready, or the work itself says that its task has cost too many of them (`Work.died`).
+
+A finished task may make others possible, so there can be more to do later than at the beginning.
+Workers that idle meanwhile are kept, and missing ones are started when there is enough to do.
 
 An engine brings only `Workers`: how its own workers are started, asked and ended.
 """
@@ -13,10 +16,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
-from mslm_data.data.document import WorkUnit
-from mslm_data.engine import Work
+from mslm_data.engine import AnyTask, Task, Work
 from mslm_data.errors import BuildError, MslmDataError
 
 _FAILED_STARTS = 5
@@ -24,7 +26,7 @@ _FAILED_STARTS = 5
 
 
 class Ready(NamedTuple):
-    """The first answer of a worker that can take units."""
+    """The first answer of a worker that can take tasks."""
 
 
 class Died(NamedTuple):
@@ -42,7 +44,7 @@ class Answer(NamedTuple):
 
     Attributes:
         worker: The one that `Workers.start` returned.
-        said: A receipt's name, or an error, for a unit; or that the worker is ready, or dead.
+        said: A receipt's name, or an error, for a task; or that the worker is ready, or dead.
     """
 
     worker: Any
@@ -69,8 +71,8 @@ class Workers(Protocol):
         """Start a worker and return it, whatever it is, as long as it can be hashed."""
         ...
 
-    def give(self, worker: Any, unit: WorkUnit) -> None:
-        """Ask a worker for a unit. If it is dead by now, `answers` will say so."""
+    def give(self, worker: Any, task: Task) -> None:
+        """Ask a worker for a task. If it is dead by now, `answers` will say so."""
         ...
 
     def answers(self) -> Sequence[Answer]:
@@ -83,49 +85,59 @@ class Workers(Protocol):
 
 
 def supervise(
-    work: Work, units: Sequence[WorkUnit], workers: Workers, done: Callable[[str], None]
+    work: Work[AnyTask],
+    tasks: Sequence[AnyTask],
+    workers: Workers,
+    done: Callable[[str], Sequence[AnyTask]],
 ) -> None:
-    """Have workers do all units, and end the workers.
+    """Have workers do all tasks, and those that become possible meanwhile; then end the workers.
 
     Args:
-        work: Told of each unit whose worker died.
-        units: What to do.
+        work: Told of each task whose worker died.
+        tasks: What to do first.
         workers: How workers are started, asked and ended.
-        done: Called with each unit's receipt, as units finish.
+        done: Called with each task's receipt, as tasks finish; returns what to do besides.
 
     Raises:
-        BuildError: Workers do not start, or died at a unit too often.
-        MslmDataError: A unit failed; units that other workers were at are lost.
+        BuildError: Workers do not start, or died at a task too often.
+        MslmDataError: A task failed; tasks that other workers were at are lost.
     """
     try:
-        _Crew(work, units, workers).work_off(done)
+        _Crew(work, tasks, workers, done).work_off()
     finally:
         workers.end()
 
 
-class _Crew:
-    """The work unit that each worker is at. Every worker that lives is in one of three places."""
+class _Crew(Generic[AnyTask]):
+    """The task that each worker is at. Every worker that lives is in one of three places."""
 
-    def __init__(self, work: Work, units: Sequence[WorkUnit], workers: Workers) -> None:
+    def __init__(
+        self,
+        work: Work[AnyTask],
+        tasks: Sequence[AnyTask],
+        workers: Workers,
+        done: Callable[[str], Sequence[AnyTask]],
+    ) -> None:
         self._work = work
         self._workers = workers
-        self._waiting = deque(units)
+        self._done = done
+        self._waiting = deque(tasks)
 
         self._starting: set[Any] = set()
         self._idle: list[Any] = []
-        self._at: dict[Any, WorkUnit] = {}
+        self._at: dict[Any, AnyTask] = {}
 
         self._failed_starts = 0
 
-    def work_off(self, done: Callable[[str], None]) -> None:
+    def work_off(self) -> None:
         while self._waiting or self._at:
             self._start_missing()
             self._give_out()
             for worker, said in self._workers.answers():
-                self._take(worker, said, done)
+                self._take(worker, said)
 
     def _start_missing(self) -> None:
-        """Start as many workers as there are units and there is room for."""
+        """Start as many workers as there are tasks and there is room for."""
         have = len(self._starting) + len(self._idle) + len(self._at)
         wanted = min(len(self._waiting) + len(self._at), self._workers.room())
         for _ in range(wanted - have):
@@ -134,16 +146,11 @@ class _Crew:
     def _give_out(self) -> None:
         while self._waiting and self._idle:
             worker = self._idle.pop()
-            unit = self._waiting.popleft()
-            self._at[worker] = unit
-            self._workers.give(worker, unit)
+            task = self._waiting.popleft()
+            self._at[worker] = task
+            self._workers.give(worker, task)
 
-    def _take(
-        self,
-        worker: Any,
-        said: str | MslmDataError | Ready | Died,
-        done: Callable[[str], None],
-    ) -> None:
+    def _take(self, worker: Any, said: str | MslmDataError | Ready | Died) -> None:
         """Take a worker's answer."""
         if isinstance(said, Died):
             self._bury(worker, said.how)
@@ -156,15 +163,15 @@ class _Crew:
             self._failed_starts = 0
         else:
             del self._at[worker]
-            done(said)
+            self._waiting += self._done(said)
         self._idle.append(worker)
 
     def _bury(self, worker: Any, how: str) -> None:
-        """Take the unit of a dead worker back, and see whether the build should give up."""
+        """Take the task of a dead worker back, and see whether the build should give up."""
         if worker in self._at:
-            unit = self._at.pop(worker)
-            self._work.died(unit)
-            self._waiting.append(unit)
+            task = self._at.pop(worker)
+            self._work.died(task)
+            self._waiting.append(task)
         elif worker in self._starting:
             self._starting.remove(worker)
             self._failed_starts += 1

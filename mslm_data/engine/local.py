@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import (
@@ -19,25 +20,24 @@ from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from mslm_data.data.document import WorkUnit
-from mslm_data.engine import PRELOAD, Preload, Work, attempt
+from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.errors import BuildError, of_the_system
 
 
 def run(
-    work: Work,
-    units: Sequence[WorkUnit],
+    work: Work[AnyTask],
+    tasks: Sequence[AnyTask],
     *,
     workers: int | None,
-    done: Callable[[str], None],
+    done: Callable[[str], Sequence[AnyTask]],
     preload: Preload,
 ) -> None:
-    """Run units in this process (one worker) or in processes of this machine; see `Engine`.
+    """Run tasks in this process (one worker) or in processes of this machine; see `Engine`.
 
     Args:
         work: See `Engine`.
-        units: See `Engine`.
+        tasks: See `Engine`.
         workers: Number of processes; None: one for each CPU.
         done: See `Engine`.
         preload: See `Engine`; loaded once, by the process that the workers are forked from.
@@ -47,12 +47,13 @@ def run(
         MslmDataError: See `Engine`.
     """
     if workers == 1:
-        for unit in units:
-            done(work(unit))
+        waiting = deque(tasks)
+        while waiting:
+            waiting += done(work(waiting.popleft()))
         return
 
     most = workers or os.cpu_count() or 1
-    supervise(work, units, Processes(work, most, _context(preload)), done)
+    supervise(work, tasks, Processes(work, most, _context(preload)), done)
 
 
 class Processes:
@@ -64,7 +65,7 @@ class Processes:
         "and --workers 1 needs none"
     )
 
-    def __init__(self, work: Work, most: int, context: BaseContext) -> None:
+    def __init__(self, work: Work[Any], most: int, context: BaseContext) -> None:
         self._work = work
         self._most = most
         self._context = context
@@ -103,10 +104,10 @@ class Processes:
             ours.send(self._work)
         return ours
 
-    def give(self, worker: Connection, unit: WorkUnit) -> None:
-        """Send a unit to a process."""
+    def give(self, worker: Connection, task: Task) -> None:
+        """Send a task to a process."""
         with suppress(OSError):  # it is dead: `answers` finds its pipe broken
-            worker.send(unit)
+            worker.send(task)
 
     def answers(self) -> list[Answer]:
         """Wait for a process that has answered or died."""
@@ -133,13 +134,13 @@ class Processes:
 
 
 def _serve(pipe: Connection) -> None:
-    """Receive the work, then do units until there are no more, in a process of its own."""
+    """Receive the work, then do tasks until there are no more, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the process that leads
     os.umask(0o077)
     threading.Thread(target=_end_with_leader, daemon=True).start()
 
     with suppress(EOFError, OSError):  # the process that leads is gone
-        work: Work = pipe.recv()
+        work: Work[Any] = pipe.recv()
         pipe.send(Ready())
         while True:
             pipe.send(attempt(work, pipe.recv()))

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data._version import __version__
-from mslm_data.data.document import WorkUnit
-from mslm_data.engine import PRELOAD, Preload, Work, attempt
+from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.engine.ray_cluster import connected
 from mslm_data.errors import BuildError, MslmDataError
@@ -40,18 +39,18 @@ _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat")
 
 
 def run(
-    work: Work,
-    units: Sequence[WorkUnit],
+    work: Work[AnyTask],
+    tasks: Sequence[AnyTask],
     *,
     workers: int | None,
-    done: Callable[[str], None],
+    done: Callable[[str], Sequence[AnyTask]],
     preload: Preload,
 ) -> None:
-    """Run units on a Ray cluster; `ray_cluster` says on which.
+    """Run tasks on a Ray cluster; `ray_cluster` says on which.
 
     Args:
         work: See `Engine`.
-        units: See `Engine`.
+        tasks: See `Engine`.
         workers: Maximum number of actors; None: one for each CPU of the cluster, and of nodes that
             join later.
         done: See `Engine`.
@@ -62,12 +61,12 @@ def run(
             package, a version.
         MslmDataError: See `Engine`.
     """
-    if not units:
+    if not tasks:
         return
 
     with connected(workers) as ray:
         try:
-            supervise(work, units, Actors(ray, work, workers or len(units), preload), done)
+            supervise(work, tasks, Actors(ray, work, workers, preload), done)
         except ray.exceptions.RayError as error:
             raise BuildError(
                 f"engine 'ray': the cluster was lost ({type(error).__name__}); what is finished is "
@@ -84,11 +83,11 @@ class Actors:
         "memory?"
     )
 
-    def __init__(self, ray: Any, work: Work, most: int, preload: Preload) -> None:
+    def __init__(self, ray: Any, work: Work[Any], most: int | None, preload: Preload) -> None:
         self._ray = ray
         self._most = most
-        self._work = ray.put(work)  # once, not with each unit
-        self._actor = ray.remote(UnitActor).options(**_OPTIONS)
+        self._work = ray.put(work)  # once, not with each task
+        self._actor = ray.remote(TaskActor).options(**_OPTIONS)
         self._terms = (versions(), str(Path.cwd()), work.folder, *preload)
 
         self._actors: set[Any] = set()
@@ -97,7 +96,7 @@ class Actors:
         self._last_cpu = time.monotonic()
 
     def room(self) -> int:
-        """Return the number of CPUs of all nodes, or of the actors that were asked for.
+        """Return the number of CPUs of all nodes, or that of the actors that were asked for.
 
         Raises:
             BuildError: No node has had a CPU for minutes.
@@ -111,7 +110,7 @@ class Actors:
                 f"{self.where}: expected nodes with CPUs, got none; see `ray status`, and "
                 "--num-cpus of `ray start`"
             )
-        return min(cpus, self._most)
+        return cpus if self._most is None else min(cpus, self._most)
 
     def start(self) -> Any:
         """Start an actor on some node."""
@@ -120,9 +119,9 @@ class Actors:
         self._asked[actor.begin.remote(*self._terms)] = actor
         return actor
 
-    def give(self, worker: Any, unit: WorkUnit) -> None:
-        """Ask an actor for a unit."""
-        self._asked[worker.attempt.remote(self._work, unit)] = worker
+    def give(self, worker: Any, task: Task) -> None:
+        """Ask an actor for a task."""
+        self._asked[worker.attempt.remote(self._work, task)] = worker
 
     def answers(self) -> list[Answer]:
         """Wait for an answer, though not so long that new nodes stay unused."""
@@ -154,13 +153,13 @@ class Actors:
                 self._ray.kill(actor)
 
 
-class UnitActor:
-    """Does units in a process on some node."""
+class TaskActor:
+    """Does tasks in a process on some node."""
 
     def begin(
         self, wanted: Mapping[str, str], cwd: str, folder: str, module: str, told: str
     ) -> Ready | MslmDataError:
-        """Get ready, or return why units cannot be done here.
+        """Get ready, or return why tasks cannot be done here.
 
         From now on, all that this process prints goes nowhere.
 
@@ -191,15 +190,15 @@ class UnitActor:
             )
 
         os.environ[PRELOAD] = told
-        with suppress(Exception):  # the units meet the error again, and report it
+        with suppress(Exception):  # the tasks meet the error again, and report it
             importlib.import_module(module)
         return Ready()
 
-    def attempt(self, work: Work, unit: WorkUnit) -> str | MslmDataError:
-        """Do a unit; an input that this node does not see is named as the reason of a failure."""
-        outcome = attempt(work, unit)
+    def attempt(self, work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
+        """Do a task; an input that this node does not see is named as the reason of a failure."""
+        outcome = attempt(work, task)
         if isinstance(outcome, MslmDataError):
-            unseen = [part.path for part in unit.parts if not os.path.exists(part.path)]
+            unseen = [path for path in task.paths if not os.path.exists(path)]
             if unseen:
                 return BuildError(
                     f"node {_node()}: expected to see {unseen[0]}, found no such file; put inputs "

@@ -1,4 +1,4 @@
-"""Finds the Ray cluster that runs the units: an existing one, or one that lasts as long as a build.
+"""Finds the Ray cluster that runs the tasks: an existing one, or one that lasts as long as a build.
 
 Ray's folders and logs are open to all users of a machine, and its ports to the network. A cluster
 that is started here lies in a private folder, and listens on this machine only.

@@ -75,7 +75,7 @@ def busy_on(node: Any, out: Path) -> int:
 def actors(cluster: Any) -> list[psutil.Process]:
     """Return the processes that may be at a unit."""
     processes = [process for node in cluster.list_all_nodes() for process in processes_of(node)]
-    return [process for process in processes if "ray::UnitActor" in command_of(process)]
+    return [process for process in processes if "ray::TaskActor" in command_of(process)]
 
 
 def command_of(process: psutil.Process) -> str:

@@ -12,7 +12,7 @@ import pytest
 from mslm_data.data.document import WorkUnit
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.errors import BuildError, SourceError
-from tests.engine.works import Fake, units
+from tests.engine.works import Done, Fake, units
 
 Said = Callable[[int, WorkUnit | None], Any]
 """What a worker answers: to being started (None), or to a unit."""
@@ -57,9 +57,9 @@ def well(_: int, unit: WorkUnit | None) -> Any:
 
 
 def do(work: Fake, workers: Told, count: int = 4) -> list[str]:
-    done: list[str] = []
-    supervise(work, units(count), workers, done.append)
-    return done
+    done = Done()
+    supervise(work, units(count), workers, done)
+    return done.names
 
 
 @pytest.fixture
@@ -78,6 +78,56 @@ def test_supervise__starts_no_more_workers_than_there_is_room_and_units_for(work
     assert many.ended
     assert few.ended
     assert none.ended
+
+
+def test_supervise__does_what_becomes_possible_after_what_waits(work: Fake) -> None:
+    first, second, third, fourth, fifth = units(5)
+    done = Done({first.name: [third, fourth], fourth.name: [fifth]})
+    workers = Told(well, room=[1])
+
+    supervise(work, [first, second], workers, done)
+
+    assert done.names == [unit.name for unit in units(5)]
+    assert workers.started == [0]
+    assert workers.ended
+
+
+def test_supervise__starts_more_workers_for_a_wider_wave(work: Fake) -> None:
+    first, *others = units(6)
+    workers = Told(well, room=[4])
+
+    supervise(work, [first], workers, Done({first.name: others}))
+
+    assert workers.started == [0, 1, 2, 3]
+    assert workers.given[0] == (0, 0)
+    assert {worker for worker, _ in workers.given[1:]} == {0, 1, 2, 3}
+
+
+def test_supervise__gives_tasks_to_workers_that_idled(work: Fake) -> None:
+    a, b, c, *others = units(6)
+    workers = Told(well, room=[3])
+
+    supervise(work, [a, b, c], workers, Done({c.name: others}))  # two idle when c is done
+
+    assert workers.started == [0, 1, 2]
+    assert {worker for worker, _ in workers.given[3:]} == {0, 1, 2}
+
+
+def test_supervise__tries_a_task_of_the_second_wave_again(work: Fake) -> None:
+    first, *others = units(4)
+
+    def said(worker: int, unit: WorkUnit | None) -> Any:
+        dies = unit is not None and unit.number == 2 and not work.deaths
+        return Died("signal 9") if dies else well(worker, unit)
+
+    done = Done({first.name: others})
+    workers = Told(said, room=[2])
+
+    supervise(work, [first], workers, done)
+
+    assert sorted(done.names) == [unit.name for unit in units(4)]
+    assert work.deaths == ["train-00002"]
+    assert workers.started == [0, 1, 2]
 
 
 def test_supervise__starts_workers_when_there_is_room_at_last(work: Fake) -> None:
@@ -177,7 +227,7 @@ def test_supervise__raises_what_a_worker_answers_and_ends_the_others(
 def test_supervise__ends_workers_when_the_caller_stops(work: Fake) -> None:
     workers = Told(well)
 
-    def stop(_: str) -> None:
+    def stop(_: str) -> Sequence[WorkUnit]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -26,7 +26,7 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.engine import works
 from tests.engine.nodes import busy_on, kill_node
-from tests.engine.works import CANARY, Fake, finely, units
+from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
 from tests.faults.works import FaultyWork, tell
 
@@ -34,9 +34,9 @@ NOTHING = Preload("mslm_data.engine", "")
 
 
 def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
-    done: list[str] = []
-    engine.run(work, units(count), workers=workers, done=done.append, preload=NOTHING)
-    return sorted(done)
+    done = Done()
+    engine.run(work, units(count), workers=workers, done=done, preload=NOTHING)
+    return sorted(done.names)
 
 
 # The same bytes -----------------------------------------------------------------------------------
@@ -107,10 +107,10 @@ def test_run__gives_up_where_no_actor_starts(
     ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = ModuleType("nowhere_else")  # nodes do not have it
-    actor = type("UnitActor", (), {"begin": lambda self, *_: None, "__module__": "nowhere_else"})
-    monkeypatch.setattr(elsewhere, "UnitActor", actor, raising=False)
+    actor = type("TaskActor", (), {"begin": lambda self, *_: None, "__module__": "nowhere_else"})
+    monkeypatch.setattr(elsewhere, "TaskActor", actor, raising=False)
     monkeypatch.setitem(sys.modules, "nowhere_else", elsewhere)
-    monkeypatch.setattr(engine, "UnitActor", actor)
+    monkeypatch.setattr(engine, "TaskActor", actor)
 
     with pytest.raises(
         BuildError,
@@ -132,7 +132,7 @@ def test_room__gives_up_where_there_is_no_cpu_for_long(
     monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
 
     with pytest.raises(BuildError, match=r"^engine 'ray': expected nodes with CPUs, got none; see"):
-        supervise(work, units(1), actors, print)
+        supervise(work, units(1), actors, Done())
 
 
 # What actors see ----------------------------------------------------------------------------------
@@ -148,6 +148,15 @@ def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
     assert len(work.processes()) == 1
 
 
+def test_run__does_what_becomes_possible(ray: Any, work: Fake) -> None:
+    first, *others = units(5)
+    done = Done({first.name: others})
+
+    engine.run(work, [first], workers=None, done=done, preload=NOTHING)
+
+    assert sorted(done.names) == [unit.name for unit in units(5)]
+
+
 def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(
         BuildError,
@@ -159,17 +168,17 @@ def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path)
 
 
 @pytest.fixture
-def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.UnitActor]:
+def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.TaskActor]:
     """What an actor is, in this process."""
     monkeypatch.setattr(engine, "_silence", lambda: None)
     before = os.umask(0)
     monkeypatch.chdir(".")
     monkeypatch.setenv("MSLM_DATA_PRELOAD", "")
-    yield engine.UnitActor()
+    yield engine.TaskActor()
     assert os.umask(before) == 0o077
 
 
-def test_begin__refuses_other_versions(actor: engine.UnitActor, work: Fake) -> None:
+def test_begin__refuses_other_versions(actor: engine.TaskActor, work: Fake) -> None:
     ours = engine.versions()
     begin = [str(Path.cwd()), work.folder, *NOTHING]
 
@@ -184,14 +193,14 @@ def test_begin__refuses_other_versions(actor: engine.UnitActor, work: Fake) -> N
 
 
 def test_begin__leaves_a_model_that_does_not_load_to_the_units(
-    actor: engine.UnitActor, work: Fake
+    actor: engine.TaskActor, work: Fake
 ) -> None:
     said = actor.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "")
 
     assert isinstance(said, Ready)
 
 
-def test_attempt__says_which_input_a_node_does_not_see(actor: engine.UnitActor, work: Fake) -> None:
+def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, work: Fake) -> None:
     work.how = ("raises",) * 2
     actor.begin({}, ".", work.folder, *NOTHING)
 

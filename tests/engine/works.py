@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,23 @@ CANARY = "zebulonkanarie"
 
 def units(count: int, path: str = __file__) -> list[WorkUnit]:
     return [WorkUnit("train", number, (Part(path),)) for number in range(count)]
+
+
+class Done:
+    """Notes what is done, and says which units become possible through it.
+
+    Attributes:
+        names: Names of units that are done, in order.
+        then: Name of a unit -> the units that its end makes possible.
+    """
+
+    def __init__(self, then: Mapping[str, Sequence[WorkUnit]] | None = None) -> None:
+        self.names: list[str] = []
+        self.then = then or {}
+
+    def __call__(self, name: str) -> Sequence[WorkUnit]:
+        self.names.append(name)
+        return self.then.get(name, ())
 
 
 @dataclass

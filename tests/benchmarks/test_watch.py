@@ -1,0 +1,51 @@
+"""Commands that are watched: what is counted, and what is said of those that fail."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.watch import watched
+
+_BURN = "import time\nwhile time.process_time() < 0.3: pass\n"
+_ORPHAN = f"import os\nif os.fork() == 0:\n if os.fork() == 0:\n  exec({_BURN!r})\n os._exit(0)\n"
+_HOLD = "import time\nheld = b'x' * (64 << 20)\ntime.sleep(1)\n"
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux says this of its processes")
+
+
+def test_watched__returns_what_was_printed_and_takes_variables() -> None:
+    figure = watched(["-c", "import os; print(os.environ['OF'])"], env={"OF": "theirs"})
+
+    assert figure.printed == "theirs\n"
+    assert figure.seconds > 0
+
+
+@pytest.mark.parametrize("code", [_BURN, pytest.param(_ORPHAN, marks=linux)])
+def test_watched__counts_the_cpu_time_of_the_command_and_its_orphans(code: str) -> None:
+    assert watched(["-c", code]).cpu >= 0.3
+
+
+@linux
+@pytest.mark.parametrize(
+    ("forks", "least", "most"), [("", 64, 120), ("import os; os.fork()", 128, 190)]
+)
+def test_watched__adds_up_the_memory_of_all_processes(forks: str, least: int, most: int) -> None:
+    figure = watched(["-c", f"{forks}\n{_HOLD}"])
+
+    assert least <= figure.mib < most
+
+
+@linux
+def test_watched__counts_pages_that_processes_share_once() -> None:
+    code = _HOLD.replace("time.sleep", "import os; os.fork(); time.sleep")
+
+    assert 64 <= watched(["-c", code]).mib < 120
+
+
+def test_watched__says_the_last_lines_of_a_command_that_fails() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"expected it to succeed, got exit code 3:\nout of rows"
+    ):
+        watched(["-c", "import sys; print('out of rows', file=sys.stderr); sys.exit(3)"])

@@ -26,6 +26,7 @@ from benchmarks.report import page, table
 TOPICS = (
     "reading",
     "encode",
+    "build",
     "masking",
     "strategies",
     "released",

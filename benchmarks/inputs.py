@@ -13,6 +13,20 @@ SENTENCES = 12_574
 """Number of sentences that are made, as many as BC2GM train has."""
 
 _VARIED = 0.08  # share of words that are altered: about 30,000 distinct words, as in BC2GM train
+_RARE = 0.015  # share of words that are altered where a corpus is made larger
+
+_CORPORA = {
+    "BC2GM-IOB": "bc2gm",
+    "BC5CDR-chem-IOB": "bc5cdr-chem",
+    "BC5CDR-disease-IOB": "bc5cdr-disease",
+    "JNLPBA": "jnlpba",
+    "NCBI-disease-IOB": "ncbi-disease",
+}
+"""Folder of a real corpus of BLURB -> folder of its shipped sample; all are tagged by IOB2."""
+
+_DOCUMENT = "-DOCSTART-"
+"""The only word of a line that begins a document in some corpora. `many` leaves such lines out."""
+
 _SYLLABLES = (
     "al",
     "ban",
@@ -62,11 +76,11 @@ def find(scratch: Path) -> Inputs:
 
     Without the variable, corpora are looked for beside the checkout.
     """
-    real = Path(os.environ.get("MSLM_DATA_REAL") or ROOT.parent / "shared" / "data")
-    train = real / "blurb" / "BC2GM-IOB" / "train.tsv"
-    vocab = real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
+    train = real() / "blurb" / "BC2GM-IOB" / "train.tsv"
+    vocab = real() / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
     if train.is_file() and vocab.is_file():
         return Inputs(train, vocab, "BC2GM train (12,574 sentences), the vocabulary of BERT cased")
+
     sample = ROOT / "vocab" / "sample"
     made = scratch / "train.tsv"
     write(made, vary(read(sample / "bc2gm" / "train.tsv"), SENTENCES))
@@ -75,6 +89,45 @@ def find(scratch: Path) -> Inputs:
         sample / "vocab.txt",
         f"{SENTENCES:,} sentences made from the shipped sample, the sample's vocabulary",
     )
+
+
+def real() -> Path:
+    """Return the folder of real data, which need not exist."""
+    return Path(os.environ.get("MSLM_DATA_REAL") or ROOT.parent / "shared" / "data")
+
+
+def many(found: Inputs, scratch: Path, count: int) -> Inputs:
+    """Write so many sentences of several corpora into one file of `scratch`.
+
+    Args:
+        found: What `find` returned, whose vocabulary is kept.
+        scratch: A folder; the file is `many/train.tsv` in it.
+        count: Number of sentences: those of BLURB, or of its shipped samples, and then some of
+            them again with rare words altered.
+    """
+    folders = [real() / "blurb" / name for name in _CORPORA]
+    origin = "BLURB"
+    if not any(folder.is_dir() for folder in folders):
+        folders = [ROOT / "vocab" / "sample" / name for name in _CORPORA.values()]
+        origin = "the shipped samples"
+
+    paths = [path for folder in folders for path in sorted(folder.glob("*.tsv"))]
+    sentences = [
+        sentence for path in paths for sentence in read(path) if sentence[0][0] != _DOCUMENT
+    ]
+    made = enlarge(sentences, count)
+
+    path = scratch / "many" / "train.tsv"
+    path.parent.mkdir()
+    write(path, made)
+
+    distinct = len({word for sentence in made for word, _ in sentence})
+    says = (
+        f"{count:,} sentences in one file, {distinct:,} distinct words: "
+        f"{min(count, len(sentences)):,} of {origin}, the rest drawn from them with "
+        f"{_RARE:.1%} of the words altered"
+    )
+    return Inputs(path, found.vocab, says)
 
 
 def read(path: Path) -> list[Sentence]:
@@ -115,6 +168,24 @@ def vary(sentences: list[Sentence], count: int) -> list[Sentence]:
 
     made = altered()
     return [next(made) for _ in range(count)]
+
+
+def enlarge(sentences: list[Sentence], count: int) -> list[Sentence]:
+    """Make this many sentences: the given ones, then some of them again, always the same.
+
+    Words of those that come again are seldom altered, so that a corpus of four times the sentences
+    has about twice the distinct words, as real corpora have.
+    """
+    chance = random.Random(7)
+    made = sentences[:count]
+    while len(made) < count:
+        made.append(
+            [
+                (_alter(word, chance) if chance.random() < _RARE else word, tag)
+                for word, tag in chance.choice(sentences)
+            ]
+        )
+    return made
 
 
 def longer(sentences: list[Sentence], words: int) -> list[Sentence]:

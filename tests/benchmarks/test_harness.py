@@ -157,6 +157,47 @@ def test_vary__makes_the_same_corpus_every_time() -> None:
     assert all(tag for sentence in made for _, tag in sentence)
 
 
+def test_enlarge__begins_with_the_sentences_and_alters_few_words_of_the_rest() -> None:
+    sample = inputs.read(inputs.ROOT / "vocab" / "sample" / "bc2gm" / "train.tsv")
+
+    made = inputs.enlarge(sample, 400)
+
+    assert made == inputs.enlarge(sample, 400)
+    assert len(made) == 400
+    assert made[: len(sample)] == sample
+
+    known = {word for sentence in sample for word, _ in sentence}
+    rest = [word for sentence in made[len(sample) :] for word, _ in sentence]
+    altered = sum(word not in known for word in rest)
+    assert 0 < altered < 0.05 * len(rest)
+
+
+def test_many__writes_sentences_of_the_samples_without_real_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "nowhere"))
+
+    found = inputs.many(inputs.find(tmp_path), tmp_path, 700)
+
+    sentences = inputs.read(found.train)
+    assert len(sentences) == 700
+    assert len({tag for sentence in sentences for _, tag in sentence}) > 5
+    assert found.says.startswith("700 sentences in one file, ")
+
+
+def test_many__leaves_lines_that_begin_documents_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "real"))
+    folder = tmp_path / "real" / "blurb" / "JNLPBA"
+    folder.mkdir(parents=True)
+    inputs.write(folder / "devel.tsv", [[("-DOCSTART-", "O")], [("a", "B-DNA"), ("b", "O")]])
+
+    found = inputs.many(inputs.find(tmp_path), tmp_path, 3)
+
+    assert all(len(sentence) == 2 for sentence in inputs.read(found.train))
+
+
 def test_read__reads_what_write_wrote(tmp_path: Path) -> None:
     sentences = [[("a", "O"), ("b", "B-X")], [("c", "O")]]
 

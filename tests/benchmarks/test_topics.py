@@ -169,7 +169,7 @@ def test_main__lists_the_topics_where_a_name_is_unknown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert suite.main(["encod"]) == 2
-    assert "topics: expected some of reading, encode, masking" in capsys.readouterr().err
+    assert "topics: expected some of reading, encode, build, masking" in capsys.readouterr().err
 
 
 def test_careless__builds_the_same_folder_without_its_precautions(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""Tokenize a tagged corpus as the token classification example of Transformers (`run_ner`) does it.
+
+`python -m benchmarks.script --train train.tsv --vocab vocab.txt --out aligned --cache cache`
+
+A user writes this in place of `mslm-data build`: a generator of sentences, `datasets.map` with a
+fast tokenizer, `is_split_into_words` and `word_ids()`, and `save_to_disk`. Further pieces of a word
+have the I- form of its tag, as with that example's `label_all_tokens`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import ClassLabel, Dataset, Features, Value
+from datasets import Sequence as List
+from transformers import BertTokenizer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read a corpus, tokenize it, and save ids and labels."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--train", required=True, help="A word, TAB and its tag a line.")
+    parser.add_argument("--vocab", required=True, help="A vocabulary of BERT.")
+    parser.add_argument("--out", required=True, help="The folder to save to.")
+    parser.add_argument("--cache", required=True, help="The folder of what datasets keeps.")
+    parser.add_argument("--workers", type=int, default=1, help="Processes of `map`.")
+    parser.add_argument("--lower", action="store_true", help="Write all words in lower case.")
+    options = parser.parse_args(arguments)
+
+    names = label_names(options.train)
+    features = Features(
+        {"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names))}
+    )
+    sentences = Dataset.from_generator(
+        read_sentences,
+        gen_kwargs={"path": options.train, "numbers": {name: i for i, name in enumerate(names)}},
+        features=features,
+        cache_dir=options.cache,
+    )
+
+    tokenizer = BertTokenizer(vocab=options.vocab, do_lower_case=options.lower)
+    continued = label_of_next_piece(names)
+
+    def tokenize_and_align_labels(examples: dict[str, list[Any]]) -> Any:
+        tokenized = tokenizer(examples["tokens"], is_split_into_words=True)
+        labels = []
+        for i, label in enumerate(examples["ner_tags"]):
+            previous = None
+            label_ids = []
+            for word in tokenized.word_ids(batch_index=i):
+                if word is None:
+                    label_ids.append(-100)
+                elif word != previous:
+                    label_ids.append(label[word])
+                else:
+                    label_ids.append(continued[label[word]])
+                previous = word
+            labels.append(label_ids)
+        tokenized["labels"] = labels
+        return tokenized
+
+    aligned = sentences.map(
+        tokenize_and_align_labels,
+        batched=True,
+        num_proc=options.workers if options.workers > 1 else None,
+        remove_columns=sentences.column_names,
+    )
+    aligned.save_to_disk(options.out)
+    return 0
+
+
+def label_names(path: str | Path) -> list[str]:
+    """Return the tags of a file, sorted, with an I- for every B-; a tag's number is its place."""
+    with open(path, encoding="utf-8") as file:
+        tags = {line.rstrip("\n").split("\t")[1] for line in file if line.strip()}
+    return sorted(tags | {"I-" + tag[2:] for tag in tags if tag.startswith("B-")})
+
+
+def read_sentences(path: str, numbers: dict[str, int]) -> Iterator[dict[str, list[Any]]]:
+    """Yield the words of each sentence and the numbers of their tags."""
+    tokens: list[str] = []
+    ner_tags: list[int] = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.strip():
+                token, tag = line.rstrip("\n").split("\t")
+                tokens.append(token)
+                ner_tags.append(numbers[tag])
+            elif tokens:
+                yield {"tokens": tokens, "ner_tags": ner_tags}
+                tokens = []
+                ner_tags = []
+    if tokens:
+        yield {"tokens": tokens, "ner_tags": ner_tags}
+
+
+def label_of_next_piece(names: Sequence[str]) -> list[int]:
+    """Return the label of a word's further pieces, by its own: I- of B-, and else the same."""
+    return [names.index("I-" + name[2:] if name.startswith("B-") else name) for name in names]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

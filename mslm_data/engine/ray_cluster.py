@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -67,8 +68,8 @@ def _connect(ray: Any, options: Mapping[str, Any]) -> None:
     on_term = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**_QUIET, **options)
-        if callable(on_term):
-            # Ray has put its own handler in the place of the command's.
+        if callable(on_term) and threading.current_thread() is threading.main_thread():
+            # Ray has put its own handler in the place of the command's. In other threads it cannot.
             signal.signal(signal.SIGTERM, on_term)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds, some of no class of its own
         said = str(error).partition("\n")[0]

@@ -55,12 +55,12 @@ def test_preloaded__leaves_errors_to_the_workers(loaded: Loaded, tmp_path: Path)
 def test_engine__leaves_the_environment_as_it_was(
     monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    from mslm_data.engine import Preload, local
+    from mslm_data.engine import Preload, launch
 
     monkeypatch.delenv(PRELOAD, raising=False)
     if before is not None:
         monkeypatch.setenv(PRELOAD, before)
 
-    local._context(Preload("mslm_data.builds.preloaded", "{}"))
+    launch.ForkServer(Preload("mslm_data.builds.preloaded", "{}")).end()
 
     assert os.environ.get(PRELOAD) == before

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -88,6 +89,19 @@ def test_connected__says_what_ray_said(tmp_path: Path) -> None:
         BuildError, match=r"^ray: expected a cluster, got RuntimeError \(no node here\); see"
     ):
         ray_cluster._connect(SimpleNamespace(init=init), {})
+
+
+def test_connect__works_in_any_thread() -> None:
+    called: list[str] = []
+    ray = SimpleNamespace(init=lambda **_: called.append("init"))
+    thread = threading.Thread(target=lambda: called.append(str(ray_cluster._connect(ray, {}))))
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+
+    thread.start()
+    thread.join()
+
+    signal.signal(signal.SIGTERM, before)
+    assert called == ["init", "None"]
 
 
 def test_build__ended_with_a_cluster_of_its_own_leaves_nothing(tmp_path: Path) -> None:

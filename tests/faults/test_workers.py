@@ -165,27 +165,6 @@ def test_build__goes_on_when_a_worker_that_hangs_is_ended(
     assert made.tree(out) == whole
 
 
-def test_build__gives_up_where_no_process_starts(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from pathlib import Path\nfrom tests.faults.corpora import CORPORA\n"
-        f"folder = Path({str(tmp_path)!r})\nlines = CORPORA['lines']\n"
-        "lines.build(lines.write(folder / 'in'), folder / 'out', workers=2)\n"
-    )
-
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-
-    assert done.returncode
-    assert "below `if __name__ == '__main__':`" in done.stderr
-
-
 # Whole programs -----------------------------------------------------------------------------------
 
 
@@ -312,7 +291,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
 ) -> None:
     inputs, _ = notes
     started = program(*words_for(inputs, tmp_path / "out", "--workers", "2"))
-    wait_for(lambda: "forkserver" in "".join(map(command_of, descendants(started.pid))))
+    wait_for(lambda: "serve_forks" in "".join(map(command_of, descendants(started.pid))))
     below = descendants(started.pid)
     time.sleep(moment)
 

@@ -1,0 +1,390 @@
+"""Worker processes: of any main module, ended with their leader or their server, and none left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mslm_data.engine import Preload, launch, local
+from mslm_data.engine.crew import Ready, supervise
+from mslm_data.errors import BuildError
+from tests import made
+from tests.engine import works
+from tests.engine.works import CANARY, Done, Fake, units
+from tests.faults.corpora import CORPORA
+
+NOTHING = Preload("mslm_data.engine", "")
+ROOT = Path(__file__).parents[2]
+LINES = CORPORA["lines"]
+
+
+def wait_for(what: Callable[[], Any], *, seconds: float = 30) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return LINES.write(tmp_path_factory.mktemp("lines"))
+
+
+@pytest.fixture(scope="module")
+def whole(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    LINES.build(inputs, out)
+    return made.tree(out)
+
+
+# Main modules -------------------------------------------------------------------------------------
+
+
+def of_script(folder: Path, code: str) -> list[str]:
+    script = folder / "script.py"
+    script.write_text(code, encoding="utf-8")
+    return [str(script)]
+
+
+def of_module(folder: Path, code: str) -> list[str]:
+    (folder / "unguarded_module.py").write_text(code, encoding="utf-8")
+    return ["-m", "unguarded_module"]
+
+
+def of_argument(_: Path, code: str) -> list[str]:
+    return ["-c", code]
+
+
+def of_stdin(folder: Path, code: str) -> list[str]:
+    (folder / "stdin").write_text(code, encoding="utf-8")
+    return ["-"]
+
+
+def of_session(folder: Path, code: str) -> list[str]:
+    """As an interactive session or a notebook: code runs in a `__main__` that has no file."""
+    run = (
+        "import sys, __main__\n"
+        "__main__.__dict__.pop('__file__', None)\n__main__.__spec__ = None\n"
+        f"exec(compile({code!r}, '<cell 1>', 'exec'), __main__.__dict__)\n"
+    )
+    return of_script(folder, run)
+
+
+def run_python(of: Any, folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    arguments = of(folder, code)
+    stdin = folder / "stdin"
+    stdin.touch()
+    with stdin.open() as given:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
+            stdin=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+
+@pytest.mark.parametrize("of", [of_script, of_module, of_argument, of_stdin, of_session])
+def test_build__has_workers_without_a_main_guard(
+    of: Any, inputs: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    code = f"""
+from pathlib import Path
+from tests.faults.corpora import CORPORA
+
+print("main runs")
+CORPORA["lines"].build(Path({str(inputs)!r}), Path({str(tmp_path / "out")!r}), workers=2)
+print("main ends")
+"""
+
+    done = run_python(of, tmp_path, code)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nmain ends\n", "")
+    assert made.tree(tmp_path / "out") == whole
+
+
+def test_build__finds_the_package_where_the_caller_found_it(
+    inputs: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    # The package is on `sys.path` by the program's own doing only.
+    code = f"""
+import sys
+from pathlib import Path
+sys.path[:] = [path for path in sys.path if path != {str(ROOT)!r}]
+sys.path.insert(0, {str(ROOT)!r})
+from tests.faults.corpora import CORPORA
+CORPORA["lines"].build(Path({str(inputs)!r}), Path({str(tmp_path / "out")!r}), workers=2)
+"""
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    (folder / "random.py").write_text("raise SystemExit('not this one')")
+
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, *of_script(tmp_path, code)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert made.tree(tmp_path / "out") == whole
+
+
+# Threads and Ctrl-C -------------------------------------------------------------------------------
+
+
+def test_build__works_in_any_thread(inputs: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    outs = [tmp_path / "a", tmp_path / "b"]
+    threads = [
+        threading.Thread(target=LINES.build, args=(inputs, out), kwargs={"workers": 2})
+        for out in outs
+    ]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [made.tree(out) for out in outs] == [whole, whole]
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+import psutil
+from mslm_data import builds
+from tests.faults.corpora import CORPORA
+
+inputs, out, workers, first = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+
+def interrupt():
+    while first == "unit" and not list(out.glob(".build/receipts/*.json")):
+        time.sleep(0.001)
+    while first == "worker" and not psutil.Process().children():
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    CORPORA["lines"].build(inputs, out, workers=workers)
+    time.sleep(10)
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted", len(psutil.Process().children(recursive=True)))
+CORPORA["lines"].build(inputs, out, workers=workers)
+print("built", len(psutil.Process().children(recursive=True)))
+"""
+
+
+@pytest.mark.parametrize(("workers", "first"), [(1, "unit"), (2, "unit"), (2, "worker")])
+def test_build__interrupted_in_python_goes_on_in_the_same_process(
+    workers: int, first: str, inputs: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(inputs), str(out), str(workers), first],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted 0\nbuilt 0\n", "")
+    assert made.tree(out) == whole
+
+
+# Ends ---------------------------------------------------------------------------------------------
+
+
+class Napping(Fake):
+    """Says which process is at a unit, and takes its time."""
+
+    def __call__(self, unit: Any) -> str:
+        (Path(self.folder) / f"at.{os.getpid()}").touch()
+        time.sleep(60)
+        return str(unit.name)
+
+    def busy(self) -> list[psutil.Process]:
+        return [psutil.Process(int(path.suffix[1:])) for path in Path(self.folder).glob("at.*")]
+
+
+def gone(process: psutil.Process) -> bool:
+    # Where nobody collects orphans, they stay as zombies.
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_end__ends_workers_at_once_though_sigterm_is_ignored(work: Fake) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    napping = Napping(work.folder)
+    processes = local.Processes(napping, 2, launch.launcher(NOTHING))
+    try:
+        for worker in [processes.start(), processes.start()]:
+            processes.give(worker, units(1)[0])
+        wait_for(lambda: len(napping.busy()) == 2)
+        busy = napping.busy()
+
+        processes.end()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert all(map(gone, busy))
+
+
+def test_end__does_not_wait_for_what_is_still_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    server = launch.ForkServer(Preload("slow_to_import", ""))
+    _ours, theirs = Pipe()
+    server.start(theirs)
+    began = time.monotonic()
+
+    server.end()
+
+    assert time.monotonic() - began < 30
+
+
+def test_run__says_so_if_the_server_is_killed(work: Fake) -> None:
+    napping = Napping(work.folder)
+    killed: list[psutil.Process] = []
+
+    def kill() -> None:
+        killed.extend(wait_for(napping.busy))
+        killed[0].parent().kill()  # type: ignore[union-attr]
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(BuildError, match=r"^engine 'local': expected to start a process, got Bro"):
+        local.run(napping, units(1), workers=2, done=Done(), preload=NOTHING)
+    killer.join()
+
+    assert napping.deaths == ["train-00000"]
+    wait_for(lambda: gone(killed[0]))
+
+
+def test_run__leaves_no_file_open(work: Fake) -> None:
+    work.how = ("dies",)
+    folder = Path("/proc/self/fd")
+    if not folder.is_dir():
+        pytest.skip("looks for files in /proc")
+    before = len(list(folder.iterdir()))
+
+    local.run(work, units(4), workers=2, done=Done(), preload=NOTHING)
+
+    assert len(list(folder.iterdir())) == before
+    assert work.deaths == ["train-00001"]
+
+
+def test_run__goes_on_though_the_preload_fails(
+    work: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fails_to_import.py").write_text("raise RuntimeError('a model is broken')")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = Done()
+
+    local.run(work, units(3), workers=2, done=done, preload=Preload("fails_to_import", ""))
+
+    assert len(done.names) == 3
+    assert capfd.readouterr().err == ""
+
+
+def test_run__names_only_the_class_of_what_a_worker_cannot_read(work: Fake) -> None:
+    unreadable = works.Elsewhere(work.folder)
+
+    with pytest.raises(
+        BuildError,
+        match=r"^engine 'local': a worker could not read its work \(KeyError\); define it in a mod",
+    ) as raised:
+        local.run(unreadable, units(1), workers=2, done=Done(), preload=NOTHING)
+
+    assert CANARY not in str(raised.value)
+
+
+def test_run__says_that_no_process_starts(work: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "get_executable", lambda: "/no such program")
+
+    with pytest.raises(
+        BuildError, match=r"^engine 'local': expected to start a process, got FileNotFoundError"
+    ):
+        local.run(work, units(1), workers=2, done=Done(), preload=NOTHING)
+
+
+def test_fork_server__tells_that_it_could_not_fork(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cannot_fork.py").write_text(
+        "import os\ndef fork(): raise BlockingIOError\nos.fork = fork\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    server = launch.ForkServer(Preload("cannot_fork", ""))
+    ours, theirs = Pipe()
+
+    how_it_ended = server.start(theirs)
+    theirs.close()
+
+    with pytest.raises(EOFError):
+        ours.recv()
+    assert how_it_ended() == "BlockingIOError at its start"
+    server.end()
+
+
+def test_spawner__starts_workers_anew(work: Fake) -> None:
+    work.how = ("dies",)
+    done = Done()
+    processes = local.Processes(work, 2, launch.Spawner())
+
+    supervise(work, units(3), processes, done)
+
+    assert sorted(done.names) == [unit.name for unit in units(3)]
+    assert work.deaths == ["train-00001"]
+    assert "below `if __name__ == '__main__':`" in processes.advice
+
+
+def test_spawner__says_how_a_worker_ended(work: Fake) -> None:
+    spawner = launch.Spawner()
+    ours, theirs = Pipe()
+    how_it_ended = spawner.start(theirs)
+    theirs.close()
+    ours.send(work)
+    assert ours.recv() == Ready()
+
+    ours.close()  # nothing left to do
+
+    assert how_it_ended() == "exit code 0"
+    spawner.end()
+
+
+def test_worker__leaves_if_its_pipe_ends(work: Fake) -> None:
+    server = launch.ForkServer(NOTHING)
+    ours, theirs = Pipe()
+    how_it_ended = server.start(theirs)
+    theirs.close()
+    assert isinstance(ours, Connection)
+
+    ours.close()
+
+    assert how_it_ended() == "exit code 0"
+    server.end()

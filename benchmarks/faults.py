@@ -33,7 +33,7 @@ from benchmarks.report import commit, machine
 
 if TYPE_CHECKING:
     from mslm_data.builds.folder import Receipt
-    from mslm_data.builds.plan import WorkUnit
+    from mslm_data.data.document import WorkUnit
 
 AT_ONCE = 4
 """Kills of one folder's build at most; then it is left alone."""

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     for peer in _STREAMED:
         name = f"into a training loop: `MaskedLoader`, peer {peer}"
         rows += unless_absent(
-            name, lambda peer=peer: _streamers(shards, scratch, peer, digest, memory, says)
+            name, partial(_streamers, shards, scratch, peer, digest, memory, says)
         )
     rows += _collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)
     return Results(rows=rows, inputs=says)

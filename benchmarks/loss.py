@@ -34,9 +34,11 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
     step = Step()
     for road in _ROADS:
         _check(step, road)
-    rates = in_turn(
-        {road: Contestant(call=lambda _, road=road: step(road), work=1) for road in ROADS}, rounds=5
-    )
+
+    def stepping(road: str) -> Contestant:
+        return Contestant(call=lambda _: step(road), work=1)
+
+    rates = in_turn({road: stepping(road) for road in ROADS}, rounds=5)
     rows = []
     for road, says in _ROADS.items():
         what = (
@@ -83,7 +85,7 @@ class Step:
             assert leaf.grad is not None  # noqa: S101
             leaf.grad.zero_()
         loss = ROADS[road](self)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()
 
 

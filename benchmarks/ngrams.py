@@ -15,7 +15,7 @@ from benchmarks.masking import copy
 from mslm_data.data.examples import Examples
 from mslm_data.lexicon.ngrams.counting import count_ngrams
 from mslm_data.lexicon.ngrams.stream import read_words
-from mslm_data.loading import Split
+from mslm_data.shard.split import Split
 
 _MINIMUM = 5
 _WHY = "numbering words by their pieces is a third of the time, and passes over all words the rest"

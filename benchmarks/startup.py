@@ -51,12 +51,12 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     """Time `--help`, and the first batch: kernels compiled, from the cache, and in a worker."""
     from benchmarks.folders import sentences
 
-    shards = sentences(inputs, scratch, copies=1)
+    folder = Path(str(sentences(inputs, scratch, copies=1).folder))
     rows = [_help(command) for command in ([], ["build"])]
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as cache:
-        runs = [_times(_FIRST_BATCH, shards.folder, cache) for _ in range(4)]
-        _times(_FIRST_OF_WORKER, shards.folder, cache)
-        workers = [_times(_FIRST_OF_WORKER, shards.folder, cache) for _ in range(3)]
+        runs = [_times(_FIRST_BATCH, folder, cache) for _ in range(4)]
+        _times(_FIRST_OF_WORKER, folder, cache)
+        workers = [_times(_FIRST_OF_WORKER, folder, cache) for _ in range(3)]
     cold, cached = runs[0], [statistics.median(times) for times in zip(*runs[1:], strict=True)]
     what = "in a new process, after all imports, the first batch of a built folder"
     rows.append(

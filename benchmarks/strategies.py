@@ -163,7 +163,8 @@ def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
     A strategy that is not named runs by its defaults. Scores are random: their values make no
     difference to the time.
     """
-    folder = Path(str(shards.folder)) / "vocab"
+    built = Path(str(shards.folder))
+    folder = built / "vocab"
     rng = np.random.default_rng(0)
     token_ids = shards.manifest.token_ids
     about = {
@@ -172,7 +173,7 @@ def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
         "kind": "benchmark",
     }
 
-    core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+    core = tokenizers.Tokenizer.from_file(str(built / "tokenizer.json"))
     made = {**about, "made": {}}
     grams = rank_ngrams([examples], core, token_ids, RECIPES["released"], about=made)
     write_lexicon(folder / "pmi.arrow", grams)
@@ -254,7 +255,7 @@ def _collator(inputs: Inputs, examples: Examples) -> Peer:
 
 def ngrams_of(shards: Shards) -> Grams:
     """Return the n-grams of the lexicon that `options_of` wrote, best first."""
-    lexicon = read_lexicon(shards.folder / "vocab" / "pmi.arrow")
+    lexicon = read_lexicon(Path(str(shards.folder)) / "vocab" / "pmi.arrow")
     return [tuple(gram) for gram in lexicon.tokens.tolist()]
 
 

@@ -87,9 +87,10 @@ def _read_litdata(folder: Path, collate: Collate, workers: int) -> Iterable[Any]
     import litdata
 
     dataset = litdata.StreamingDataset(str(folder), shuffle=True)
-    return litdata.StreamingDataLoader(
+    loader: Iterable[Any] = litdata.StreamingDataLoader(
         dataset, batch_size=SIZE, num_workers=workers, collate_fn=collate
     )
+    return loader
 
 
 def _write_mosaic(folder: Path, rows: Rows, count: int) -> None:
@@ -156,11 +157,12 @@ def pad(rows: Sequence[Any]) -> dict[str, torch.Tensor]:
 
 def _mlm(vocab: Path) -> Collate:
     """Return the usual collator over rows of ids."""
-    from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
+    import transformers
 
-    collator = DataCollatorForLanguageModeling(
-        BertTokenizerFast(vocab_file=str(vocab)), mlm_probability=0.15
-    )
+    # The peers have an older release than ours, in which the fast tokenizer has this name.
+    fast = transformers.BertTokenizerFast  # type: ignore[attr-defined]
+    tokenizer = fast(vocab_file=str(vocab))
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     return lambda rows: collator([{"input_ids": row} for row in rows])
 
 

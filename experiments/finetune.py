@@ -216,10 +216,11 @@ def corpus(name: str, encoder: str, settings: Settings, out: Path) -> Shards:
 
 def list_collocations(shards: Shards) -> None:
     """Write the n-grams that `pmi` masks: in the training sentences five times or more."""
-    path = shards.folder / "vocab" / "pmi.arrow"
+    folder = Path(str(shards.folder))
+    path = folder / "vocab" / "pmi.arrow"
     ids = shards.manifest.token_ids
     if not path.is_file():
-        core = tokenizers.Tokenizer.from_file(str(shards.folder / "tokenizer.json"))
+        core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         about = {
             "tokenizer": shards.manifest.tokenizer["sha256"],
             "size": ids.size,

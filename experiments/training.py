@@ -100,7 +100,7 @@ def run(
     strategy = None if arm == VANILLA else _strategy(arm, shards, seed=seed)
     hidden, weights = _hidden(arm, strategy, shards, seed=seed)
 
-    model = _model(encoder, shards, weights, seed=seed).to(device)
+    model = _model(encoder, shards, weights, seed=seed).to(device)  # type: ignore[arg-type]
     model.get_input_embeddings().weight.requires_grad_(not settings.frozen)
 
     stages = []

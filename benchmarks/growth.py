@@ -1,186 +1,349 @@
 """Measure time and memory from ten thousand rows to ten million: `python -m benchmarks.growth`.
 
-A corpus of each size is made of varied sentences of the project's own. It is built, counted by
-mask-stats, and read for an epoch of shuffled, masked batches, each in a process of its own. Memory
-is what the processes have for themselves. Pages of mapped shards belong to the system, which takes
-them back as it likes. Writes RESULTS-growth.md.
+A corpus of each size is made of varied sentences of the project's own. It is built with each number
+of workers, counted by mask-stats, and read for an epoch of shuffled, masked batches. All are whole
+commands. Memory is what their processes have for themselves. Pages of mapped shards belong to the
+system, which takes them back as it likes. Writes RESULTS-growth.md, which also says how much of a
+build is not divided among workers, and what that means for many cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import shutil
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from benchmarks import inputs as corpora
-from benchmarks.batching import own_memory
 from benchmarks.report import commit, machine
+from benchmarks.watch import Figure, watched
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+WORKERS = (1, 2)
 BLOCK = 10_000
 """Sentences of one file. A corpus of more than `BLOCKS` files repeats them."""
 BLOCKS = 25
-LOOK_S = 0.05
+CORES = 64
+"""Cores for which the page says what speed-up to expect."""
+
 VOCAB = corpora.ROOT / "vocab" / "sample" / "vocab.txt"
 _CORPORA = [
     VOCAB.parent / name / "train.tsv" for name in ("bc2gm", "bc5cdr-chem", "jnlpba", "ncbi-disease")
 ]
+_PIPELINE = """
+name = "growth"
+[source]
+use = "conll"
+[segment]
+use = "presplit"
+"""
+
+_ABOUT_BUILDS = """# How cost grows
+
+Written by `python -m benchmarks.growth`: generated sentences, each work a whole command, start-up
+included. Every corpus was built {times} with each number of workers, to equal folders. CPU time and
+memory are of all processes together, memory at its peak: pages that processes share count once,
+pages of mapped files not at all.
+
+## Builds
+"""
+_ABOUT_READING = """
+## Reading
+
+An epoch is all batches of 32 of `joint`, shuffled.
+"""
+_ABOUT_MANY_CORES = """
+## What is not divided among workers
+
+By Amdahl's law a build takes *s + p / n* seconds with *n* workers: *s* is what no further worker
+shortens, *p* is what is divided among them. Together they are the time with one worker. The serial
+share is *s / (s + p)*. On {cores} cores a build is at most *(s + p) / (s + p / {cores})* times as
+fast as with one worker. Here *s* is found in two ways.
+
+* By times: the law is fitted to the wall times above. With one worker and two, *s* is twice the
+  second time less the first. So it includes what cores take from each other: memory, disk, clock.
+* By looking: the seconds of the build with {most} workers in which fewer than two of its processes
+  computed, looked at twenty times a second. They are start-up, planning, the end, waiting for the
+  disk, and the last work unit.
+
+The law does not know how many work units there are: {cores} workers need as many, and several times
+as many to end at about the same time.
+"""
 
 
-class Figure(NamedTuple):
-    """Seconds and output of one command, and the peak MiB of its processes together."""
+class Measured(NamedTuple):
+    """What was measured on a corpus of one size.
 
-    seconds: float
-    printed: str
-    mib: float
+    Attributes:
+        sentences: Their number.
+        tokens: Tokens of all rows.
+        read: Bytes of the corpus.
+        written: Bytes of the folder that is built.
+        builds: Number of workers -> what the build took.
+        stats: What mask-stats took.
+        epoch: What an epoch of batches took.
+    """
+
+    sentences: int
+    tokens: int
+    read: int
+    written: int
+    builds: Mapping[int, Figure]
+    stats: Figure
+    epoch: Figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure all sizes and write the page, or run one step in this process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--workers", default="2")
-    parser.add_argument("--scratch", type=Path, help="Where there is room: 400 bytes a sequence.")
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="Build so many times in turn, and take the medians."
+    )
+    parser.add_argument("--scratch", type=Path, help="Where there is room: 900 bytes a sentence.")
     parser.add_argument(
         "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-growth.md"
     )
     parser.add_argument("--epoch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+
     if options.epoch:
         return _epoch(options.epoch)
-    lines = []
+
+    found = []
     for size in options.sizes:
         with tempfile.TemporaryDirectory(prefix="mslm-growth-", dir=options.scratch) as folder:
-            lines.append(_measured(size, Path(folder), options.workers))
-            print(lines[-1], file=sys.stderr, flush=True)
-    page = _page(lines, options.workers)
-    options.out.write_text(page, encoding="utf-8")
-    print(page)
+            measured = measure(
+                size, Path(folder), workers=sorted(options.workers), rounds=options.rounds
+            )
+        found.append(measured)
+        print("\n".join(_rows_of_builds(measured)), file=sys.stderr, flush=True)
+
+    text = page(found, rounds=options.rounds)
+    options.out.write_text(text, encoding="utf-8")
+    print(text)
     return 0
 
 
-def _measured(size: int, scratch: Path, workers: str) -> str:
-    """Return the line of one size."""
-    source, out = scratch / "in", scratch / "out"
-    num_bytes = _write(source, size)
-    program = [sys.executable, "-m", "mslm_data"]
-    words = (
-        "build",
-        "--source",
-        _pipeline(scratch),
-        "--input",
-        str(source),
-        "--tokenizer",
-        str(VOCAB),
+def measure(size: int, scratch: Path, *, workers: Sequence[int], rounds: int) -> Measured:
+    """Build a corpus with each number of workers, and read what was built.
+
+    Raises:
+        RuntimeError: A command fails, or the folders of two builds differ.
+    """
+    source = scratch / "in"
+    out = scratch / "out"
+    pipeline = scratch / "growth.toml"
+    pipeline.write_text(_PIPELINE, encoding="utf-8")
+    read = _write(source, size)
+
+    builds: dict[int, list[Figure]] = {number: [] for number in workers}
+    digests = set()
+    for _ in range(rounds):
+        for number, figures in builds.items():
+            shutil.rmtree(out, ignore_errors=True)
+            figures.append(
+                watched(
+                    [
+                        *("-m", "mslm_data", "build"),
+                        *("--source", str(pipeline)),
+                        *("--input", str(source)),
+                        *("--tokenizer", str(VOCAB)),
+                        *("--workers", str(number)),
+                        *("--out", str(out)),
+                    ]
+                )
+            )
+            digests.add((out / "manifest.json").read_bytes())
+    if len(digests) != 1:
+        raise RuntimeError(f"build of {size:,}: expected equal folders with any number of workers")
+
+    stats = watched(["-m", "mslm_data", "mask-stats", str(out), "--json"])
+    epoch = watched(["-m", "benchmarks.growth", "--epoch", str(out)])
+    return Measured(
+        sentences=size,
+        tokens=json.loads(stats.printed)["tokens"],
+        read=read,
+        written=sum(path.stat().st_size for path in out.rglob("*") if path.is_file()),
+        builds={number: _middle(figures) for number, figures in builds.items()},
+        stats=stats,
+        epoch=epoch,
     )
-    built = _watched([*program, *words, "--out", str(out), "--workers", workers])
-    stats = _watched([*program, "mask-stats", str(out), "--json"])
-    epoch = _watched([sys.executable, "-m", "benchmarks.growth", "--epoch", str(out)])
-    tokens = json.loads(stats.printed)["tokens"]
-    disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    cells = [f"{size:,}", f"{tokens / 1e6:,.1f}", f"{num_bytes / 1e6:,.0f}", f"{disk / 1e6:,.0f}"]
-    for figure in (built, stats, epoch):
-        cells += [
-            f"{figure.seconds:,.1f}",
-            f"{tokens / figure.seconds / 1e6:,.2f}",
-            f"{figure.mib:,.0f}",
-        ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _write(folder: Path, size: int) -> int:
     """Write a corpus of some sentences into files of a block each; return its bytes."""
-    folder.mkdir()
     sentences = [sentence for path in _CORPORA for sentence in corpora.read(path)]
     varied = corpora.vary(sentences, min(size, BLOCK * BLOCKS))
+
+    folder.mkdir()
     written = 0
     for number in range(-(-size // BLOCK)):
-        start = number % BLOCKS * BLOCK
+        first = number % BLOCKS * BLOCK
+        left = size - number * BLOCK
         path = folder / f"train-{number:05d}.tsv"
-        corpora.write(path, varied[start : start + min(BLOCK, size - number * BLOCK)])
+        corpora.write(path, varied[first : first + min(BLOCK, left)])
         written += path.stat().st_size
     return written
 
 
-def _pipeline(scratch: Path) -> str:
-    path = scratch / "growth.toml"
-    path.write_text(
-        'name = "growth"\n[source]\nuse = "conll"\n[segment]\nuse = "presplit"\n', encoding="utf-8"
-    )
-    return str(path)
+def _middle(figures: Sequence[Figure]) -> Figure:
+    """Return the figure whose seconds are the median, the faster one of two."""
+    return sorted(figures, key=lambda figure: figure.seconds)[(len(figures) - 1) // 2]
 
 
 def _epoch(folder: Path) -> int:
     """Read an epoch of batches, as a training loop would."""
     from mslm_data import Batches, load, strategy
 
-    rows = sum(
-        len(batch["input_ids"])
-        for batch in Batches(load(folder)["train"], strategy("joint"), batch_size=32)
-    )
+    batches = Batches(load(folder)["train"], strategy("joint"), batch_size=32)
+    rows = sum(len(batch["input_ids"]) for batch in batches)
     print(json.dumps({"sequences": rows}))
     return 0
 
 
-def _watched(command: Sequence[str]) -> Figure:
-    """Run a command, and read the memory of its processes all the while."""
-    most = 0
-    start = time.perf_counter()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=corpora.ROOT
-    ) as process:
-        over = threading.Event()
+def undivided(seconds: Mapping[int, float]) -> float:
+    """Return the seconds of a build that more workers do not shorten, by Amdahl's law.
 
-        def look() -> None:
-            nonlocal most
-            while not over.wait(LOOK_S):
-                most = max(most, sum(map(own_memory, _all(process.pid))))
+    The law says that a build takes `s + p / n` seconds with n workers, of which s is returned: for
+    one worker and two, twice the second time less the first. It is not below 0, and not above the
+    time of the fewest workers.
 
-        looking = threading.Thread(target=look)
-        looking.start()
-        printed = process.communicate()[0].decode()
-        over.set()
-        looking.join()
-        if process.returncode:
-            raise SystemExit(
-                f"expected {' '.join(command[2:4])} to succeed, got exit code {process.returncode}"
-            )
-    return Figure(time.perf_counter() - start, printed, most / 1024)
+    Args:
+        seconds: Number of workers, two different ones at least -> wall time.
+    """
+    inverse = [1 / number for number in seconds]
+    _, undivided = np.polyfit(inverse, list(seconds.values()), 1)
+    return min(max(0.0, float(undivided)), seconds[min(seconds)])
 
 
-def _all(pid: int) -> Iterator[int]:
-    """Yield a process and those below it."""
-    yield pid
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return
-    for child in children:
-        yield from _all(int(child))
+def speed_up(undivided: float, one: float, cores: int) -> float:
+    """Return how many times faster than with one worker a build is on many cores, by Amdahl's law.
+
+    Args:
+        undivided: Seconds that more workers do not shorten.
+        one: Seconds with one worker.
+        cores: Number of cores, and of workers.
+    """
+    return one / (undivided + (one - undivided) / cores)
 
 
-def _page(lines: Sequence[str], workers: str) -> str:
-    three = " | ".join(f"{work}, s | M tokens/s | MiB" for work in ("build", "mask-stats", "epoch"))
-    return "\n".join([
-        "# How cost grows", "",
-        "Written by `python -m benchmarks.growth`: generated sentences, each work in processes of "
-        "its own, start-up "
-        "included.",
-        f"Build with {workers} workers; an epoch is all batches of 32 of `joint`, shuffled. MiB "
-        f"are of all processes "
-        "of the work together, without",
-        "pages of mapped files.", "",
-        f"| sequences | M tokens | input, MB | shards, MB | {three} |",
-        f"| {' | '.join(['---:'] * 13)} |", *lines, "",
-        *[f"* {line}" for line in [*machine(), f"Commit: {commit(corpora.ROOT)}"]], "",
-    ])  # fmt: skip
+def page(found: Sequence[Measured], *, rounds: int) -> str:
+    """Return RESULTS-growth.md."""
+    times = "once" if rounds == 1 else f"{rounds} times in turn (the medians are shown)"
+    builds = _table(
+        (
+            *("sequences", "M tokens", "input, MB", "folder, MB", "workers", "s"),
+            *("CPU, s", "M tokens/s", "MiB"),
+        ),
+        (line for measured in found for line in _rows_of_builds(measured)),
+    )
+    reading = _table(
+        (
+            *("sequences", "mask-stats, s", "M tokens/s", "MiB"),
+            *("epoch, s", "M tokens/s", "MiB"),
+        ),
+        map(_row_of_reading, found),
+    )
+    about = [*machine(), f"Commit: {commit(corpora.ROOT)}"]
+    return "\n".join(
+        [
+            _ABOUT_BUILDS.format(times=times),
+            *builds,
+            _ABOUT_READING,
+            *reading,
+            *_of_many_cores(found),
+            "",
+            *[f"* {line}" for line in about],
+            "",
+        ]
+    )
+
+
+def _table(header: Sequence[str], rows: Iterable[str]) -> list[str]:
+    return [_row(header), _row(["---:"] * len(header)), *rows]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _rows_of_builds(measured: Measured) -> list[str]:
+    """Return a line for each number of workers."""
+    return [
+        _row(
+            [
+                f"{measured.sentences:,}",
+                f"{measured.tokens / 1e6:,.1f}",
+                f"{measured.read / 1e6:,.0f}",
+                f"{measured.written / 1e6:,.0f}",
+                f"{workers}",
+                f"{figure.seconds:,.1f}",
+                f"{figure.cpu:,.1f}",
+                f"{measured.tokens / figure.seconds / 1e6:,.2f}",
+                f"{figure.mib:,.0f}",
+            ]
+        )
+        for workers, figure in measured.builds.items()
+    ]
+
+
+def _row_of_reading(measured: Measured) -> str:
+    cells = [f"{measured.sentences:,}"]
+    for figure in (measured.stats, measured.epoch):
+        cells += [
+            f"{figure.seconds:,.1f}",
+            f"{measured.tokens / figure.seconds / 1e6:,.2f}",
+            f"{figure.mib:,.0f}",
+        ]
+    return _row(cells)
+
+
+def _of_many_cores(found: Sequence[Measured]) -> list[str]:
+    """Return the section about what is not divided; nothing where one number of workers was run."""
+    if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in found):
+        return []
+
+    most = max(workers for measured in found for workers in measured.builds)
+    return [
+        _ABOUT_MANY_CORES.format(cores=CORES, most=most),
+        *_table(
+            (
+                *("sequences", "1 worker, s", f"{most} workers, s", "times as fast"),
+                *("s by times", "serial share", f"on {CORES} cores"),
+                *("s by looking", "serial share", f"on {CORES} cores"),
+            ),
+            map(_row_of_many_cores, found),
+        ),
+    ]
+
+
+def _row_of_many_cores(measured: Measured) -> str:
+    builds = measured.builds
+    one = builds[1].seconds
+    last = builds[max(builds)]
+
+    cells = [
+        f"{measured.sentences:,}",
+        f"{one:,.1f}",
+        f"{last.seconds:,.1f}",
+        f"{one / last.seconds:.2f}x",
+    ]
+    by_times = undivided({workers: figure.seconds for workers, figure in builds.items()})
+    for seconds in (by_times, min(last.alone, one)):
+        cells += [
+            f"{seconds:,.2f}",
+            f"{seconds / one:.1%}",
+            f"{speed_up(seconds, one, CORES):,.1f}x",
+        ]
+    return _row(cells)
 
 
 if __name__ == "__main__":

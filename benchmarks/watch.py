@@ -23,7 +23,9 @@ from typing import NamedTuple
 from benchmarks.inputs import ROOT
 
 _LOOK_S = 0.05
-"""Seconds between two readings of memory."""
+"""Seconds between two looks at the processes."""
+_AT_WORK = 0.25
+"""Minimum share of the time between two looks that a process at work computes."""
 _TAKE_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl(2)."""
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")
@@ -38,12 +40,15 @@ class Figure(NamedTuple):
         seconds: Wall time until the command itself ended.
         cpu: Seconds of all cores, for the command and all processes below it.
         mib: Peak of their memory together, without pages of files; 0 where `/proc` does not say.
+        alone: Seconds in which fewer than two of these processes were at work; all seconds where
+            `/proc` does not say.
         printed: What it wrote to stdout.
     """
 
     seconds: float
     cpu: float
     mib: float
+    alone: float
     printed: str
 
 
@@ -85,8 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     start = time.perf_counter()
     with subprocess.Popen(command) as process:
         over = threading.Event()
-        peak = _Peak(process.pid)
-        looking = threading.Thread(target=peak.look_until, args=(over,))
+        looks = _Looks(start)
+        looking = threading.Thread(target=looks.go_on, args=(over,))
         looking.start()
 
         code = process.wait()
@@ -96,21 +101,51 @@ def main(arguments: Sequence[str]) -> int:
 
     _await_orphans()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    took = {"seconds": seconds, "cpu": spent.ru_utime + spent.ru_stime, "mib": peak.kib / 1024}
+    took = {
+        "seconds": seconds,
+        "cpu": spent.ru_utime + spent.ru_stime,
+        "mib": looks.kib / 1024,
+        "alone": seconds - looks.together,
+    }
     Path(figure).write_text(json.dumps(took))
     return code
 
 
-class _Peak:
-    """The largest memory that a process and those below it were seen to have together."""
+class _Looks:
+    """What repeated looks at the processes below this one have found.
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    Attributes:
+        kib: The largest memory that they had together.
+        together: Seconds in which two or more of them were at work.
+    """
+
+    def __init__(self, start: float) -> None:
+        """Begin at a time of `time.perf_counter`."""
         self.kib = 0
+        self.together = 0.0
+        self._last = start
+        self._spent: dict[int, float] = {}
 
-    def look_until(self, over: threading.Event) -> None:
+    def go_on(self, over: threading.Event) -> None:
+        """Look at the processes again and again."""
         while not over.wait(_LOOK_S):
-            self.kib = max(self.kib, sum(map(_memory, _all(self._pid))))
+            self._look()
+
+    def _look(self) -> None:
+        pids = list(_below(os.getpid()))
+        self.kib = max(self.kib, sum(map(_memory, pids)))
+
+        now = time.perf_counter()
+        spent = {pid: _cpu(pid) for pid in pids}
+
+        # A process that was not there at the last look has computed since then only.
+        worked = [spent[pid] - self._spent.get(pid, 0) for pid in pids]
+        passed = now - self._last
+        if sum(seconds >= _AT_WORK * passed for seconds in worked) >= 2:
+            self.together += passed
+
+        self._last = now
+        self._spent = spent
 
 
 def _await_orphans() -> None:
@@ -122,16 +157,16 @@ def _await_orphans() -> None:
             return
 
 
-def _all(pid: int) -> Iterator[int]:
-    """Yield a process and those below it."""
-    yield pid
+def _below(pid: int) -> Iterator[int]:
+    """Yield the processes below a process."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         children = [child for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
         return
     for child in children:
-        yield from _all(int(child))
+        yield int(child)
+        yield from _below(int(child))
 
 
 def _memory(pid: int) -> int:
@@ -141,6 +176,19 @@ def _memory(pid: int) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
+
+
+def _cpu(pid: int) -> float:
+    """Return the seconds that a process has computed; 0 where it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+
+    # The name of the program stands in brackets and may hold anything. Fields 14 and 15 are the
+    # ticks that it has spent, by itself and in the kernel for it.
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,20 @@ def test_watched__counts_pages_that_processes_share_once() -> None:
     assert 64 <= watched(["-c", code]).mib < 120
 
 
+@linux
+@pytest.mark.parametrize(
+    ("code", "alone"),
+    [
+        (_BURN, True),
+        (f"import os; os.fork(); exec({_BURN!r})", False),
+    ],
+)
+def test_watched__tells_processes_that_work_at_the_same_time(code: str, alone: bool) -> None:
+    figure = watched(["-c", code.replace("0.3", "0.8")])
+
+    assert (figure.alone == pytest.approx(figure.seconds)) == alone
+
+
 def test_watched__says_the_last_lines_of_a_command_that_fails() -> None:
     with pytest.raises(
         RuntimeError, match=r"expected it to succeed, got exit code 3:\nout of rows"

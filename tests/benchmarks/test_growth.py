@@ -1,0 +1,81 @@
+"""How cost grows: the law that is fitted, and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks import growth
+from benchmarks.growth import Measured
+from benchmarks.watch import Figure
+
+
+def figure(seconds: float, alone: float = 0) -> Figure:
+    return Figure(seconds=seconds, cpu=seconds, mib=100, alone=alone, printed="")
+
+
+MEASURED = Measured(
+    sentences=1000,
+    tokens=50_000_000,
+    read=2_000_000,
+    written=3_000_000,
+    builds={1: figure(10, alone=10), 2: figure(6, alone=1)},
+    stats=figure(5),
+    epoch=figure(4),
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({1: 10, 2: 6}, 2),  # 2 + 8 / n
+        ({1: 10, 2: 6, 4: 4}, 2),
+        ({1: 10, 2: 5}, 0),
+        ({1: 10, 2: 4}, 0),  # faster than the law allows: noise
+        ({1: 10, 2: 11}, 10),  # nothing was divided
+    ],
+)
+def test_undivided__is_what_the_law_leaves_with_any_number_of_workers(
+    seconds: dict[int, float], expected: float
+) -> None:
+    assert growth.undivided(seconds) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("undivided", "cores", "expected"), [(0, 64, 64), (10, 64, 1), (2, 4, 10 / 4), (2, 1, 1)]
+)
+def test_speed_up__follows_amdahls_law(undivided: float, cores: int, expected: float) -> None:
+    assert growth.speed_up(undivided, 10, cores) == pytest.approx(expected)
+
+
+def test_page__has_builds_reading_and_both_serial_shares() -> None:
+    text = growth.page([MEASURED], rounds=1)
+
+    assert "| 1,000 | 50.0 | 2 | 3 | 1 | 10.0 | 10.0 | 5.00 | 100 |" in text
+    assert "| 1,000 | 50.0 | 2 | 3 | 2 | 6.0 | 6.0 | 8.33 | 100 |" in text
+    assert "| 1,000 | 5.0 | 10.00 | 100 | 4.0 | 12.50 | 100 |" in text
+    assert "| 1,000 | 10.0 | 6.0 | 1.67x | 2.00 | 20.0% | 4.7x | 1.00 | 10.0% | 8.8x |" in text
+    assert "built once with each number of workers" in text
+
+
+def test_page__says_nothing_of_many_cores_where_one_number_of_workers_was_run() -> None:
+    text = growth.page([MEASURED._replace(builds={2: figure(6)})], rounds=3)
+
+    assert "Amdahl" not in text
+    assert "built 3 times in turn (the medians are shown)" in text
+
+
+@pytest.mark.timeout(900)  # compiles kernels where none are cached yet
+def test_main__measures_a_small_corpus(tmp_path: Path) -> None:
+    out = tmp_path / "page.md"
+
+    code = growth.main(
+        ["--sizes", "30", "--workers", "1", "2", "--scratch", str(tmp_path), "--out", str(out)]
+    )
+
+    assert code == 0
+    assert out.read_text(encoding="utf-8").count("\n| 30 |") == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]

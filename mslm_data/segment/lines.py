@@ -11,9 +11,8 @@ from string import ascii_lowercase, ascii_uppercase
 from mslm_data.segment.stops import MASK
 from mslm_data.segment.wordlists import WordLists
 
-_LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
 _ITEM = re.compile(
-    r"""(?: \d{1,2}[.)] | \(\d{1,2}\)                                   # 1. 1) (1)
+    r"""(?: (\d{1,2})[.)] | \((\d{1,2})\)                               # 1. 1) (1)
           | \([a-z]\) | [a-zA-Z]\) | [A-Z]\.(?=\s+[A-Z][a-z])           # (a) a) A. Word
           | [ivxIVX]{2,4}[.)]                                           # iv.
           | [-*+>~]+ | --+>?                                            # - * --> and so on
@@ -23,15 +22,11 @@ _ITEM = re.compile(
         | [-*](?=[^\W\d_])                                             # -without a space""",
     re.VERBOSE,
 )
-_NUMBER = re.compile(r"\(?(\d{1,2})[.)]")
 _HEAD = re.compile(r"(?:\x01++ ?)*+[^\W_][\w /&()'\u2019,+-]{0,58}:$")
-_RUN_IN = re.compile(
-    r"""# Past History: none
-        ([^\W_][\w/&()'\u2019.+-]*(?:\ [\w/&()'\u2019,.\#+-]+){0,5})\ ?:(?=\s|$|[^\W\d_]{2})
-        # NEURO- intact
-        | [^\W\d_]{2,12}[-\u2013]\ (?=\w)""",
-    re.VERBOSE,
+_RUN_IN = re.compile(  # Past History: none
+    r"[^\W_][\w/&()'\u2019.+-]*(?: [\w/&()'\u2019,.#+-]+){0,5} ?:(?=\s|$|[^\W\d_]{2})"
 )
+_DASHED = re.compile(r"[^\W\d_]{2,12}[-\u2013] (?=\w)")  # NEURO- intact
 _RULER = re.compile(r"(?:[^\w\x01]|_){4,}$")
 _SMALL = ascii_lowercase.encode()
 _CAPITAL = ascii_uppercase.encode()
@@ -63,6 +58,7 @@ class NoteLine:
         head: Whether the whole line is the head of what follows.
         run_in: Whether it begins with a head and a colon.
         ruler: Whether it has no word in it.
+        mark_before: First character of the mark that ends the line before; -1 for none.
     """
 
     start: int
@@ -75,6 +71,7 @@ class NoteLine:
     head: bool = False
     run_in: bool = False
     ruler: bool = False
+    mark_before: int = -1
 
 
 def in_capitals(text: str) -> bool:
@@ -84,9 +81,10 @@ def in_capitals(text: str) -> bool:
     """
     # Deleting bytes is many times faster than asking each character.
     letters = text.encode("ascii", "ignore")
-    without_small = len(letters.translate(None, _SMALL))
-    num_small = len(letters) - without_small
-    num_capital = without_small - len(letters.translate(None, _SMALL + _CAPITAL))
+    without_small = letters.translate(None, _SMALL)
+    without_any = without_small.translate(None, _CAPITAL)
+    num_small = len(letters) - len(without_small)
+    num_capital = len(without_small) - len(without_any)
     return num_small * 5 < num_capital
 
 
@@ -98,48 +96,53 @@ def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]
         words: The word lists.
         capitals: Whether the note is written in capitals.
     """
+    # The separators of ASCII end no line of a note, but they do for `splitlines`.
+    parted = text.replace("\x1c", "\t").replace("\x1d", "\t").replace("\x1e", "\t")
+
     lines: list[NoteLine] = []
     past = 0
-    for match in _LINE.finditer(text):
-        content = match.group()
-        stripped = content.strip()
-        if not stripped:
+    next_first = 0
+    for whole in parted.splitlines(keepends=True):
+        first = next_first
+        next_first += len(whole)
+        content = whole.strip()
+        if not content:
             continue
 
-        first = match.start()
-        start = first + len(content) - len(content.lstrip())
-        end = start + len(stripped)
+        start = first
+        if whole[0].isspace():
+            start += len(whole) - len(whole.lstrip())
 
         # A form feed begins a page.
         gap = text[past:start]
-        blank_before = gap.count("\n") > 1 or gap.count("\r") > 1 or "\f" in gap
+        blank_before = gap != "\n" and (gap.count("\n") > 1 or gap.count("\r") > 1 or "\f" in gap)
 
-        line = NoteLine(start, end, first, blank_before)
-        _describe(line, stripped, words, capitals=capitals)
+        past = start + len(content)
+        line = NoteLine(start, past, first, blank_before)
+        _describe(line, content, words, capitals=capitals)
         lines.append(line)
-        past = end
     return lines
 
 
 def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool) -> None:
     """Set what a line is: a ruler, an item of a list, a head or text with a head before it."""
-    line.ruler = bool(_RULER.match(content))
-    if line.ruler:
+    has_word = content[-1].isalnum() or content[0].isalnum()
+    if not has_word and _RULER.match(content):
+        line.ruler = True
         return
 
     item = _ITEM.match(content)
     if item:
         line.item = item.end()
-        number = _NUMBER.match(content)
-        line.number = int(number.group(1)) if number else -1
-    else:
-        line.head = _is_head(content, words, capitals=capitals)
+        if item.lastindex:
+            line.number = int(item[item.lastindex])
+        content = content[line.item :]
+    elif _is_head(content, words, capitals=capitals):
+        line.head = True
 
-    # A head in small letters is one word: `plan: rest`, but not `he was told: rest`.
-    shown = content[line.item :]
-    run_in = _RUN_IN.match(shown)
-    if run_in:
-        line.run_in = not shown[0].islower() or " " not in run_in.group().strip()
+    # Of a line that is a head, this is asked only where it begins with a small letter.
+    if not line.head or content[0].islower():
+        line.run_in = _begins_with_head(content)
 
 
 def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
@@ -147,9 +150,11 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
 
     It does by its colon, by its name, or because it alone is in capitals.
     """
-    if _HEAD.match(content) and (not content[0].islower() or content.count(" ") < 2):
+    has_colon = content[-1] == ":"
+    if has_colon and _HEAD.match(content) and (not content[0].islower() or content.count(" ") < 2):
         return content.count(" ") < 8
-    if content.lower().rstrip(" :") in words.heads:
+    may_be_named = has_colon or len(content) <= words.longest_head
+    if may_be_named and content.lower().rstrip(" :") in words.heads:
         return True
 
     if capitals or not content.isupper():
@@ -160,6 +165,17 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
         return False
     shortest = 3 if " " in content else 5
     return sum(map(str.isalpha, content)) > shortest
+
+
+def _begins_with_head(content: str) -> bool:
+    """Return whether text begins with a head and a colon, or a head and a dash.
+
+    A head in small letters is one word: `plan: rest`, but not `he was told: rest`.
+    """
+    head = _RUN_IN.match(content) if ":" in content else None
+    if head is None and ("- " in content or "\u2013 " in content):
+        head = _DASHED.match(content)
+    return head is not None and (not content[0].islower() or " " not in head.group().strip())
 
 
 def wrap_width(text: str, lines: Sequence[NoteLine], *, capitals: bool) -> int:
@@ -203,19 +219,19 @@ def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: W
     if last in ";:" and not small:
         return False
 
-    # Words such as `of` and `Dr.` end no sentence.
-    tail = text[max(line.start, line.end - 12) : line.end].rsplit(None, 1)[-1]
-    if tail in words.joiners or tail.lower().rstrip(".") in words.never:
-        return True
-
     # A line was wrapped if its next word had no room. Before a small letter a ragged edge will do.
-    first_word = text[following.start : following.end].split(None, 1)[0]
-    to_spare = width - (line.end - line.first) - 1 - len(first_word)
-    if small:
-        return width > 0 and to_spare <= _RAGGED
-    if line.item:
-        # The text of an item, indented under its marker.
+    if width:
+        first_word = text[following.start : following.end].split(None, 1)[0]
+        to_spare = width - (line.end - line.first) - 1 - len(first_word)
+        if to_spare < 0 or (small and to_spare <= _RAGGED):
+            return True
+
+    # The text of an item, indented under its marker.
+    if line.item and not small:
         text_column = line.start - line.first + line.item
         if following.start - following.first == text_column:
             return True
-    return width > 0 and to_spare < 0
+
+    # Words such as `of` and `Dr.` end no sentence.
+    tail = text[max(line.start, line.end - 12) : line.end].rsplit(None, 1)[-1]
+    return tail in words.joiners or tail.lower().rstrip(".") in words.never

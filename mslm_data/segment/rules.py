@@ -8,21 +8,24 @@ width does not. Then come full stops within lines. No sentence begins inside a p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal
 
 from mslm_data.data.document import Placeholder
 from mslm_data.segment.lines import NoteLine, goes_on, in_capitals, read_lines, wrap_width
-from mslm_data.segment.stops import MASK, ends_line, inner_stops
+from mslm_data.segment.stops import MASK, ends_sentence, stops
 from mslm_data.segment.wordlists import WordLists, word_lists
 
 Heads = Literal["next", "own"]
 
 _PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]")
 
+_LONGEST_END = 8
+"""Most characters of a mark that ends a line, with the quotes and brackets that close after it."""
+
 
 def sentence_starts(
-    text: str, placeholders: Iterable[Placeholder] = (), *, heads: Heads = "next"
+    text: str, placeholders: Sequence[Placeholder] = (), *, heads: Heads = "next"
 ) -> list[int]:
     """Return the first character of each sentence, rising.
 
@@ -43,18 +46,29 @@ def sentence_starts(
     starts: list[int] = []
     before: NoteLine | None = None
     number = 0  # of the last item of the list, if there is one
+
+    no_stop = (len(masked), len(masked) + 1)
+    rest = iter(stops(masked))
+    mark, follows = next(rest, no_stop)
     for line in lines:
+        if follows == line.start:
+            line.mark_before = mark
+            mark, follows = next(rest, no_stop)
+
         if before is not None and line.number >= 0:
             _check_number(masked, before, line, number, words)
 
         if before is None or _begins(masked, before, line, width, heads, words):
             starts.append(line.start)
-            if line.item and line.number >= 0:
+            if line.number >= 0 and line.item:
                 number = line.number
             before = line
 
         # Where this line goes on from the one before, words of that line are looked at too.
-        starts += inner_stops(masked, line.start, line.end, before.start, words)
+        while follows < line.end:
+            if ends_sentence(masked, mark, follows, before.start, words):
+                starts.append(follows)
+            mark, follows = next(rest, no_stop)
         before = line
     return starts
 
@@ -78,7 +92,7 @@ def _check_number(
     unfinished = not (before.head or before.ruler or line.blank_before)
     if not unfinished or in_order:
         return
-    if not ends_line(text, before.start, before.end, line.start, words):
+    if not _is_ended(text, before, line, words):
         line.item = 0
         line.loose = True
 
@@ -96,26 +110,38 @@ def _begins(
     if line.item:
         # A number that hangs on the line before counts nothing: `a dose of` / `2. Then`.
         return line.number < 0 or not goes_on(text, before, line, 0, words)
-    if ends_line(text, before.start, before.end, line.start, words):
+    if _is_ended(text, before, line, words):
         return True
     return not goes_on(text, before, line, width, words)
 
 
-def _mask(text: str, placeholders: Iterable[Placeholder]) -> str:
+def _is_ended(text: str, before: NoteLine, line: NoteLine, words: WordLists) -> bool:
+    """Return whether a sentence ends at the mark that ends the line before."""
+    if line.mark_before < max(0, before.end - _LONGEST_END):
+        return False
+    return ends_sentence(text, line.mark_before, line.start, before.start, words)
+
+
+def _mask(text: str, placeholders: Sequence[Placeholder]) -> str:
     """Write `MASK` over all that was taken out of a text.
 
-    Lines that were broken in a placeholder are then whole, and nothing in it is read.
+    Lines that were broken in a placeholder are then whole, and nothing in it is read. Sources give
+    each `[** **]` as a placeholder, so these are looked for only where a mark of one is left over.
     """
-    if "[**" in text:
-        text = _PLACEHOLDER.sub(lambda match: MASK * len(match.group()), text)
+    masked = _written_over(text, placeholders)
+    if "[**" not in masked and "**]" not in masked:
+        return masked
 
+    found = [Placeholder(*match.span()) for match in _PLACEHOLDER.finditer(text)]
+    return _written_over(_written_over(text, found), placeholders)
+
+
+def _written_over(text: str, places: Sequence[Placeholder]) -> str:
     pieces: list[str] = []
     past = 0
-    for start, end, *_ in placeholders:
+    for start, end, _ in places:
         pieces.append(text[past:start])
         pieces.append(MASK * (end - start))
         past = end
-    if not pieces:
-        return text
     pieces.append(text[past:])
     return "".join(pieces)

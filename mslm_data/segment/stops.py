@@ -7,71 +7,51 @@ unknown content.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from mslm_data.segment.wordlists import WordLists
 
 MASK = "\x01"
 """Character that stands for each one of a placeholder."""
 
-_CLOSERS = r"[\"')\]}\u201d\u2019*]*+"
-_INNER = re.compile(rf"(?<![.!?])[.!?]++{_CLOSERS}(?=[^\S\r\n])|(?<=\w\w)\.(?=[A-Z][a-z])")
-_LAST = re.compile(rf"(?<![.!?])[.!?]++{_CLOSERS}$")
-_MARKS = re.compile(r"[.!?]+")
-_SPACE = re.compile(r"\s*")
+_CLOSERS = "\"')]}\u201d\u2019*"
+_STOP = re.compile(
+    # One class of characters comes first, as the scan for candidates is then many times faster.
+    rf"""[.!?](?<![.!?][.!?])
+        (?: [.!?]*+ [{re.escape(_CLOSERS)}]*+ (?:\s++ | \Z)      # and any white space after it
+          | (?<=\w\w\.)(?=[A-Z][a-z])                            # pain.Denies
+        )""",
+    re.VERBOSE,
+)
 _WORD = re.compile(r"\w+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _STAYS = frozenset(",;:/)]}%=")
 """Characters before which no sentence ends."""
+_ADDRESSES = ("http", "www")
 
 _FARTHEST = 32
 """Characters of a word before a mark that are looked at, so that time grows with length only."""
 
 
-def inner_stops(text: str, start: int, end: int, since: int, words: WordLists) -> Iterator[int]:
-    """Give the places where sentences begin within a line.
+def stops(text: str) -> list[tuple[int, int]]:
+    """Find where a sentence may end: marks before white space, and those as in `pain.Denies`.
 
     Args:
         text: Masked.
-        start: First character of the line, which is not white space.
-        end: Half open; the last character is not white space.
-        since: The first character that is looked at for words before a mark: the line's start, or
-            the start of the line before where this one continues it.
-        words: The word lists.
+
+    Returns:
+        For each, the first character of one or more of `.!?`, and the first one that follows, after
+        quotes, brackets and white space; past the text if none does.
     """
-    for match in _INNER.finditer(text, start, end):
-        space = _SPACE.match(text, match.end(), end)  # it matches "" too
-        follows = space.end()  # type: ignore[union-attr]
-        if follows < end and ends_sentence(text, match.start(), match.end(), follows, since, words):
-            yield follows
+    return [match.span() for match in _STOP.finditer(text)]
 
 
-def ends_line(text: str, start: int, end: int, follows: int, words: WordLists) -> bool:
-    """Return whether a sentence ends at the mark that ends a line.
-
-    Args:
-        text: Masked.
-        start: First character of the line.
-        end: Past its last character that is not white space.
-        follows: First character of the next line that has any but white space.
-        words: The word lists.
-    """
-    match = _LAST.search(text, max(start, end - 8), end)
-    if match is None:
-        return False
-    return ends_sentence(text, match.start(), end, follows, start, words)
-
-
-def ends_sentence(
-    text: str, mark: int, past: int, follows: int, start: int, words: WordLists
-) -> bool:
+def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLists) -> bool:
     """Return whether a sentence ends at a mark.
 
     Args:
         text: Masked.
         mark: First character of one or more of `.!?`.
-        past: Past the marks and the quotes and brackets that close after them.
-        follows: First character after them that is not white space.
+        follows: First character that follows, as `stops` gives it.
         start: The first character that is looked at for words before.
         words: The word lists.
     """
@@ -79,21 +59,31 @@ def ends_sentence(
     if after in _STAYS:
         return False
 
-    marks = _MARKS.match(text, mark).group()  # type: ignore[union-attr]  # there is one at `mark`
     before = _word_before(text, mark, start)
-    if marks != ".":
+    next_to_mark = text[mark + 1]
+    if text[mark] != "." or next_to_mark in ".!?":
         return bool(before) and not after.islower()
 
-    # A lone full stop, which may belong to an abbreviation.
+    # A lone full stop, which may belong to an abbreviation; most words are not one.
     word = before.lstrip("([{\"'\u201c\u2018*").lower()
-    if not word or word in words.never:
-        return False
-    if word == "no" and after.isdigit():
+    if _is_plain(word, words):
+        return True
+    if not word or word in words.never or (word == "no" and after.isdigit()):
         return False
     # A quote or bracket closes after it.
-    if past - mark > 1 and not (after.islower() or after == MASK):
+    if next_to_mark in _CLOSERS and not (after.islower() or after == MASK):
         return True
     return _follows_well(text, word, mark - len(before), follows, start, words)
+
+
+def _is_plain(word: str, words: WordLists) -> bool:
+    """Return whether a sentence ends at a lone full stop after this word, whatever follows."""
+    return (
+        len(word) > 2
+        and word.isalpha()
+        and word not in words.abbreviations
+        and not word.startswith(_ADDRESSES)
+    )
 
 
 def _follows_well(
@@ -117,13 +107,13 @@ def _follows_well(
         return kind in words.lettered and after.isupper()
 
     # `Plan: 1. Rest`.
-    if word.isdigit() and len(word) < 3 and _opens_list(text, at, start):
+    if len(word) < 3 and word.isdigit() and _opens_list(text, at, start):
         return False
 
     if word in words.rarely:
         return _next_word(text, follows).lower() in words.starters and after.isupper()
 
-    if word in words.sometimes or _DOTTED.fullmatch(word):
+    if word in words.sometimes or ("." in word and _DOTTED.fullmatch(word)):
         # `b.i.d. PO` goes on: a word in capitals is rarely the first of a sentence.
         following = _next_word(text, follows)
         in_capitals = len(following) > 1 and following.isupper()
@@ -132,17 +122,17 @@ def _follows_well(
     if after.islower():
         return len(word) > 2 or word[-1].isdigit()
 
-    is_address = "@" in word or "\\" in word or word.startswith(("http", "www"))
+    is_address = "@" in word or "\\" in word or word.startswith(_ADDRESSES)
     return not is_address
 
 
 def _word_before(text: str, mark: int, start: int) -> str:
     """Return the characters between the last white space and `mark`, at most `_FARTHEST`."""
-    at = mark
-    start = max(start, mark - _FARTHEST)
-    while at > start and not text[at - 1].isspace():
-        at -= 1
-    return text[at:mark]
+    farthest = mark - _FARTHEST
+    before = text[farthest if farthest > start else start : mark]
+    if not before or before[-1].isspace():
+        return ""
+    return before.rsplit(None, 1)[-1]
 
 
 def _back(text: str, at: int, start: int) -> int:

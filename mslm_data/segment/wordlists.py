@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from mslm_data.io import resources
 
@@ -23,6 +23,16 @@ class WordLists:
     lettered: frozenset[str]
     joiners: frozenset[str]
     heads: frozenset[str]
+
+    @cached_property
+    def abbreviations(self) -> frozenset[str]:
+        """Words whose full stop may end no sentence."""
+        return self.never | self.sometimes | self.rarely
+
+    @cached_property
+    def longest_head(self) -> int:
+        """Number of characters of the longest head."""
+        return max(map(len, self.heads))
 
 
 @cache

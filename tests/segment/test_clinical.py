@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.clinical import Clinical
+from mslm_data.segment.lines import read_lines
 from mslm_data.segment.rules import sentence_starts
+from mslm_data.segment.stops import stops
 from mslm_data.segment.wordlists import word_lists
 from tests import made
+from tests.reference import note_lines
 from tests.segment import scoring
 
 CLINICAL = {
@@ -51,6 +54,9 @@ GAPS = (
     "\u2028",
     "\u00a0",
     "\x85",
+    "\x1c",
+    "\r",
+    "\v",
 )
 
 note_texts = st.lists(
@@ -146,6 +152,19 @@ def test_sentence_starts__rise_and_are_no_white_space(heads: str, text: str) -> 
     assert starts[:1] == ([len(text) - len(text.lstrip())] if text.strip() else [])
     for found in re.finditer(r"\[\*\*[^\[\]]{0,200}?\*\*\]", text):
         assert not any(found.start() < start < found.end() for start in starts)
+
+
+@given(note_texts)
+def test_read_lines__agree_with_the_twin(text: str) -> None:
+    found = read_lines(text, word_lists(), capitals=False)
+
+    got = [(line.start, line.end, line.first, line.blank_before) for line in found]
+    assert got == note_lines.lines(text)
+
+
+@given(note_texts)
+def test_stops__agree_with_the_twin(text: str) -> None:
+    assert stops(text) == note_lines.stops(text)
 
 
 @given(note_texts)

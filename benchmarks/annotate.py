@@ -5,21 +5,25 @@ from __future__ import annotations
 import csv
 import logging
 import os
-import resource
 import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, unless_absent
+from benchmarks import concepts
+from benchmarks import notes as invented
+from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same, unless_absent
 from benchmarks.inputs import ROOT, Inputs
+from benchmarks.watch import Figure, watched
 from mslm_data.data.document import Document
 from mslm_data.io import resources
-from mslm_data.shard.manifest import read_manifest
+from mslm_data.shard.manifest import Manifest, read_manifest
 
-NOTES = int(os.environ.get("MSLM_DATA_BENCH_NOTES", "20000"))
-"""Notes of the build; set 100,000 or more for a long run."""
+NOTES = int(os.environ.get("MSLM_DATA_BENCH_NOTES", "8000"))
+"""Notes of the builds; set 100,000 or more for a long run."""
+_ROUNDS = 3
 _COMPARED = 400
 _ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MANY = "annotate notes, one core of ours against two of theirs"
@@ -28,23 +32,51 @@ Found = tuple[int, int, str]
 """Start and end in characters, and the concept."""
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - notes are generated
-    """Compare annotators on the same notes, and build a large file with one and two workers."""
+class Corpus(NamedTuple):
+    """Notes, and the concepts that are looked for in them.
+
+    Attributes:
+        notes: A table in the shape of NOTEEVENTS.
+        table: The concepts, in MedCAT's columns.
+        pack: The same concepts as a MedCAT model pack.
+    """
+
+    notes: Path
+    table: Path
+    pack: Path
+
+
+def run(inputs: Inputs, scratch: Path) -> Results:
+    """Compare annotators on the same notes, and build many notes with one worker and two."""
     table = resources.path("vocab", "sample/concepts.csv")
-    pack = scratch / "pack"
-    _call("-m", "mslm_data", "vocab", "concepts", "--from", str(table), "--out", str(pack))
+    few = Corpus(scratch / "small.csv", table, _pack(table, scratch / "pack"))
+    invented.write(few.notes, notes=_COMPARED, seed=1)
+    rows = unless_absent(
+        "annotate notes, peer MedCAT", lambda: _annotators(few.table, few.pack, few.notes)
+    )
 
-    small = scratch / "small.csv"
-    large = scratch / "NOTEEVENTS.csv"
-    _call("-m", "benchmarks.notes", "--notes", str(_COMPARED), "--seed", "1", "--out", str(small))
-    _call("-m", "benchmarks.notes", "--notes", str(NOTES), "--seed", "0", "--out", str(large))
+    large = scratch / "concepts.csv"
+    says_concepts = concepts.write(large)
+    many = Corpus(scratch / "NOTEEVENTS.csv", large, _pack(large, scratch / "large"))
+    invented.write(many.notes, notes=NOTES, concepts=large)
 
-    rows = unless_absent("annotate notes, peer MedCAT", lambda: _annotators(table, pack, small))
-    rows += _builds(pack, large, scratch)
+    # The first builds leave compiled kernels behind.
+    measure(few, inputs, scratch, rounds=1)
+    rows += measure(many, inputs, scratch, rounds=_ROUNDS)
 
-    size = large.stat().st_size / 1e6
-    says = f"Notes: {NOTES:,} generated ones, {size:.0f} MB; {_COMPARED} for annotators"
+    size = many.notes.stat().st_size / 1e6
+    says = (
+        f"Notes: {NOTES:,} generated ones, {size:.0f} MB, with {says_concepts}; {_COMPARED} with "
+        "the sample's concepts for annotators"
+    )
     return Results(rows=rows, inputs=[says])
+
+
+def _pack(table: Path, out: Path) -> Path:
+    """Make a model pack of a concept table, and return its folder."""
+    command = ["-m", "mslm_data", "vocab", "concepts", "--from", str(table), "--out", str(out)]
+    subprocess.run([sys.executable, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    return out
 
 
 def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
@@ -139,52 +171,77 @@ def _found(entities: dict[str, Any]) -> list[Found]:
     return sorted((e["start"], e["end"], e["cui"]) for e in entities["entities"].values())
 
 
-def _builds(pack: Path, notes: Path, scratch: Path) -> list[Row]:
-    """Build the large file with one worker and with two: notes a second, and the peak of memory.
+def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> list[Row]:
+    """Build the notes with each annotator in turn, as whole commands, and make the rows.
 
     Raises:
-        RuntimeError: The two folders differ.
+        RuntimeError: Builds with the same annotator differ.
     """
+    options = {
+        "terms": ("annotate.use=terms", f"annotate.table={corpus.table}"),
+        "medcat": (f"annotate.model_pack={corpus.pack}",),
+    }
+    figures: dict[tuple[str, int], list[Figure]] = {
+        ("terms", 1): [],
+        ("medcat", 1): [],
+        ("medcat", 2): [],
+    }
+    manifests: dict[str, Manifest] = {}
+
+    for _ in range(rounds):
+        for (annotator, workers), measured in figures.items():
+            with tempfile.TemporaryDirectory(dir=scratch) as folder:
+                out = Path(folder) / "out"
+                command = [
+                    *("-m", "mslm_data", "build", "--source", "mimic"),
+                    *("--input", str(corpus.notes)),
+                    *("--tokenizer", str(inputs.vocab)),
+                    *("--workers", str(workers)),
+                    *("--out", str(out)),
+                ]
+                for option in options[annotator]:
+                    command += ["--set", option]
+                measured.append(watched(command, env=_ONE_CORE))
+
+                # A manifest has the digests of all shards, and nothing of the machine.
+                manifest = read_manifest(out)
+                same(
+                    f"build notes with {annotator}",
+                    manifest,
+                    manifests.setdefault(annotator, manifest),
+                )
+
     rows = []
-    digests = set()
-    for workers in (1, 2):
-        out = scratch / f"notes-{workers}"
-
-        start = time.perf_counter()
-        _call(
-            "-m", "mslm_data", "build", "--source", "mimic", "--input", str(notes),
-            "--out", str(out), "--workers", str(workers),
-            "--set", f"annotate.model_pack={pack}",
-            "--tokenizer", str(resources.path("vocab", "sample/vocab.txt")),
-        )  # fmt: skip
-        spent = time.perf_counter() - start
-
-        manifest = read_manifest(out)
-        shards = [shard for split in manifest.splits.values() for shard in split.shards]
-        digests.add(manifest.plan + "".join(shard.sha256 for shard in shards))
-
-        read = sum(split.read for split in manifest.splits.values())
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        rows.append(
-            Row(
-                name=f"build notes, {workers} worker(s)",
-                what=f"notes to shards, all stages and start-up included; {read:,} notes; the "
-                f"largest process had {peak:.0f} MiB.",
-                unit="notes",
-                ours=read / spent,
-            )
-        )
-
-    if len(digests) != 1:
-        raise RuntimeError("build notes: expected one worker and two to build equal folders")
+    for (annotator, workers), measured in figures.items():
+        rows += _rows_of_builds(annotator, workers, measured, manifests[annotator])
     return rows
 
 
-def _call(*words: str) -> None:
-    subprocess.run(
-        [sys.executable, *words],
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, **_ONE_CORE},
-        stdout=subprocess.DEVNULL,
+def _rows_of_builds(
+    annotator: str, workers: int, figures: Sequence[Figure], manifest: Manifest
+) -> list[Row]:
+    """Return notes a second and, for one worker, notes a second of CPU time."""
+    read = sum(split.read for split in manifest.splits.values())
+    found = sum(split.given_mentions for split in manifest.splits.values())
+    peak = max(figure.mib for figure in figures)
+    what = (
+        f"`mslm-data build --source mimic` with `{annotator}`, from {read:,} notes to shards with "
+        f"{found:,} mentions, start-up included; peak memory of all processes {peak:,.0f} MiB."
     )
+
+    wall = row_of(
+        f"build notes with `{annotator}`, {'one worker' if workers == 1 else 'two workers'}",
+        {"ours": [read / figure.seconds for figure in figures]},
+        unit="notes",
+        what=what,
+    )
+    if workers > 1:
+        return [wall]
+
+    per_core = row_of(
+        f"build notes with `{annotator}`, a second of a core",
+        {"ours": [read / figure.cpu for figure in figures]},
+        unit="notes",
+        what="as above; notes a second of CPU time, that of all processes added up.",
+    )
+    return [wall, per_core]

@@ -42,8 +42,9 @@ def terms(path: Path) -> Terms:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 types = set(re.split(r"[|,;\s]+", row["type_ids"]))
-                for slot in (slot for slot, wanted in TYPES.items() if types & wanted):
-                    found[slot].append(row["name"])
+                for slot, wanted in TYPES.items():
+                    if types & wanted:
+                        found[slot] += row["name"].split("|")
     return {slot: tuple(found[slot]) or TERMS[slot] for slot in TERMS}
 
 

@@ -1,0 +1,402 @@
+r"""Documents in columns: what flows from a source to a shard.
+
+The texts of a batch of documents stand on one *line* of characters, in order, and every position is
+a place on that line. So a stage works on flat arrays, for one document or for a hundred thousand
+alike, and hands its arrays on as they are:
+
+    line        "Aspirin helps .\nIt does ."        two documents, one character between them
+    starts      [0, 16]                             their first characters
+    ends        [15, 25]                            half open
+    mentions    offsets [0, 1, 1]   starts [0]   ends [7]   labels [0]   names ["Chemical"]
+    words       offsets [0, 3, 6]   starts [0, 8, 14, 16, 19, 24]   ends [7, 13, 15, 18, 23, 25]
+
+A line may hold characters of no document: those of documents that were left out stay on it.
+
+A stage that wants one document at a time iterates over the batch, which gives `Document`s, whose
+positions count from their own first character. Only this module turns one form into the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.document import Document, Placeholder, Sentence, Span
+from mslm_data.data.ragged import offsets_of
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+DOCUMENTS_AT_ONCE = 4096
+CHARACTERS_AT_ONCE = 2 << 20
+"""A batch of single documents is full when it has so many, or so many characters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """Hold the ranges of D documents, such as their sentences, as places on the line.
+
+    Attributes:
+        offsets: int64 `[D + 1]`: those of document i are `[offsets[i], offsets[i + 1])`.
+        starts: int64 `[N]`, rising within a document.
+        ends: int64 `[N]`, half open.
+    """
+
+    offsets: Ints
+    starts: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[tuple[int, int]]], bases: Ints) -> Ranges:
+        """Make ranges of lists, one list a document, of positions within the document.
+
+        Args:
+            rows: The ranges of each document.
+            bases: int64 `[D]`, where each document begins on the line.
+        """
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        offsets = offsets_of(counts)
+        flat = chain.from_iterable(chain.from_iterable(rows))
+        pairs = np.fromiter(flat, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
+        shifts = np.repeat(bases, counts)
+        return cls(offsets, pairs[:, 0] + shifts, pairs[:, 1] + shifts)
+
+    @classmethod
+    def none(cls, documents: int) -> Ranges:
+        """Make ranges of documents that have none."""
+        nothing = np.empty(0, np.int64)
+        return cls(np.zeros(documents + 1, np.int64), nothing, nothing)
+
+    @property
+    def counts(self) -> Ints:
+        """Number of ranges of each document, `[D]`."""
+        return np.diff(self.offsets)
+
+    def take(self, documents: Ints) -> Ranges:
+        """Return the ranges of some documents; each is in `[0, D)`."""
+        kept, offsets = _kept(self.offsets, documents)
+        return Ranges(offsets, self.starts[kept], self.ends[kept])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mentions:
+    """Hold the S mentions of D documents, as places on the line.
+
+    Attributes:
+        offsets: int64 `[D + 1]`, the mentions of each document.
+        starts: int64 `[S]`, first character; in any order within a document from sources and
+            annotators, rising and not overlapping after `annotate`.
+        ends: int64 `[S]`, half open.
+        labels: int64 `[S]`, the number of each mention's label in `names`.
+        names: Labels, each once; some may have no mention.
+        concepts: `[S]`, concepts (CUIs), "" where none is known; None where no mention has one.
+        scores: float64 `[S]`, confidences in `[0, 1]`; None where all are 1.
+    """
+
+    offsets: Ints
+    starts: Ints
+    ends: Ints
+    labels: Ints
+    names: Sequence[str]
+    concepts: Sequence[str] | None = None
+    scores: npt.NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Span]], bases: Ints) -> Mentions:
+        """Make mentions of lists of spans, one list a document.
+
+        Args:
+            rows: The spans of each document, in characters of the document.
+            bases: int64 `[D]`, where each document begins on the line.
+        """
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        shifts = np.repeat(bases, counts)
+        columns: Any = [*zip(*chain.from_iterable(rows), strict=True)] or [()] * 5
+        starts, ends, labels, concepts, scores = columns
+
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(labels))}
+        return cls(
+            offsets=offsets_of(counts),
+            starts=np.array(starts, np.int64) + shifts,
+            ends=np.array(ends, np.int64) + shifts,
+            labels=np.array([numbers[label] for label in labels], np.int64),
+            names=list(numbers),
+            concepts=list(concepts) if any(concepts) else None,
+            scores=np.array(scores, np.float64) if any(score != 1 for score in scores) else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def documents(self) -> Ints:
+        """Number of each mention's document, `[S]`."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def labels_found(self) -> list[str]:
+        """Return the labels that a mention has, in the order of their numbers."""
+        return [self.names[number] for number in np.unique(self.labels).tolist()]
+
+    def take(self, documents: Ints) -> Mentions:
+        """Return the mentions of some documents; each is in `[0, D)`."""
+        kept, offsets = _kept(self.offsets, documents)
+        return self._chosen(kept, offsets)
+
+    def choose(self, kept: Ints) -> Mentions:
+        """Return some mentions of the same documents, in the order given.
+
+        Args:
+            kept: int64 `[K]`, numbers of mentions, those of a document after those of the one
+                before.
+        """
+        counts = np.bincount(self.documents[kept], minlength=len(self.offsets) - 1)
+        return self._chosen(kept, offsets_of(counts))
+
+    def _chosen(self, kept: Ints, offsets: Ints) -> Mentions:
+        concepts = self.concepts
+        return Mentions(
+            offsets=offsets,
+            starts=self.starts[kept],
+            ends=self.ends[kept],
+            labels=self.labels[kept],
+            names=self.names,
+            concepts=None if concepts is None else [concepts[number] for number in kept.tolist()],
+            scores=None if self.scores is None else self.scores[kept],
+        )
+
+    def spans(self, bases: Ints) -> list[list[Span]]:
+        """Return the mentions of each document in characters of the document.
+
+        Args:
+            bases: int64 `[D]`, where each document begins on the line.
+        """
+        shifts = np.repeat(bases, np.diff(self.offsets))
+        spans = [
+            *map(
+                Span,
+                (self.starts - shifts).tolist(),
+                (self.ends - shifts).tolist(),
+                [self.names[number] for number in self.labels.tolist()],
+                [""] * len(self) if self.concepts is None else self.concepts,
+                [1.0] * len(self) if self.scores is None else self.scores.tolist(),
+            )
+        ]
+        return _rows(spans, self.offsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Documents:
+    """Hold D documents in columns; `Document` says what each field means.
+
+    Attributes:
+        ids: `[D]`.
+        places: `[D]`.
+        line: The texts, with what stands between them.
+        starts: int64 `[D]`, each document's first character on the line, never falling.
+        ends: int64 `[D]`, half open, not past the next start.
+        mentions: Of each document.
+        sentences: Of each document; none for a document whose source does not say.
+        words: Of each document, rising on the line.
+        has_words: bool `[D]`, False for running text.
+        placeholders: Of each document.
+        placeholder_words: The `word` of each placeholder.
+        unplaced: Reason -> int64 `[D]`.
+        adjusted: Reason -> int64 `[D]`.
+    """
+
+    ids: Sequence[str]
+    places: Sequence[str]
+    line: str
+    starts: Ints
+    ends: Ints
+    mentions: Mentions
+    sentences: Ranges
+    words: Ranges
+    has_words: npt.NDArray[np.bool_]
+    placeholders: Ranges
+    placeholder_words: Sequence[str | None] = ()
+    unplaced: Mapping[str, Ints]
+    adjusted: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> Documents:
+        """Put single documents into columns."""
+        lengths = np.fromiter((len(document.text) for document in documents), np.int64)
+        starts = offsets_of(lengths + 1)[:-1]
+        marks = [document.placeholders for document in documents]
+        words = [document.words for document in documents]
+        return cls(
+            ids=[document.id for document in documents],
+            places=[document.place for document in documents],
+            line="\n".join([document.text for document in documents]),
+            starts=starts,
+            ends=starts + lengths,
+            mentions=Mentions.of([document.spans for document in documents], starts),
+            sentences=Ranges.of([document.sentences or () for document in documents], starts),
+            words=_words(words, starts),
+            has_words=np.array([given is not None for given in words], np.bool_),
+            placeholders=Ranges.of([[mark[:2] for mark in of] for of in marks], starts),
+            placeholder_words=[mark.word for mark in chain.from_iterable(marks)],
+            unplaced=counts_of([document.unplaced for document in documents]),
+            adjusted=counts_of([document.adjusted for document in documents]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[Document]:
+        spans = self.mentions.spans(self.starts)
+        sentences = self._ranges(self.sentences, Sentence)
+        marks = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
+        shifts = np.repeat(self.starts, self.words.counts)
+        bounds = np.stack([self.words.starts - shifts, self.words.ends - shifts], axis=1)
+        words = bounds.astype(np.int32)
+        offsets = self.words.offsets.tolist()
+
+        for number, (start, end, has_words) in enumerate(
+            zip(self.starts.tolist(), self.ends.tolist(), self.has_words.tolist(), strict=True)
+        ):
+            yield Document(
+                id=self.ids[number],
+                text=self.line[start:end],
+                spans=tuple(spans[number]),
+                sentences=tuple(sentences[number]) or None,
+                words=words[offsets[number] : offsets[number + 1]] if has_words else None,
+                placeholders=tuple(marks[number]),
+                unplaced=_of_document(self.unplaced, number),
+                adjusted=_of_document(self.adjusted, number),
+                place=self.places[number],
+            )
+
+    def _ranges(
+        self, ranges: Ranges, kind: Callable[..., Any], *more: Sequence[Any]
+    ) -> list[list[Any]]:
+        """Return ranges as lists, one a document, of positions within the document."""
+        shifts = np.repeat(self.starts, ranges.counts)
+        starts = (ranges.starts - shifts).tolist()
+        ends = (ranges.ends - shifts).tolist()
+        return _rows([*map(kind, starts, ends, *more)], ranges.offsets)
+
+    def texts(self) -> Iterator[tuple[str, list[Placeholder]]]:
+        """Give the text of each document, and its placeholders in characters of the document."""
+        marks = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
+        bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return ((self.line[start:end], of) for (start, end), of in zip(bounds, marks, strict=True))
+
+    def codes(self) -> npt.NDArray[np.uint32]:
+        """Return the code points of the line."""
+        return np.frombuffer(self.line.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+    def with_mentions(self, mentions: Mentions) -> Documents:
+        """Return the same documents with other mentions."""
+        return replace(self, mentions=mentions)
+
+    def take(self, documents: Ints) -> Documents:
+        """Return some documents on the same line.
+
+        Args:
+            documents: int64 `[K]`, their numbers, rising.
+        """
+        if len(documents) == len(self):
+            return self
+
+        marks, offsets = _kept(self.placeholders.offsets, documents)
+        placeholders = Ranges(
+            offsets, self.placeholders.starts[marks], self.placeholders.ends[marks]
+        )
+        return Documents(
+            ids=_chosen(self.ids, documents),
+            places=_chosen(self.places, documents),
+            line=self.line,
+            starts=self.starts[documents],
+            ends=self.ends[documents],
+            mentions=self.mentions.take(documents),
+            sentences=self.sentences.take(documents),
+            words=self.words.take(documents),
+            has_words=self.has_words[documents],
+            placeholders=placeholders,
+            placeholder_words=_chosen(self.placeholder_words, marks),
+            unplaced={reason: counts[documents] for reason, counts in self.unplaced.items()},
+            adjusted={reason: counts[documents] for reason, counts in self.adjusted.items()},
+        )
+
+
+def in_batches(records: Iterable[Any]) -> Iterator[Any]:
+    """Put the single documents among records together into batches, in columns.
+
+    Records of other kinds are given as they come, and so before documents of an open batch.
+    """
+    batch: list[Document] = []
+    characters = 0
+    for record in records:
+        if not isinstance(record, Document):
+            yield record
+            continue
+
+        batch.append(record)
+        characters += len(record.text)
+        if len(batch) >= DOCUMENTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield Documents.of(batch)
+            batch = []
+            characters = 0
+    if batch:
+        yield Documents.of(batch)
+
+
+def one_by_one(documents: Documents) -> Iterator[Documents]:
+    """Give each document alone, in columns, on a line that holds nothing else."""
+    return (Documents.of([document]) for document in documents)
+
+
+def totals(counts: Mapping[str, Ints]) -> Counter[str]:
+    """Return reason -> number of mentions in all documents, for reasons that occur."""
+    sums = {reason: int(of_documents.sum()) for reason, of_documents in counts.items()}
+    return Counter({reason: number for reason, number in sums.items() if number})
+
+
+def _kept(offsets: Ints, documents: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers of the items that some documents have, and the offsets of these items."""
+    counts = np.diff(offsets)[documents]
+    after = offsets_of(counts)
+    shifts = np.repeat(offsets[documents] - after[:-1], counts)
+    return np.arange(after[-1]) + shifts, after
+
+
+def _rows(items: list[Any], offsets: Ints) -> list[list[Any]]:
+    """Return items as one list for each document."""
+    bounds = offsets.tolist()
+    return [items[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _chosen(values: Sequence[Any], numbers: Ints) -> list[Any]:
+    return [values[number] for number in numbers.tolist()]
+
+
+def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges:
+    """Return the words of documents, `[W, 2]` each or None, as places on the line."""
+    nothing = np.empty((0, 2), np.int32)
+    of_documents = [nothing if given is None else given for given in words]
+    counts = np.fromiter(map(len, of_documents), np.int64, len(of_documents))
+    bounds = np.concatenate([nothing, *of_documents], dtype=np.int64)
+    bounds += np.repeat(bases, counts)[:, None]
+    return Ranges(offsets_of(counts), bounds[:, 0], bounds[:, 1])
+
+
+def counts_of(of_documents: Sequence[Mapping[str, int]]) -> dict[str, Ints]:
+    """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
+    reasons = dict.fromkeys(chain.from_iterable(of_documents))
+    return {
+        reason: np.array([counts.get(reason, 0) for counts in of_documents], np.int64)
+        for reason in reasons
+    }
+
+
+def _of_document(counts: Mapping[str, Ints], number: int) -> dict[str, int]:
+    """Return one document's counts, of the reasons that it has."""
+    found = {reason: int(of_documents[number]) for reason, of_documents in counts.items()}
+    return {reason: count for reason, count in found.items() if count}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mslm_data.data.document import Document, Sentence
+from mslm_data.data.documents import Documents, Ranges
 from mslm_data.registry import Registry
 
 
@@ -21,10 +21,11 @@ class Segmenter(Protocol):
         """
         ...
 
-    def sentences(self, document: Document) -> list[Sentence]:
-        """Return the sentences of a document, sorted and not overlapping.
+    def sentences(self, documents: Documents) -> Ranges:
+        """Return the sentences of each document, sorted and not overlapping.
 
-        Together they hold every character but white space, and no mention lies in two of them.
+        Those of a document hold every character of it but white space, and no mention lies in two
+        of them. They do not depend on the other documents.
         """
         ...
 

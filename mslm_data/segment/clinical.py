@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mslm_data.data.document import Document, Sentence
-from mslm_data.segment.cover import cover
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
 
 
@@ -37,7 +37,10 @@ class Clinical:
         """Return "": the rules are part of this package."""
         return ""
 
-    def sentences(self, document: Document) -> list[Sentence]:
+    def sentences(self, documents: Documents) -> Ranges:
         """Return the sentences that the rules find, made to cut no mention."""
-        starts = sentence_starts(document.text, document.placeholders, heads=self.heads)
-        return cover(document.text, starts, spans=document.spans, words=document.words)
+        starts = [
+            sentence_starts(text, placeholders, heads=self.heads)
+            for text, placeholders in documents.texts()
+        ]
+        return cover(documents, on_line(documents, starts))

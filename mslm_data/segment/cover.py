@@ -2,72 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-
 import numpy as np
-import numpy.typing as npt
 
-from mslm_data.data.document import Sentence, Span
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.kernels.cover import cover_documents
 
-Words = npt.NDArray[np.int32]
 
-
-def cover(
-    text: str, starts: Sequence[int], *, spans: Sequence[Span] = (), words: Words | None = None
-) -> list[Sentence]:
-    """Return sentences that hold every character but white space, and cut no mention.
+def cover(documents: Documents, begins: Ragged) -> Ranges:
+    """Return sentences that hold every character but white space, and cut no mention and no word.
 
     Text between two sentences joins the first of them; text before all sentences joins the very
     first. Where a mention or a given word crosses the beginning of a sentence, that sentence and
     the one before become one.
 
     Args:
-        text: The document's text.
-        starts: Characters at which sentences begin, rising. Without any the text is one sentence.
-        spans: Mentions, flat and sorted.
-        words: `[W, 2]`, starts and ends of the source's words, rising; None for running text.
+        documents: D documents; their mentions are rising and do not overlap.
+        begins: int64, D rows: places on the line at which the sentences of each document begin,
+            rising. A document without any is one sentence.
     """
-    cuts = list(_cuts(starts[1:], spans, words))
-    sentences: list[Sentence] = []
-    for start, end in pairwise([0, *cuts, len(text)]):
-        sentence = _trim(text, start, end) if words is None else _trim_to_words(words, start, end)
-        if sentence.start < sentence.end:
-            sentences.append(sentence)
-    return sentences
+    all_have_words = bool(documents.has_words.all())
+    chars = np.empty(0, np.uint32) if all_have_words else documents.codes()
+    sentences = np.empty((len(begins.values) + len(documents), 2), np.int64)
+    counts = np.empty(len(documents), np.int64)
+
+    cover_documents(
+        chars,
+        np.stack([documents.starts, documents.ends], axis=1),
+        begins.offsets,
+        begins.values,
+        np.stack([documents.mentions.starts, documents.mentions.ends], axis=1),
+        documents.has_words,
+        np.stack([documents.words.starts, documents.words.ends], axis=1),
+        sentences,
+        counts,
+    )
+    offsets = offsets_of(counts)
+    return Ranges(offsets, sentences[: offsets[-1], 0], sentences[: offsets[-1], 1])
 
 
-def _cuts(starts: Sequence[int], spans: Sequence[Span], words: Words | None) -> Iterator[int]:
-    """Give the places among `starts` that lie within no mention and no given word."""
-    rest = iter(spans)
-    span = next(rest, None)
-    for start in starts:
-        while span is not None and span.end <= start:
-            span = next(rest, None)
-        in_mention = span is not None and span.start < start
-        if not in_mention and not _is_in_word(words, start):
-            yield start
+def on_line(documents: Documents, starts: list[list[int]]) -> Ragged:
+    """Return the beginnings of sentences as places on the line.
 
-
-def _is_in_word(words: Words | None, place: int) -> bool:
-    """Return whether a place lies within a given word, past its first character."""
-    if words is None:
-        return False
-    before = int(np.searchsorted(words[:, 0], place)) - 1
-    return before >= 0 and bool(words[before, 1] > place)
-
-
-def _trim(text: str, start: int, end: int) -> Sentence:
-    """Return `[start, end)` without white space at its ends."""
-    piece = text[start:end]
-    num_leading = len(piece) - len(piece.lstrip())
-    num_trailing = len(piece) - len(piece.rstrip())
-    return Sentence(start + num_leading, end - num_trailing)
-
-
-def _trim_to_words(words: Words, start: int, end: int) -> Sentence:
-    """Return `[start, end)` from its first given word to its last; words may be white space."""
-    first, past = np.searchsorted(words[:, 0], (start, end))
-    if first == past:
-        return Sentence(0, 0)
-    return Sentence(int(words[first, 0]), int(words[past - 1, 1]))
+    Args:
+        documents: D documents.
+        starts: Characters of each document at which its sentences begin, rising.
+    """
+    of_documents = Ragged.of(starts, np.int64)
+    shifts = np.repeat(documents.starts, of_documents.lengths)
+    return Ragged(of_documents.values + shifts, of_documents.offsets)

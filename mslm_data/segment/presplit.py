@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mslm_data.data.document import Document, Sentence
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.ragged import Ragged
 from mslm_data.segment.cover import cover
 
 
@@ -16,10 +17,10 @@ class Presplit:
         """Return "": the digest of the source covers its sentences."""
         return ""
 
-    def sentences(self, document: Document) -> list[Sentence]:
+    def sentences(self, documents: Documents) -> Ranges:
         """Return the source's sentences, made to hold all text and to cut no mention."""
-        starts = [sentence.start for sentence in document.sentences or ()]
-        return cover(document.text, starts, spans=document.spans, words=document.words)
+        given = documents.sentences
+        return cover(documents, Ragged(given.starts, given.offsets))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Whole:
         """Return "": there is nothing to decide."""
         return ""
 
-    def sentences(self, document: Document) -> list[Sentence]:
-        """Return one sentence, or none for a document without text."""
-        return cover(document.text, (), words=document.words)
+    def sentences(self, documents: Documents) -> Ranges:
+        """Return one sentence for each document, none for one without text."""
+        nothing = Ranges.none(len(documents))
+        return cover(documents, Ragged(nothing.starts, nothing.offsets))

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from mslm_data import _optional
-from mslm_data.data.document import Document, Placeholder, Sentence
+from mslm_data.data.document import Placeholder
+from mslm_data.data.documents import Documents, Ranges
 from mslm_data.errors import PipelineError
-from mslm_data.segment.cover import cover
+from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
 from mslm_data.spacy_pipelines import digest_of, load_pipeline, pieces
 
@@ -52,7 +53,7 @@ class SpacySentences:
         """Return a digest of the model; "" for the rules."""
         return digest_of(self.model, _ASKS) if self.model else ""
 
-    def sentences(self, document: Document) -> list[Sentence]:
+    def sentences(self, documents: Documents) -> Ranges:
         """Return the sentences that the pipeline finds, made to cut no mention or placeholder.
 
         Raises:
@@ -60,14 +61,13 @@ class SpacySentences:
             AnnotateError: There is no such model.
             PipelineError: The model does not find sentences.
         """
-        if self.model:
-            found = self._by_model(document.text, document.placeholders)
-        else:
-            found = self._by_rules(document.text, document.placeholders)
-
-        inside = {at for start, end, _ in document.placeholders for at in range(start + 1, end)}
-        starts = [start for start in found if start not in inside]
-        return cover(document.text, starts, spans=document.spans, words=document.words)
+        find = self._by_model if self.model else self._by_rules
+        starts = []
+        for text, placeholders in documents.texts():
+            inside = {at for start, end, _ in placeholders for at in range(start + 1, end)}
+            found = find(text, placeholders)
+            starts.append([start for start in found if start not in inside])
+        return cover(documents, on_line(documents, starts))
 
     def _by_rules(self, text: str, placeholders: Sequence[Placeholder]) -> Iterator[int]:
         nlp = _rule_pipeline(self.heads)

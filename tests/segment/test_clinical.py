@@ -83,7 +83,7 @@ def test_clinical__is_as_good_as_it_says(part: str, heads: str) -> None:
     segmenter = Clinical(heads=heads)  # type: ignore[arg-type]
     score = scoring.score(
         part,
-        lambda text: [s.start for s in segmenter.sentences(Document(id="d", text=text))],
+        lambda text: [s.start for s in made.sentences_of(segmenter, Document(id="d", text=text))],
         heads=heads,
     )
 
@@ -126,7 +126,7 @@ def test_gold__is_twelve_snippets_and_more() -> None:
 @heads
 @given(document=notes())
 def test_sentences__lose_nothing_and_cut_nothing(heads: str, document: Document) -> None:
-    sentences = Clinical(heads=heads).sentences(document)  # type: ignore[arg-type]
+    sentences = made.sentences_of(Clinical(heads=heads), document)  # type: ignore[arg-type]
 
     inside = [c for start, end in sentences for c in range(start, end)]
     assert inside == sorted(set(inside))
@@ -181,7 +181,7 @@ def test_sentences__same_with_either_line_end(part: str) -> None:
 
 
 def sentence_text(text: str, line_end: str) -> list[str]:
-    found = Clinical().sentences(Document(id="d", text=text))
+    found = made.sentences_of(Clinical(), Document(id="d", text=text))
     return [text[start:end].replace(line_end, "\n") for start, end in found]
 
 
@@ -238,7 +238,7 @@ def test_heads__begin_the_next_sentence_or_are_one(text: str, own: list[int]) ->
 def test_sentences__never_cut_a_mention() -> None:
     document = Document(id="d", text="Type 2. Diabetes. Well.", spans=(Span(0, 16, "X"),))
 
-    assert Clinical().sentences(document) == [(0, 17), (18, 23)]
+    assert made.sentences_of(Clinical(), document) == [(0, 17), (18, 23)]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_real__no_sentence_cuts_a_placeholder(real) -> None:
     random.Random(0).shuffle(documents)
     num_sentences = 0
     for document in documents:
-        sentences = Clinical().sentences(document)
+        sentences = made.sentences_of(Clinical(), document)
         num_sentences += len(sentences)
         for placeholder in document.placeholders:
             assert not any(

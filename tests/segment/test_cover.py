@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
-from mslm_data.segment.cover import cover
+from mslm_data.segment.presplit import Presplit
 from tests import made
 
 some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
@@ -15,8 +15,7 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 def covered(document: Document) -> list[Sentence]:
     """Cover a document by the beginnings of its own sentences."""
-    starts = [sentence.start for sentence in document.sentences or ()]
-    return cover(document.text, starts, spans=document.spans, words=document.words)
+    return made.sentences_of(Presplit(), document)
 
 
 @given(some_documents)
@@ -93,15 +92,17 @@ STARTS = (0, 10, 22)
 def test_cover__follows_its_rule(
     starts: tuple[int, ...], spans: tuple[Span, ...], expected: list[tuple[int, int]]
 ) -> None:
-    assert cover(TEXT, starts, spans=spans) == expected
+    sentences = tuple(Sentence(start, start + 1) for start in starts)
+
+    assert covered(Document(id="d", text=TEXT, sentences=sentences, spans=spans)) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
 def test_cover__has_no_sentence_in_white_space(text: str) -> None:
-    assert cover(text, ()) == []
+    assert covered(Document(id="d", text=text)) == []
 
 
 def test_cover__never_trims_a_given_word_away() -> None:
     document = made.of_words(["\u00a0", "a", "\u2003"])
 
-    assert cover(document.text, (), words=document.words) == [(0, 5)]
+    assert covered(document) == [(0, 5)]

@@ -8,6 +8,7 @@ from mslm_data.data.document import Document, Sentence
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.presplit import Presplit, Whole
 from tests import made
+from tests.made import sentences_of
 
 TEXT = "One two.  Three four. Five"
 THREE = (Sentence(0, 8), Sentence(10, 21), Sentence(22, 26))
@@ -19,16 +20,16 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 def test_sentences__are_the_sources_or_the_whole() -> None:
     document = Document(id="d", text=TEXT, sentences=THREE)
 
-    assert Presplit().sentences(document) == list(THREE)
-    assert Whole().sentences(document) == [(0, 26)]
-    assert Presplit().sentences(Document(id="d", text=TEXT)) == [(0, 26)]
+    assert sentences_of(Presplit(), document) == list(THREE)
+    assert sentences_of(Whole(), document) == [(0, 26)]
+    assert sentences_of(Presplit(), Document(id="d", text=TEXT)) == [(0, 26)]
 
 
 @pytest.mark.parametrize("name", SEGMENTERS.names())
 @given(document=some_documents)
 def test_sentences__hold_all_text_and_whole_mentions(name: str, document: Document) -> None:
     """The contract of every segmenter; spans are flat and sorted, as `annotate` makes them."""
-    sentences = SEGMENTERS.make(name, {}).sentences(document)
+    sentences = sentences_of(SEGMENTERS.make(name, {}), document)
 
     inside = [c for start, end in sentences for c in range(start, end)]
     assert inside == sorted(set(inside))

@@ -11,6 +11,7 @@ from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.segment import SEGMENTERS
 from mslm_data.segment.clinical import Clinical
 from mslm_data.segment.spacy import COMPONENT, SpacySentences, register
+from tests.made import sentences_of
 from tests.segment import scoring
 from tests.segment.test_clinical import heads, notes
 from tests.spacy_made import ruler
@@ -35,8 +36,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @heads
 @given(document=notes())
 def test_rules__are_those_of_clinical(heads: str, document: Document) -> None:
-    assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(
-        document
+    assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
+        Clinical(heads=heads), document
     )
 
 
@@ -46,8 +47,8 @@ def test_rules__are_those_of_clinical_on_the_gold(part: str, heads: str) -> None
     for text, *_ in scoring.snippets(part).values():
         document = Document(id="d", text=text)
 
-        assert SpacySentences(heads=heads).sentences(document) == Clinical(heads=heads).sentences(
-            document
+        assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
+            Clinical(heads=heads), document
         )
 
 
@@ -55,7 +56,7 @@ def test_rules__take_documents_past_spacys_limit() -> None:
     document = Document(id="d", text=f"{LONG_WORD}. " * 13_000)
 
     assert len(document.text) > 1_000_000
-    assert len(SpacySentences().sentences(document)) == 13_000
+    assert len(sentences_of(SpacySentences(), document)) == 13_000
 
 
 def test_component__in_a_pipeline_of_ones_own() -> None:
@@ -81,12 +82,12 @@ def test_model__says_where_sentences_begin(model: str) -> None:
         id="d", text="Seen. [**Dr. A. B**] left. \n\n Then home", placeholders=(Placeholder(6, 20),)
     )
 
-    assert SpacySentences(model=model).sentences(document) == [(0, 5), (6, 26), (30, 39)]
+    assert sentences_of(SpacySentences(model=model), document) == [(0, 5), (6, 26), (30, 39)]
 
 
 def test_model__long_documents_in_pieces(model: str) -> None:
     text = (f"{LONG_WORD} today. " * 8 + "\n") * 1500
-    sentences = SpacySentences(model=model).sentences(Document(id="d", text=text))
+    sentences = sentences_of(SpacySentences(model=model), Document(id="d", text=text))
 
     assert len(text) > 1_000_000
     assert {text[start:end] for start, end in sentences} == {f"{LONG_WORD} today."}
@@ -100,14 +101,14 @@ def test_model__must_tell_sentences(tmp_path: Path) -> None:
         PipelineError,
         match=r"segmenter 'spacy': expected a model that finds sentences .*entity_ruler",
     ):
-        options.sentences(Document(id="d", text="a. b."))
+        sentences_of(options, Document(id="d", text="a. b."))
 
 
 def test_model__must_be_there() -> None:
     with pytest.raises(
         AnnotateError, match="segmenter 'spacy': expected an installed spaCy pipeline or its folder"
     ):
-        SpacySentences(model="no_such_pipeline").sentences(Document(id="d", text="a"))
+        sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
 
 
 def test_digest__is_of_the_model(model: str) -> None:

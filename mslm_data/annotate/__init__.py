@@ -1,35 +1,36 @@
 """Annotation: finds which characters of a document are mentions, and of what.
 
 An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a
-process, and returns an object that annotates documents. Overlaps are resolved afterwards, for all
-annotators alike, by `overlaps.flatten`.
+process, and returns an object that annotates batches of documents. One whose model takes a text at
+a time returns a `OneByOne` around a function of single documents. Overlaps are resolved afterwards,
+for all annotators alike, by `overlaps.flatten`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from mslm_data.data.document import Document, Span
+from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.registry import Registry
 
 
 class Annotated(NamedTuple):
-    """The mentions that an annotator found in a document.
+    """The mentions that an annotator found in D documents.
 
     Attributes:
-        spans: Mentions in any order. They may overlap each other, but no placeholder.
-        left_out: Reason -> number of mentions that the annotator found and does not give.
+        mentions: Those of a document in any order. They may overlap each other, but no placeholder.
+        left_out: Reason -> int64 `[D]`, mentions that the annotator found and does not give.
     """
 
-    spans: tuple[Span, ...]
-    left_out: Mapping[str, int]
+    mentions: Mentions
+    left_out: Mapping[str, Ints]
 
 
 class LoadedAnnotator(Protocol):
     """An annotator with its model in memory."""
 
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
+    def annotate(self, documents: Documents) -> Annotated:
         """Annotate documents; the result of one does not depend on the others.
 
         Raises:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mslm_data.annotate import Annotated
-from mslm_data.data.document import Document
+from mslm_data.data.documents import Documents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,6 @@ class Gold:
         """Return itself, as there is no model to load."""
         return self
 
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Return the mentions that each document has."""
-        return [Annotated(document.spans, document.unplaced) for document in documents]
+    def annotate(self, documents: Documents) -> Annotated:
+        """Return the mentions that the documents have."""
+        return Annotated(documents.mentions, documents.unplaced)

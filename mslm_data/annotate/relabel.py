@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from mslm_data.data.document import Span
+import numpy as np
+
+from mslm_data.data.documents import Mentions
 
 
 def relabel(
-    spans: Iterable[Span], *, rename: Mapping[str, str], labels: Sequence[str]
-) -> tuple[list[Span], dict[str, int]]:
+    mentions: Mentions, *, rename: Mapping[str, str], labels: Sequence[str]
+) -> tuple[Mentions, Counter[str]]:
     """Rename labels, and leave out mentions of labels that are not wanted.
 
     Args:
-        spans: Mentions.
+        mentions: Mentions.
         rename: The source's label -> ours; a label that is not here stays.
         labels: Wanted labels, after renaming; empty for all.
 
     Returns:
         The mentions kept, in order, and reason -> number of those not kept.
     """
-    renamed = [span._replace(label=rename.get(span.label, span.label)) for span in spans]
-    if not labels:
-        return renamed, {}
+    if any(name in rename for name in mentions.names):
+        renamed = [rename.get(name, name) for name in mentions.names]
+        names = list(dict.fromkeys(renamed))
+        numbers = np.array([names.index(name) for name in renamed], np.int64)
+        mentions = replace(mentions, names=names, labels=numbers[mentions.labels])
 
-    kept = [span for span in renamed if span.label in labels]
-    num_left_out = len(renamed) - len(kept)
-    return kept, {"label not wanted": num_left_out} if num_left_out else {}
+    if all(name in labels for name in mentions.names) or not labels:
+        return mentions, Counter()
+
+    wanted = np.array([name in labels for name in mentions.names], np.bool_)
+    kept = np.flatnonzero(wanted[mentions.labels])
+    num_left_out = len(mentions) - len(kept)
+    if not num_left_out:
+        return mentions, Counter()
+    return mentions.choose(kept), Counter({"label not wanted": num_left_out})

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mslm_data.annotate import Annotated
 from mslm_data.annotate.boundaries import touches
+from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
 from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError
 from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
@@ -65,9 +65,9 @@ class SpacyNer:
                 found.update(nlp.pipe_labels.get(name, ()))
         return tuple(sorted(found))
 
-    def start(self) -> LoadedSpacy:
+    def start(self) -> OneByOne:
         """Load the pipeline."""
-        return LoadedSpacy(self, self._pipeline())
+        return OneByOne(LoadedSpacy(self, self._pipeline()).find)
 
     def _pipeline(self) -> Any:
         return load_pipeline(self._named(), _ASKS, self.exclude)
@@ -89,8 +89,8 @@ class LoadedSpacy:
         self._options = options
         self._nlp = nlp
 
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents, long ones in pieces."""
+    def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
+        """Return the entities of documents; long ones are seen in pieces."""
         limit = self._options.piece
         places = [
             (number, start, end)
@@ -113,7 +113,7 @@ class LoadedSpacy:
                     spans[number].append(span)
 
         return [
-            Annotated(tuple(found), reasons) for found, reasons in zip(spans, left_out, strict=True)
+            FoundMentions(found, reasons) for found, reasons in zip(spans, left_out, strict=True)
         ]
 
 

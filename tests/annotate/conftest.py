@@ -34,7 +34,7 @@ def running(table: Path) -> Any:
     pytest.importorskip("medcat")
     from mslm_data.annotate.medcat.annotator import MedCat
 
-    return MedCat(model_pack=str(table)).start()
+    return MedCat(model_pack=str(table)).load()
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate import Annotated
-from mslm_data.annotate.overlaps import flatten
+from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.data.document import Document, Placeholder
+from tests import made
 
 CONCEPTS = """cui,name,ontologies,name_status,type_ids,description
 C9900001,congestive heart failure,T,P,T047,
@@ -92,12 +92,12 @@ def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
     )
 
 
-def annotated(running: Any, text: str, *placeholders: Placeholder) -> Annotated:
-    (result,) = running.annotate([Document(id="1", text=text, placeholders=placeholders)])
+def annotated(running: Any, text: str, *placeholders: Placeholder) -> FoundMentions:
+    (result,) = running.find([Document(id="1", text=text, placeholders=placeholders)])
     return result
 
 
 def found(running: Any, text: str, *placeholders: Placeholder) -> list[tuple[str, str]]:
     """Return mentions, flat: their text and label."""
-    spans, _ = flatten(annotated(running, text, *placeholders).spans)
+    spans, _ = made.flat(annotated(running, text, *placeholders).spans)
     return [(text[span.start : span.end], span.label) for span in spans]

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
+from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
+from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture
-from tests.made import ODD_WORDS
+from tests.made import ODD_WORDS, annotated
 
 GAPS = (" ", "  ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u2028", "", ". ", ", ", "; ")
 PLACEHOLDERS = (
@@ -92,9 +93,9 @@ def test_every_annotator_has_a_fixture__and_no_other() -> None:
 def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
     subject: Subject, document: Document
 ) -> None:
-    [annotated] = subject.running.annotate([document])
+    [found] = annotated(subject.running, [document])
 
-    for start, end, label, concept, score in annotated.spans:
+    for start, end, label, concept, score in found.spans:
         assert 0 <= start < end <= len(document.text)
         assert document.text[start:end] == document.text[start:end].strip() != ""
         assert label
@@ -103,32 +104,28 @@ def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
         assert isinstance(score, float)
         assert 0 <= score <= 1
         assert not any(a < end and start < b for a, b, _ in document.placeholders)
-    assert all(reason and count > 0 for reason, count in annotated.left_out.items())
+    assert all(reason and count > 0 for reason, count in found.left_out.items())
 
 
 @few
 @given(given=st.lists(notes(), max_size=4), order=st.randoms(use_true_random=False))
 def test_annotate__a_document_is_its_own(subject: Subject, given: list[Document], order) -> None:
     """The same mentions whatever the neighbours, their order, and how often."""
-    alone = [subject.running.annotate([document])[0] for document in given]
+    alone = [annotated(subject.running, [document])[0] for document in given]
     numbers = list(range(len(given)))
     order.shuffle(numbers)
 
-    assert list(map(plain, subject.running.annotate(given))) == list(map(plain, alone))
-    shuffled = subject.running.annotate([given[number] for number in numbers])
-    assert list(map(plain, shuffled)) == [plain(alone[number]) for number in numbers]
-
-
-def plain(annotated: Annotated) -> tuple[tuple[Span, ...], dict[str, int]]:
-    return annotated.spans, dict(annotated.left_out)
+    assert annotated(subject.running, given) == alone
+    shuffled = annotated(subject.running, [given[number] for number in numbers])
+    assert shuffled == [alone[number] for number in numbers]
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000]
 )
 def test_annotate__texts_without_a_mention(subject: Subject, text: str) -> None:
-    assert list(map(plain, subject.running.annotate([Document(id="d", text=text)]))) == [((), {})]
-    assert subject.running.annotate([]) == []
+    assert annotated(subject.running, [Document(id="d", text=text)]) == [FoundMentions((), {})]
+    assert annotated(subject.running, []) == []
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -137,30 +134,26 @@ def test_annotate__positions_are_characters_of_the_text_as_it_is(
 ) -> None:
     text = f"腫瘍 🧬 e\u0301{line_end}Hx: heart{line_end}failure.{line_end}{line_end}On aspirin"
     expected = [f"heart{line_end}failure", "aspirin"]
-    given = tuple(
-        Span(text.index(found), text.index(found) + len(found), "X") for found in expected
-    )
-    [annotated] = subject.running.annotate([Document(id="d", text=text, spans=given)])
+    given = tuple(Span(text.index(name), text.index(name) + len(name), "X") for name in expected)
+    [found] = annotated(subject.running, [Document(id="d", text=text, spans=given)])
 
-    assert sorted(text[span.start : span.end] for span in annotated.spans) == sorted(expected)
+    assert sorted(text[span.start : span.end] for span in found.spans) == sorted(expected)
 
 
 def test_annotate__another_start_finds_the_same(subject: Subject) -> None:
     documents = [Document(id="d", text=f"{name}, {' '.join(NAMES)}") for name in NAMES]
     again = ANNOTATORS.make(subject.name, subject.fixture.options).start()
 
-    assert list(map(plain, again.annotate(documents))) == list(
-        map(plain, subject.running.annotate(documents))
-    )
+    assert annotated(again, documents) == annotated(subject.running, documents)
 
 
 def test_labels__are_those_of_the_mentions(subject: Subject) -> None:
-    [annotated] = subject.running.annotate([Document(id="d", text="asthma, aspirin")])
+    [found] = annotated(subject.running, [Document(id="d", text="asthma, aspirin")])
 
     labels = subject.annotator.labels()
 
     assert len(set(labels)) == len(labels)
-    assert {span.label for span in annotated.spans} <= set(labels)
+    assert {span.label for span in found.spans} <= set(labels)
 
 
 def test_digest__follows_the_model(subject: Subject) -> None:

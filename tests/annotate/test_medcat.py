@@ -15,11 +15,11 @@ import pytest
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
 from mslm_data.annotate.medcat.tokenizer import singular
-from mslm_data.annotate.overlaps import flatten
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.lexicon.concepts import concept_tables, obo
 from mslm_data.lexicon.concepts.names import NameChoice, distinct
+from tests import made
 from tests.annotate.medcat_made import annotated, found, notes, write_table
 
 pytest.importorskip("medcat")
@@ -30,8 +30,8 @@ def test_annotate__gives_concepts_labels_and_scores(running: LoadedMedCat) -> No
 
     spans = annotated(running, text).spans
 
-    assert list(spans) == sorted(spans)
-    assert [(text[s.start : s.end], s.label, s.concept, s.score) for s in flatten(spans)[0]] == [
+    assert spans == sorted(spans)
+    assert [(text[s.start : s.end], s.label, s.concept, s.score) for s in made.flat(spans)[0]] == [
         ("CHF", "Disease", "C9900001", 1.0), ("low back pain", "Symptom", "C9900003", 1.0),
         ("Aspirin", "Treatment", "C9900006", 1.0),
     ]  # fmt: skip
@@ -96,16 +96,16 @@ def _places(text: str, *pieces: str) -> list[Placeholder]:
 
 
 def test_annotate__leaves_out_low_scores(table: Path) -> None:
-    running = MedCat(model_pack=str(table), min_score=0.5).start()
+    running = MedCat(model_pack=str(table), min_score=0.5).load()
     running._cat = _Stub(running._cat, score=0.4)
 
     result = annotated(running, "pain")
 
-    assert (result.spans, result.left_out) == ((), {"score below min_score": 1})
+    assert (result.spans, result.left_out) == ([], {"score below min_score": 1})
 
 
 def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
-    running = MedCat(model_pack=str(table)).start()
+    running = MedCat(model_pack=str(table)).load()
     running._options = MedCat(model_pack=str(table), keep_meta={"Status": ("Affirmed",)})
     text = "pain and stroke"
 
@@ -147,15 +147,15 @@ class _Stub:
 def test_annotate__does_not_depend_on_the_other_documents(running: LoadedMedCat) -> None:
     documents = [Document(id=str(n), text=text) for n, text in enumerate(notes(30, seed=0))]
 
-    together = running.annotate(documents)
+    together = running.find(documents)
 
-    assert together == [running.annotate([document])[0] for document in documents]
+    assert together == [running.find([document])[0] for document in documents]
 
 
 def test_settings__reach_medcat(table: Path) -> None:
     running = MedCat(
         model_pack=str(table), settings={"components": {"ner": {"upper_case_limit_len": 3}}}
-    ).start()
+    ).load()
 
     assert found(running, "chf") == [("chf", "Disease")]
 
@@ -200,11 +200,11 @@ def test_annotate__real_notes(real: Path, tmp_path: Path) -> None:
     ]
     table = write_table(tmp_path / "concepts.csv", real_concepts(real / "concepts", texts))
 
-    results = MedCat(model_pack=str(table)).start().annotate(documents)
+    results = made.annotated(MedCat(model_pack=str(table)).start(), documents)
 
     mentions = 0
     for document, result in zip(documents, results, strict=True):
-        spans, _ = flatten(result.spans)
+        spans, _ = made.flat(result.spans)
         mentions += len(spans)
         for span in spans:
             name = document.text[span.start : span.end]

@@ -37,9 +37,9 @@ from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.data.document import Document
 from tests.annotate.medcat_made import notes
 
-running = MedCat(model_pack=sys.argv[1]).start()
+running = MedCat(model_pack=sys.argv[1]).load()
 documents = [Document(id="", text=text) for text in notes(40, seed=1)]
-print(json.dumps([one.spans for one in running.annotate(documents)]))
+print(json.dumps([one.spans for one in running.find(documents)]))
 """
 """Annotates notes in a process of its own that ends with code 3 if it asks for the network."""
 
@@ -93,7 +93,7 @@ def test_start__asks_nothing_of_the_network(processes: tuple[Path, list[Ended]])
 
 
 def test_start__reads_the_shipped_sample() -> None:
-    running = MedCat(model_pack=str(resources.path("vocab", "sample/concepts.csv"))).start()
+    running = MedCat(model_pack=str(resources.path("vocab", "sample/concepts.csv"))).load()
 
     assert running.counts["with_label"] == running.counts["concepts"] == 168
     assert found(running, "COPD, chills; on Lasix") == [
@@ -117,7 +117,7 @@ def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) 
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "cdb.dat").write_bytes(b"stale")
 
-    running = MedCat(model_pack=str(zipped), sha256=medcat_pack.digest(zipped)).start()
+    running = MedCat(model_pack=str(zipped), sha256=medcat_pack.digest(zipped)).load()
 
     assert found(running, "lung cancer") == [("lung cancer", "Disease")]
     (tmp_path / "cache" / "packs" / medcat_pack.digest(zipped) / "model_card.json").write_text("{}")
@@ -232,7 +232,7 @@ def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
     types = tmp_path / "snomed.toml"
     types.write_text('labels = ["Disorder"]\n[[type]]\ntui = "9090192"\nlabel = "Disorder"\n')
 
-    running = MedCat(model_pack=str(snomed), types=str(types)).start()
+    running = MedCat(model_pack=str(snomed), types=str(types)).load()
 
     assert found(running, "myocardial infarction") == [("myocardial infarction", "Disorder")]
 
@@ -267,7 +267,7 @@ def test_start__converts_packs_of_medcat_1(tmp_path: Path) -> None:
     (old / "vocab.dat").write_bytes(dill.dumps({"vocab": {"lung": {"cnt": 3, "vec": None}}}))
     (old / "config.json").write_text(json.dumps(_OLD_CONFIG))
 
-    running = MedCat(model_pack=str(old), sha256=medcat_pack.digest(old)).start()
+    running = MedCat(model_pack=str(old), sha256=medcat_pack.digest(old)).load()
 
     assert found(running, "lung cancer") == [("lung cancer", "Disease")]
     with pytest.raises(AnnotateError, match="got one of MedCAT 1; convert it once"):

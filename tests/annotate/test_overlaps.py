@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.annotate.overlaps import flatten
 from mslm_data.data.document import Span
+from tests import made
 
 
 @st.composite
@@ -45,7 +45,7 @@ def slow_flatten(given_spans: list[Span]) -> tuple[list[Span], Counter[str]]:
 
 @given(spans())
 def test_flatten__equals_its_twin(some: list[Span]) -> None:
-    kept, left_out = flatten(some)
+    kept, left_out = made.flat(some)
 
     slow_kept, slow_left_out = slow_flatten(some)
     assert kept == slow_kept
@@ -54,7 +54,7 @@ def test_flatten__equals_its_twin(some: list[Span]) -> None:
 
 @given(spans())
 def test_flatten__keeps_or_counts_each(some: list[Span]) -> None:
-    kept, left_out = flatten(some)
+    kept, left_out = made.flat(some)
 
     assert len(kept) + sum(left_out.values()) == len(some)
     assert all(a.end <= b.start for a, b in pairwise(kept))
@@ -64,7 +64,7 @@ def test_flatten__keeps_or_counts_each(some: list[Span]) -> None:
 def test_flatten__takes_the_same_characters_in_any_order(
     both: tuple[list[Span], list[Span]],
 ) -> None:
-    first, second = (flatten(some) for some in both)
+    first, second = (made.flat(some) for some in both)
 
     assert [span[:2] for span in first[0]] == [span[:2] for span in second[0]]
     assert first[1] == second[1]
@@ -90,4 +90,4 @@ def test_flatten__takes_the_same_characters_in_any_order(
 def test_flatten__follows_its_rule(
     some: list[Span], kept: list[Span], left_out: dict[str, int]
 ) -> None:
-    assert flatten(some) == (kept, left_out)
+    assert made.flat(some) == (kept, left_out)

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.annotate import ANNOTATORS, Annotated
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.annotate.spacy import SpacyNer
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, PipelineError
+from tests import made
 from tests.spacy_made import ruler
 
 PATTERNS = [
@@ -27,15 +29,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(ruler(tmp_path_factory.mktemp("spacy") / "model", PATTERNS))
 
 
-def annotate(options: SpacyNer, *texts: str) -> list[Annotated]:
-    return options.start().annotate([Document(id="d", text=text) for text in texts])
+def annotate(options: SpacyNer, *texts: str) -> list[FoundMentions]:
+    return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
 
 
 def test_annotate__gives_entities_with_their_ids(model: str) -> None:
     [first, second] = annotate(SpacyNer(model=model), "x Heart\nfailure, aspirin", "")
 
     assert first.spans == (Span(2, 15, "DISEASE", "C1"), Span(17, 24, "DRUG"))
-    assert second == Annotated((), {})
+    assert second == FoundMentions((), {})
 
 
 def test_annotate__trims_white_space_and_counts_what_has_nothing_else(model: str) -> None:
@@ -48,7 +50,7 @@ def test_annotate__trims_white_space_and_counts_what_has_nothing_else(model: str
 def test_annotate__no_mention_in_a_placeholder(model: str) -> None:
     text = "[**Name 1**] name"
     document = Document(id="d", text=text, placeholders=(Placeholder(0, 12),))
-    [annotated] = SpacyNer(model=model).start().annotate([document])
+    [annotated] = made.annotated(SpacyNer(model=model).start(), [document])
 
     assert annotated.spans == (Span(13, 17, "NAME"),)
     assert annotated.left_out == {"in a placeholder": 1}

@@ -18,6 +18,7 @@ from mslm_data.annotate.terms import matcher, texts
 from mslm_data.annotate.terms.annotator import LoadedTerms, Terms
 from mslm_data.annotate.terms.term_table import Term
 from mslm_data.data.document import Document, Placeholder, Sentence
+from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.kernels.hashing import find_slot
 from tests import made
@@ -74,7 +75,7 @@ def documents(draw: st.DrawFn) -> Document:
 
 
 def found(loaded: LoadedTerms, given: Sequence[Document]) -> list[list[tuple[int, int, str, str]]]:
-    return [sorted(span[:4] for span in annotated.spans) for annotated in loaded.annotate(given)]
+    return [sorted(span[:4] for span in of_one.spans) for of_one in made.annotated(loaded, given)]
 
 
 @given(st.lists(documents(), max_size=3), some_terms, st.data())
@@ -164,7 +165,7 @@ def test_kinds__are_right_for_all_of_unicode() -> None:
 )
 def test_annotate__follows_its_rule(text: str, names: list[str], expected: list[str]) -> None:
     loaded = LoadedTerms([Term(name, "X", "") for name in names], match_case=[False] * len(names))
-    [annotated] = loaded.annotate([Document(id="d", text=text)])
+    [annotated] = made.annotated(loaded, [Document(id="d", text=text)])
 
     assert [text[span.start : span.end] for span in annotated.spans] == expected
 
@@ -181,7 +182,7 @@ def test_case__is_an_option(tmp_path: Path, case: str, expected: list[str]) -> N
     (tmp_path / "t.csv").write_text("name,label\nMS,X\nasthma,X\n")
     terms = ANNOTATORS.make("terms", {"table": str(tmp_path / "t.csv"), "case": case, "short": 2})
     text = "MS ms Asthma asthma"
-    [annotated] = terms.start().annotate([Document(id="d", text=text)])
+    [annotated] = made.annotated(terms.start(), [Document(id="d", text=text)])
 
     assert [text[span.start : span.end] for span in annotated.spans] == expected
 
@@ -195,8 +196,7 @@ def test_annotate__longest_term_of_either_case() -> None:
     ]
 
 
-def test_annotate__many_documents_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mslm_data.annotate.terms.annotator._BATCH_CHARACTERS", 20)
+def test_annotate__many_documents_as_each_alone() -> None:
     loaded = LoadedTerms([Term("a b", "X", "C")], match_case=[False])
     given = [
         Document(id=str(i), text=text)
@@ -204,7 +204,7 @@ def test_annotate__many_documents_as_each_alone(monkeypatch: pytest.MonkeyPatch)
     ]
 
     assert found(loaded, given) == [found(loaded, [document])[0] for document in given]
-    assert loaded.annotate([]) == []
+    assert found(loaded, []) == []
 
 
 def table(folder: Path, content: str | bytes, name: str = "t.csv") -> Terms:
@@ -330,7 +330,7 @@ def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
         names = [row["Common name"].strip() for row in csv.DictReader(file)]
     loaded = LoadedTerms([Term(name, "X", name) for name in names], match_case=[False] * len(names))
     text = " \n".join(names)
-    [annotated] = loaded.annotate([Document(id="d", text=text)])
+    [annotated] = made.annotated(loaded, [Document(id="d", text=text)])
 
     assert len(annotated.spans) >= 0.95 * len(
         names
@@ -339,3 +339,31 @@ def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
         twin.fold(text[span.start : span.end]) == twin.fold(span.concept)
         for span in annotated.spans
     )
+
+
+@given(st.lists(documents(), max_size=5), some_terms, st.data())
+def test_annotate__some_documents_of_a_line_as_each_alone(
+    given: list[Document], terms: list[Term], data: st.DataObject
+) -> None:
+    """The texts of documents that were taken out stay on the line, and have no part in it."""
+    loaded = LoadedTerms(terms, match_case=[False] * len(terms))
+    kept = [number for number in range(len(given)) if data.draw(st.booleans())]
+    some = Documents.of(given).take(np.array(kept, np.int64))
+
+    mentions = loaded.annotate(some).mentions
+
+    spans = [sorted(span[:4] for span in of_one) for of_one in mentions.spans(some.starts)]
+    assert spans == [found(loaded, [given[number]])[0] for number in kept]
+
+
+def test_annotate__no_term_reaches_into_a_document_that_was_taken_out() -> None:
+    loaded = LoadedTerms(
+        [Term("breast", "X", ""), Term("breast cancer", "X", "")], match_case=[False, False]
+    )
+    texts = ["cancer breast", "cancer breast", "cancer"]
+    given = Documents.of([Document(id=text, text=text) for text in texts])
+    first_and_last = given.take(np.array([0, 2]))
+
+    mentions = loaded.annotate(first_and_last).mentions
+
+    assert mentions.spans(first_and_last.starts) == [[(7, 13, "X", "", 1.0)], []]

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mslm_data.annotate import Annotated, boundaries, semantic_types
+from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
+from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError
 
@@ -88,8 +89,12 @@ class MedCat:
         """Return the labels of the table of semantic types."""
         return semantic_types.read(self.types).labels
 
-    def start(self) -> LoadedMedCat:
+    def start(self) -> OneByOne:
         """Check the pack's digest, and load it."""
+        return OneByOne(self.load().find)
+
+    def load(self) -> LoadedMedCat:
+        """Check the pack's digest, and load it without a memory of equal texts."""
         types = semantic_types.read(self.types)
         copy = pack.checked(self._path(), self.sha256)
         try:
@@ -160,11 +165,11 @@ class LoadedMedCat:
                 f"(linking.filters.cuis) keeps concepts of {options.types}, got none"
             )
 
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents one by one."""
-        return [self._annotate(document.text, document.placeholders) for document in documents]
+    def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
+        """Return the mentions of documents, one by one."""
+        return [self._found(document.text, document.placeholders) for document in documents]
 
-    def _annotate(self, text: str, placeholders: Sequence[Placeholder]) -> Annotated:
+    def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
         found = self._cat(boundaries.hide(text, placeholders))
         entities = found.linked_ents if found else ()
 
@@ -186,7 +191,7 @@ class LoadedMedCat:
                 left_out[reason] += 1
             else:
                 spans.append(Span(start, end, self._labels[entity.cui], entity.cui, score))
-        return Annotated(tuple(sorted(spans)), left_out)
+        return FoundMentions(sorted(spans), left_out)
 
     def _crossing(self, text: str) -> str:
         """Return what a mention reaches across and may not, or ""."""

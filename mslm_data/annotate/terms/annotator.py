@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mslm_data.annotate import Annotated, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
-from mslm_data.annotate.terms.texts import Texts, texts_of
-from mslm_data.data.document import Document, Span
+from mslm_data.annotate.terms.texts import Texts, set_apart, texts_of
+from mslm_data.data.documents import Documents, Ints, Mentions
+from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.errors import AnnotateError
-from mslm_data.kernels.term_trie import APART
-
-_BATCH_CHARACTERS = 1 << 20
-"""Characters that are worth one call of a kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,79 +95,95 @@ class LoadedTerms:
             terms: Terms whose names have a character that is not white space.
             match_case: For each term whether its case matters.
         """
-        self._tries: list[tuple[TermTrie, list[tuple[str, str]]]] = []
-        for matters in (False, True):
-            of_case = [term for term, its in zip(terms, match_case, strict=True) if its == matters]
-            if of_case:
-                names = texts_of([term.name for term in of_case])
-                meanings = [(term.label, term.concept) for term in of_case]
-                self._tries.append((TermTrie(names, match_case=matters), meanings))
+        self._names = sorted({term.label for term in terms})
+        labels = [self._names.index(term.label) for term in terms]
+        self._labels = np.array(labels, np.int64)
+        self._concepts = [term.concept for term in terms]
 
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents, many in one call of a kernel."""
-        return [
-            Annotated(tuple(spans), {})
-            for batch in _batches(documents)
-            for spans in self._annotate(batch)
+        matters = np.array(match_case, np.bool_)
+        self._tries = [
+            _trie([terms[number].name for number in numbers.tolist()], numbers, match_case=case)
+            for case in (False, True)
+            if len(numbers := np.flatnonzero(matters == case))
         ]
 
-    def _annotate(self, documents: Sequence[Document]) -> list[list[Span]]:
-        texts = texts_of(
-            [document.text for document in documents],
-            [document.placeholders for document in documents],
-        )
-        _part_sentences(documents, texts)
+    def annotate(self, documents: Documents) -> Annotated:
+        """Annotate documents, all in one call of a kernel; see `LoadedAnnotator`."""
+        texts = texts_of(documents.codes(), documents.starts, _taken_out(documents))
+        set_apart(texts.words, documents.sentences.starts)
+
+        # What stands on the line between documents is of no document, and no term reaches into it.
+        set_apart(texts.words, documents.ends)
 
         # The longest term of either trie at each word, and of these the leftmost that are flat.
         longest = [trie.longest(texts) for trie, _ in self._tries]
         past = np.maximum.reduce([of_trie[:, 0] for of_trie in longest])
         firsts = leftmost(past)
 
-        # From words on the line of all texts to characters of each document.
-        starts = texts.words[firsts, 0]
-        ends = texts.words[past[firsts] - 1, 1]
-        owners = np.searchsorted(texts.starts, starts, side="right") - 1
-        origins = texts.starts[owners]
-        places = np.stack([owners, starts - origins, ends - origins], axis=1).tolist()
-
-        spans: list[list[Span]] = [[] for _ in documents]
-        for of_trie, (trie, meanings) in zip(longest, self._tries, strict=True):
-            # Node 0 is the root, where no term ends: this trie has no term of that length here.
+        found = []
+        places = []
+        for of_trie, (trie, of_names) in zip(longest, self._tries, strict=True):
+            # Where this trie has no term of that length, its node is that of a shorter one.
             is_longest = of_trie[firsts, 0] == past[firsts]
-            nodes = np.where(is_longest, of_trie[firsts, 1], 0).tolist()
-            for (owner, start, end), node in zip(places, nodes, strict=True):
-                if not node:
-                    continue
-                for term in trie.terms(node):
-                    label, concept = meanings[term]
-                    spans[owner].append(Span(start, end, label, concept))
+            terms, owners = trie.terms(of_trie[firsts[is_longest], 1])
+            found.append(of_names[terms])
+            places.append(firsts[is_longest][owners])
 
-        if len(self._tries) > 1:
-            for of_document in spans:
-                of_document.sort(key=itemgetter(0))
-        return spans
+        words = np.concatenate(places)
+        order = np.argsort(words, kind="stable")
+        mentions = self._mentions(
+            documents, texts, words[order], past, np.concatenate(found)[order]
+        )
+        return Annotated(mentions, {})
+
+    def _mentions(
+        self, documents: Documents, texts: Texts, words: Ints, past: Array, terms: Ints
+    ) -> Mentions:
+        """Return the mentions that terms make.
+
+        Args:
+            documents: The documents.
+            texts: Their words.
+            words: `[S]`, the first word of each mention, never falling.
+            past: `[W]`, the word past the mention that begins at each word.
+            terms: `[S]`, the number of each mention's term.
+        """
+        starts = texts.words[words, 0].astype(np.int64)
+        ends = texts.words[past[words] - 1, 1].astype(np.int64)
+
+        # Terms between documents have been found too: they are in front of the first document, or
+        # past the end of the last one that begins before them.
+        owners = np.searchsorted(documents.starts, starts, side="right") - 1
+        last_ends = np.append(documents.ends, 0)[owners]
+        kept = np.flatnonzero(ends <= last_ends)
+        counts = np.bincount(owners[kept], minlength=len(documents))
+        concepts = [self._concepts[number] for number in terms[kept].tolist()]
+        return Mentions(
+            offsets=offsets_of(counts),
+            starts=starts[kept],
+            ends=ends[kept],
+            labels=self._labels[terms[kept]],
+            names=self._names,
+            concepts=concepts if any(concepts) else None,
+        )
 
 
-def _part_sentences(documents: Sequence[Document], texts: Texts) -> None:
-    """Set the first word of each sentence of the source apart from the word before it."""
-    begins = [
-        start + sentence.start
-        for start, document in zip(texts.starts.tolist(), documents, strict=True)
-        for sentence in document.sentences or ()
-    ]
-    firsts = np.searchsorted(texts.words[:, 0], begins)
-    texts.words[firsts[firsts < len(texts.words)], 2] = APART
+def _taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
+    """Return which characters of the line lie in a placeholder, None for no character."""
+    marks = documents.placeholders
+    if not len(marks.starts):
+        return None
+
+    steps = np.zeros(len(documents.line) + 1, np.int8)
+    steps[marks.starts] += 1
+    steps[marks.ends] -= 1
+    return np.cumsum(steps[:-1], dtype=np.int8) > 0
 
 
-def _batches(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:
-    """Put documents together until they are worth one call of a kernel."""
-    first = 0
-    characters = 0
-    for number, document in enumerate(documents):
-        characters += len(document.text)
-        if characters >= _BATCH_CHARACTERS:
-            yield documents[first : number + 1]
-            first = number + 1
-            characters = 0
-    if first < len(documents):
-        yield documents[first:]
+def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[TermTrie, Ints]:
+    """Return a trie of names, and the number of the term that each name belongs to."""
+    line = "\n".join(names)
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
+    texts = texts_of(codes, offsets_of(lengths + 1)[:-1])
+    return TermTrie(texts, match_case=match_case), numbers

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.texts import Array, Texts
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels import term_trie as kernels
 from mslm_data.kernels.hashing import EMPTY, enter_words, look_up_words
 
@@ -63,9 +64,19 @@ class TermTrie:
         kernels.longest_terms(texts.words, numbers, self._keys, self._children, self._ending, out)
         return out
 
-    def terms(self, node: int) -> Array:
-        """Return the numbers of the terms that end at a node, rising."""
-        return self._order[self._bounds[node] : self._bounds[node + 1]]
+    def terms(self, nodes: Array) -> tuple[Array, Array]:
+        """Return the terms that end at nodes.
+
+        Args:
+            nodes: integers `[N]`.
+
+        Returns:
+            The number of each term, those of a node rising, and the place of its node in `nodes`.
+        """
+        counts = self._bounds[nodes + 1] - self._bounds[nodes]
+        owners = np.repeat(np.arange(len(nodes)), counts)
+        firsts = np.repeat(self._bounds[nodes] - offsets_of(counts)[:-1], counts)
+        return self._order[np.arange(len(owners)) + firsts], owners
 
     def _compared(self, texts: Texts) -> Array:
         return texts.codes if self._match_case else texts.folded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,16 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Placeholder
+from mslm_data.data.documents import Ints
 from mslm_data.kernels import term_trie as kernels
 
 Array = npt.NDArray[Any]
 
 TAKEN_OUT = 0x110000
 """The code of characters in a placeholder, past all of Unicode: a word that no term has."""
-
-_BETWEEN = "\n\n"
-"""Stands between two texts on the line. No term reaches across two line ends."""
 
 _LINE_ENDS = "\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -46,28 +42,35 @@ class Texts:
     words: Array
 
 
-def texts_of(texts: Sequence[str], taken_out: Sequence[Sequence[Placeholder]] = ()) -> Texts:
-    """Find the words of texts; the first word of each is `APART` from those before.
+def texts_of(
+    codes: npt.NDArray[np.uint32], starts: Ints, taken_out: npt.NDArray[np.bool_] | None = None
+) -> Texts:
+    """Find the words of texts on a line; no term reaches from one text into the next.
 
     Args:
-        texts: Texts whose lengths together are under 2**30.
-        taken_out: For each text its placeholders; they become characters that nothing matches.
-            Empty if no text has any.
+        codes: The characters of the line, fewer than 2**30, with white space between two texts.
+        starts: int64 `[N]`, first character of each text, rising.
+        taken_out: bool `[C]`, characters in placeholders, which nothing matches; None for none.
     """
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts)) + len(_BETWEEN)
-    starts = np.cumsum(lengths) - lengths
-    codes = np.frombuffer(_BETWEEN.join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-
-    if any(map(len, taken_out)):
-        codes = codes.copy()
-        for start, placeholders in zip(starts.tolist(), taken_out, strict=True):
-            for first, past, *_ in placeholders:
-                codes[start + first : start + past] = TAKEN_OUT
+    if taken_out is not None:
+        codes = np.where(taken_out, np.uint32(TAKEN_OUT), codes)
 
     kinds, folds = _tables()
-    words = np.empty((len(codes), 3), np.int32)
-    count = kernels.split_text(kinds[codes], words)
-    return Texts(starts=starts, codes=codes, folded=folds[codes], words=words[:count])
+    room = np.empty((len(codes), 3), np.int32)
+    words = room[: kernels.split_text(kinds[codes], room)]
+    set_apart(words, starts)
+    return Texts(starts=starts, codes=codes, folded=folds[codes], words=words)
+
+
+def set_apart(words: Array, places: Ints) -> None:
+    """Set the first word at or after each place apart from the word before it.
+
+    Args:
+        words: int32 `[W, 3]`, changed.
+        places: Places on the line.
+    """
+    firsts = np.searchsorted(words[:, 0], places)
+    words[firsts[firsts < len(words)], 2] = kernels.APART
 
 
 @cache

@@ -1,0 +1,65 @@
+"""Runs annotators whose model takes one text at a time, and remembers what equal texts had."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from mslm_data.annotate import Annotated
+from mslm_data.data.document import Document, Span
+from mslm_data.data.documents import Documents, Mentions, counts_of
+
+_REMEMBERED = 1 << 12
+"""Texts whose mentions a process remembers, as notes are copied forward so often."""
+
+
+class FoundMentions(NamedTuple):
+    """The mentions that a model found in one document.
+
+    Attributes:
+        spans: In characters of the document, in any order.
+        left_out: Reason -> number of mentions that were found and are not given.
+    """
+
+    spans: Sequence[Span]
+    left_out: Mapping[str, int]
+
+
+class OneByOne:
+    """A loaded annotator that sees single documents, each distinct one once."""
+
+    def __init__(self, find: Callable[[Sequence[Document]], Sequence[FoundMentions]]) -> None:
+        """Begin with no remembered text.
+
+        Args:
+            find: Returns what a model finds in each of some documents.
+        """
+        self._find = find
+        self._known: OrderedDict[bytes, FoundMentions] = OrderedDict()
+
+    def annotate(self, documents: Documents) -> Annotated:
+        """Annotate documents, or remember what equal ones had; see `LoadedAnnotator`."""
+        single = list(documents)
+        keys = [_key(document) for document in single]
+        found = {key: self._known[key] for key in keys if key in self._known}
+        new = {
+            key: document for key, document in zip(keys, single, strict=True) if key not in found
+        }
+        found |= zip(new, self._find(list(new.values())), strict=True)
+
+        self._known.update(found)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return Annotated(
+            Mentions.of([found[key].spans for key in keys], documents.starts),
+            counts_of([found[key].left_out for key in keys]),
+        )
+
+
+def _key(document: Document) -> bytes:
+    """Return a digest of all that a model may look at."""
+    digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=16)
+    digest.update(repr((document.placeholders, document.sentences)).encode())
+    return digest.digest()

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
+from mslm_data.data.document import Document, Placeholder, Sentence, Span
+from tests.made import annotated
+
+
+class Counting:
+    """Finds the whole text of each document, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
+        self.asked += [document.text for document in documents]
+        return [
+            FoundMentions([Span(0, len(document.text), "X")], {"long": len(document.text)})
+            for document in documents
+        ]
+
+
+def of_texts(*texts: str) -> list[Document]:
+    return [Document(id=str(number), text=text) for number, text in enumerate(texts)]
+
+
+def test_annotate__asks_of_equal_texts_once() -> None:
+    counting = Counting()
+    loaded = OneByOne(counting.find)
+
+    found = annotated(loaded, of_texts("one", "three", "one"))
+    again = annotated(loaded, of_texts("one"))
+
+    assert counting.asked == ["one", "three"]
+    assert found == [
+        FoundMentions((Span(0, 3, "X"),), {"long": 3}),
+        FoundMentions((Span(0, 5, "X"),), {"long": 5}),
+        FoundMentions((Span(0, 3, "X"),), {"long": 3}),
+    ]
+    assert again == found[:1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Document(id="0", text="One"),
+        Document(id="0", text="one", placeholders=(Placeholder(0, 1),)),
+        Document(id="0", text="one", sentences=(Sentence(0, 1),)),
+        Document(id="0", text="\ud800"),
+    ],
+)
+def test_annotate__tells_documents_apart_by_all_that_a_model_sees(other: Document) -> None:
+    counting = Counting()
+
+    annotated(OneByOne(counting.find), [*of_texts("one"), other])
+
+    assert counting.asked == ["one", other.text]
+
+
+def test_annotate__forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mslm_data.annotate.one_by_one._REMEMBERED", 2)
+    counting = Counting()
+    loaded = OneByOne(counting.find)
+
+    for text in ("one", "two", "three", "one"):
+        annotated(loaded, of_texts(text))
+
+    assert counting.asked == ["one", "two", "three", "one"]
+    assert len(loaded._known) == 2
+
+
+def test_annotate__gives_a_batch_that_is_larger_than_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mslm_data.annotate.one_by_one._REMEMBERED", 2)
+    texts = [letter * length for length, letter in enumerate("abcde", start=1)]
+
+    found = annotated(OneByOne(Counting().find), of_texts(*texts))
+
+    assert [of_one.left_out["long"] for of_one in found] == [1, 2, 3, 4, 5]
+
+
+def test_annotate__remembers_nothing_of_a_batch_that_failed() -> None:
+    def fail(documents: Sequence[Document]) -> list[FoundMentions]:
+        raise ValueError("text")
+
+    loaded = OneByOne(fail)
+
+    with pytest.raises(ValueError, match="text"):
+        annotated(loaded, of_texts("one"))
+    assert not loaded._known

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.documents import Documents, in_batches
 from mslm_data.source.reading.splits import by_split
 from mslm_data.source.table import SOURCES
 
@@ -101,6 +102,16 @@ class Source(ABC):
         Raises:
             SourceError: The part as a whole cannot be read, such as a missing or truncated file.
         """
+
+    def batches(self, part: Part) -> Iterator[Documents | SetAside | NotChosen]:
+        """Read the records of a part as `read` does, with the documents in columns.
+
+        Formats whose files are read into arrays override it, so that no document becomes an object.
+
+        Raises:
+            SourceError: As from `read`.
+        """
+        return in_batches(self.read(part))
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
         """Return options that only all files together can decide; they replace the given ones.

@@ -15,8 +15,6 @@ from mslm_data.annotate.terms.term_table import read_terms as terms_of
 from mslm_data.builds import stages
 from mslm_data.data.document import Document
 from mslm_data.encode import tokenizer
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.lexicon import score_columns as scores
 from mslm_data.lexicon import store as lexicon
 from mslm_data.lexicon.anchors import general_text
@@ -25,6 +23,7 @@ from mslm_data.lexicon.concepts.names import NameChoice, distinct
 from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
+from mslm_data.segment.presplit import Whole
 from tests import made
 from tests.fuzz import checks, seeds
 from tests.fuzz.checks import Check
@@ -98,7 +97,7 @@ def read_terms(folder: Path) -> None:
         assert term.name
         assert term.label
     running = Terms(table=str(path)).start()
-    running.annotate([Document(id="d", text="A high fever, and a rash, red.")])
+    made.annotated(running, [Document(id="d", text="A high fever, and a rash, red.")])
 
 
 def read_types(folder: Path) -> None:
@@ -157,8 +156,8 @@ def load_tokenizer(file: str) -> Check:
         assert all(-1 <= id_ < ids.size for id_ in (ids.mask, ids.pad, ids.unk))
         assert all(0 <= id_ < ids.size for id_ in ids.special)
         assert tokenizer.of_json(loaded.json).json == loaded.json
-        encoder = Encoder(loaded, ("X",), max_tokens=16)
+        encoder = made.encoder(loaded, ("X",), max_tokens=16)
         document = made.of_words(["the", "a", "0", "é", "ab", "."], [(0, 2)])
-        encoder.encode([document], [made.whole(document)], Account())
+        made.encoded(encoder, [document], Whole())
 
     return check

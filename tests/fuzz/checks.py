@@ -71,15 +71,20 @@ def source(
 def outcome(
     source: Source, path: Path, target_bytes: int
 ) -> tuple[list[Record], tuple[type[Exception], str] | None]:
-    """Return a file's records up to the first error, and that."""
+    """Return a file's records up to the first error, and that.
+
+    The records of each kind are in order, as a source promises no more.
+    """
     records: list[Record] = []
+    problem = None
     try:
         for part in source.cut(path, target_bytes=target_bytes):
             for record in source.read(part):
                 records.append(Record(record))  # noqa: PERF401 - those before an error count
     except MslmDataError as error:
-        return records, (type(error), str(error))
-    return records, None
+        problem = type(error), str(error)
+    records.sort(key=lambda record: type(record.of).__name__)
+    return records, problem
 
 
 class Record:
@@ -118,7 +123,7 @@ def sound(record: Record, name: str) -> None:
         assert CANARY not in of.reason + of.place, "the text is in a reason"
         of.id.encode()
     elif isinstance(of, Document):
-        assert of.text or of.sentences == (), "a document without text"
+        assert of.text or not of.sentences, "a document without text"
         (of.id + of.text).encode()
         length = len(of.text)
         assert of.place.startswith(f"{name}:") or of.place.partition(":")[0].endswith(".tokens"), (

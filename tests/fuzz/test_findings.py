@@ -297,7 +297,7 @@ def test_conll__a_mark_that_is_none_and_no_utf8(tmp_path: Path) -> None:
     """Its bytes went on as half characters that nothing can encode."""
     path = written(tmp_path, "train.tsv", b"good\tO\nword\tO\n\n-DOCSTART-x\xff\tO\n")
 
-    good, bad = read("conll", path)
+    bad, good = read("conll", path)
 
     assert isinstance(good, Document)
     assert bad == SetAside("train:1", "train.tsv:4", "expected UTF-8, got other bytes")

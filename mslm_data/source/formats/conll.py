@@ -10,11 +10,12 @@ from typing import Literal
 import numpy as np
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
 from mslm_data.kernels.lines import MOST_FIELDS
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, tagged_lines, tags
-from mslm_data.source.reading.files import read_bytes, stem
+from mslm_data.source.reading.files import LinesOfFile, read_bytes, stem
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
 
@@ -68,13 +69,20 @@ class Conll(Source):
         return marks.cut(path, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a part; one with a broken line is set aside whole.
+        """Read the documents of a part one by one; see `batches`."""
+        for record in self.batches(part):
+            if isinstance(record, SetAside):
+                yield record
+            else:
+                yield from record
+
+    def batches(self, part: Part) -> Iterator[Documents | SetAside]:
+        """Read the documents of a part; those with a broken line are set aside whole, and first.
 
         Raises:
             SourceError: Most lines of the file's beginning are not a token and a tag.
         """
         path = Path(part.path)
-        name = path.name
         of_file = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(read_bytes(path, part.start, part.stop), first=part.line)
@@ -83,19 +91,19 @@ class Conll(Source):
 
         if documents:
             given = [document.id for document in documents]
-            lines = [max(document.line - 1, 1) for document in documents]
+            lines = np.array([max(document.line - 1, 1) for document in documents])
             firsts = np.searchsorted(found.lines, [document.line for document in documents])
+            numbered = enumerate(given, start=part.first)
+            ids = [doc_id or f"{of_file}:{number}" for number, doc_id in numbered]
         else:
-            given = [""] * len(found.lines)
-            lines = found.lines.tolist()
-            firsts = np.arange(len(found.lines))
-        ids = [one or f"{of_file}:{number}" for number, one in enumerate(given, start=part.first)]
-        places = [f"{name}:{line}" for line in lines]
+            lines = found.lines
+            firsts = np.arange(len(lines))
+            ids = [f"{of_file}:{number}" for number in range(part.first, part.first + len(lines))]
 
         mentions = self._decode(found)
         if mentions.late.any() and self._opens_with_i(path, columns):
             mentions = self._decode(found, i_opens=True)
-        yield from documents_of_lines(found, mentions, firsts, zip(ids, places, strict=True))
+        yield from documents_of_lines(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
 
     def columns(self, path: Path) -> TagColumns:
         """Find a file's columns from its beginning, so that all its parts are read alike.

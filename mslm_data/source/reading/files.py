@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from mslm_data.errors import SourceError
 
@@ -33,6 +36,28 @@ class NumberedLine(NamedTuple):
 
     number: int
     data: bytes
+
+
+class LinesOfFile(Sequence[str]):
+    """Name lines as `file:line`, each when it is asked for: few of a file's lines ever are."""
+
+    def __init__(self, name: str, lines: npt.NDArray[np.integer[Any]]) -> None:
+        """Keep the name of the file and the numbers of its lines, `[N]`."""
+        self._name = name
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> LinesOfFile: ...
+    def __getitem__(self, number: int | slice) -> str | LinesOfFile:
+        """Return `file:line`, or some of these names."""
+        if isinstance(number, slice):
+            return LinesOfFile(self._name, self._lines[number])
+        return f"{self._name}:{self._lines[number]}"
 
 
 @contextmanager

@@ -53,7 +53,8 @@ class TaggedSentences:
         names: The tag of each number, as it stands in the lines.
         offsets: `[S + 1]`, the words of each sentence; no sentence is empty.
         lines: `[S]`, the number of each sentence's first line.
-        broken: Sentence -> its first broken line. The words of broken lines are meaningless.
+        broken: Sentence -> its first broken line, in the order of sentences. The words of broken
+            lines are meaningless.
     """
 
     text: str
@@ -63,12 +64,6 @@ class TaggedSentences:
     offsets: Ints
     lines: Ints
     broken: dict[int, BrokenLine]
-
-    def first_broken(self, start: int, stop: int) -> BrokenLine | None:
-        """Return the first broken line of sentences `[start, stop)`, None where none is broken."""
-        if not self.broken:
-            return None
-        return next((self.broken[s] for s in range(start, stop) if s in self.broken), None)
 
 
 @dataclass(frozen=True, slots=True)

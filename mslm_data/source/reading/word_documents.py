@@ -6,15 +6,16 @@ A document's text is its words with one space between them, and one newline betw
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import offsets_of
-from mslm_data.source.reading.tagged_lines import TaggedSentences
-from mslm_data.source.reading.tags import Ints, TaggedMentions, WordSpan
+from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
+from mslm_data.source.reading.tags import TaggedMentions, WordSpan
 
 LATE = "begins with I"
 """Reason in `Document.adjusted`: a mention begins with a tag that should have continued one."""
@@ -73,65 +74,59 @@ def documents_of_lines(
     found: TaggedSentences,
     mentions: TaggedMentions,
     firsts: npt.NDArray[np.int64],
-    names: Iterable[tuple[str, str]],
-) -> Iterator[Document | SetAside]:
-    """Make D documents of S tagged sentences; a document with a broken line is set aside.
+    ids: Sequence[str],
+    places: Sequence[str],
+) -> Iterator[Documents | SetAside]:
+    """Make D documents of S tagged sentences; those with a broken line are set aside first.
 
     Args:
         found: The sentences.
         mentions: Their mentions.
         firsts: int64 `[D]`, the first sentence of each document, never falling, beginning with 0. A
             document without sentences has the first one of the next document.
-        names: Id and place of each document.
+        ids: Of each document.
+        places: Of each document, `file:line`.
     """
-    stops = np.append(firsts, len(found.lines))[1:]
-    starts_of_sentences = found.bounds[found.offsets[:-1], 0]
-    ends_of_sentences = found.bounds[found.offsets[1:] - 1, 1]
+    bounds = found.bounds.astype(np.int64)
+    sentence_starts = bounds[found.offsets[:-1], 0]
+    sentence_ends = bounds[found.offsets[1:] - 1, 1]
 
-    # Positions in `found` count characters of the whole text. `bases` is where each document
-    # begins, `shifts` the same for each sentence: less these, positions count from the document's.
-    bases = np.append(starts_of_sentences, len(found.text))[firsts]
-    shifts = np.repeat(bases, stops - firsts)
-    words = found.bounds - np.repeat(shifts, np.diff(found.offsets))[:, None]
-    words = words.astype(np.int32, copy=False)
-    starts = (starts_of_sentences - shifts).tolist()
-    ends = (ends_of_sentences - shifts).tolist()
+    # The scanned text is the documents' line as it stands. One without sentences is empty, and lies
+    # where the next begins.
+    sentences = np.append(firsts, len(found.lines))
+    is_empty = sentences[:-1] == sentences[1:]
+    starts = np.append(sentence_starts, len(found.text))[firsts]
+    ends = np.where(is_empty, starts, np.append(0, sentence_ends)[sentences[1:]])
 
-    sentences = [*map(Sentence, starts, ends)]
-    spans = _spans(words, mentions)
+    first, stop, labels = mentions.spans.T
     late_before = np.append(0, np.cumsum(mentions.late))
-    late_of_documents = (late_before[stops] - late_before[firsts]).tolist()
-    ranges = (
-        _slices(bases, np.append(0, ends_of_sentences)[stops]),
-        _slices(firsts, stops),
-        _slices(found.offsets[firsts], found.offsets[stops]),
-        _slices(mentions.offsets[firsts], mentions.offsets[stops]),
+    late = np.diff(late_before[sentences])
+    documents = Documents(
+        ids=ids,
+        places=places,
+        line=found.text,
+        starts=starts,
+        ends=ends,
+        mentions=Mentions(
+            offsets=mentions.offsets[sentences],
+            starts=bounds[first, 0],
+            ends=bounds[stop - 1, 1],
+            labels=labels,
+            names=mentions.labels,
+        ),
+        sentences=Ranges(sentences, sentence_starts, sentence_ends),
+        words=Ranges(found.offsets[sentences].astype(np.int64), bounds[:, 0], bounds[:, 1]),
+        has_words=np.ones(len(firsts), np.bool_),
+        placeholders=Ranges.none(len(firsts)),
+        unplaced={},
+        adjusted={LATE: late} if late.any() else {},
     )
-    for (doc_id, place), late, characters, own, of_words, of_spans in zip(
-        names, late_of_documents, *ranges, strict=True
-    ):
-        broken = found.first_broken(own.start, own.stop)
-        if broken is not None:
-            name = place.rpartition(":")[0]
-            yield SetAside(doc_id, f"{name}:{broken.line}", broken.reason)
-            continue
-        yield Document(
-            id=doc_id,
-            text=found.text[characters],
-            spans=tuple(spans[of_spans]),
-            sentences=tuple(sentences[own]),
-            words=words[of_words],
-            adjusted={LATE: late} if late else {},
-            place=place,
-        )
 
-
-def _spans(words: npt.NDArray[np.int32], mentions: TaggedMentions) -> list[Span]:
-    """Return mentions in the characters that `words` count."""
-    first, stop, label = mentions.spans.T
-    labels = [mentions.labels[number] for number in label.tolist()]
-    return [*map(Span, words[first, 0].tolist(), words[stop - 1, 1].tolist(), labels)]
-
-
-def _slices(starts: Ints, stops: Ints) -> Iterator[slice]:
-    return map(slice, starts.tolist(), stops.tolist())
+    broken: dict[int, BrokenLine] = {}
+    for sentence, line in found.broken.items():
+        document = int(np.searchsorted(firsts, sentence, side="right")) - 1
+        broken.setdefault(document, line)
+    for document, line in broken.items():
+        name = places[document].rpartition(":")[0]
+        yield SetAside(ids[document], f"{name}:{line.line}", line.reason)
+    yield documents.take(np.setdiff1d(np.arange(len(firsts)), [*broken]))

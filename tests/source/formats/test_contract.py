@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, SetAside
+from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
 from tests.source.formats import fixtures
@@ -73,7 +74,20 @@ def whole(record: Document | SetAside) -> tuple[object, ...]:
     if isinstance(record, SetAside):
         return record
     words = None if record.words is None else tuple(map(tuple, record.words.tolist()))
-    return *simple(record), record.sentences, words, dict(record.unplaced), record.place
+    given = (*simple(record), record.sentences, words, record.placeholders, record.place)
+    return *given, dict(record.unplaced), dict(record.adjusted)
+
+
+def in_order(
+    records: Iterable[Document | SetAside | NotChosen],
+) -> tuple[list[tuple[object, ...]], list[SetAside], list[NotChosen]]:
+    """Return the documents, those set aside and those not chosen: the order of each is promised."""
+    of_each = list(records)
+    return (
+        [whole(record) for record in of_each if isinstance(record, Document)],
+        [record for record in of_each if isinstance(record, SetAside)],
+        [record for record in of_each if isinstance(record, NotChosen)],
+    )
 
 
 def test_every_source_has_a_fixture__and_no_other() -> None:
@@ -129,9 +143,9 @@ def test_cut__covers_each_file_in_order(corpus: Corpus, target_bytes: int) -> No
 
 @pytest.mark.parametrize("target_bytes", [1, 100])
 def test_read__does_not_depend_on_the_cut(corpus: Corpus, target_bytes: int) -> None:
-    in_one = {split: list(map(whole, records)) for split, records in corpus.read().items()}
+    in_one = {split: in_order(records) for split, records in corpus.read().items()}
     in_parts = {
-        split: list(map(whole, records))
+        split: in_order(records)
         for split, records in corpus.read(target_bytes=target_bytes).items()
     }
 
@@ -203,9 +217,26 @@ def test_broken_record__does_not_depend_on_the_cut(corpus: Corpus) -> None:
     assert corpus.fixture.broken is not None
     corpus.fixture.broken()
 
-    assert list(map(whole, corpus.read(target_bytes=1)["train"])) == list(
-        map(whole, corpus.read()["train"])
-    )
+    in_parts = in_order(corpus.read(target_bytes=1)["train"])
+
+    assert in_parts == in_order(corpus.read()["train"])
+
+
+@pytest.mark.parametrize("target_bytes", [1, 100, 10**9])
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_batches__hold_what_read_gives(corpus: Corpus, target_bytes: int, is_broken: bool) -> None:
+    if is_broken:
+        assert corpus.fixture.broken is not None
+        corpus.fixture.broken()
+
+    for path in (path for paths in corpus.found().values() for path in paths):
+        for part in corpus.source.cut(path, target_bytes=target_bytes):
+            singly = in_order(corpus.source.read(part))
+            records: list[Document | SetAside | NotChosen] = []
+            for record in corpus.source.batches(part):
+                records += record if isinstance(record, Documents) else [record]
+
+            assert in_order(records) == singly
 
 
 @pytest.mark.parametrize("variant", ["crlf", "bom", "unterminated", "gz"])

@@ -80,7 +80,7 @@ def _pack(table: Path, out: Path) -> Path:
 
 
 def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
-    """Compare `MedCat.annotate` with MedCAT's own calls, and count the entities that both find.
+    """Compare `LoadedMedCat.find` with MedCAT's own calls, and count the entities that both find.
 
     Raises:
         ImportError: MedCAT or spaCy is not installed.
@@ -91,15 +91,13 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
         texts = [row["TEXT"] for row in csv.DictReader(file)]
     documents = [Document(id=str(i), text=text) for i, text in enumerate(texts)]
 
-    ours = MedCat(
-        model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99
-    ).start()
+    ours = MedCat(model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99).load()
     cat = _medcat(table, notes.parent)
 
     theirs_found = [_found(cat.get_entities(text)) for text in texts]
     ours_found = [
         sorted({(span.start, span.end, span.concept) for span in document.spans})
-        for document in ours.annotate(documents)
+        for document in ours.find(documents)
     ]
     shared = sum(len(set(a) & set(b)) for a, b in zip(theirs_found, ours_found, strict=True))
     equal = (
@@ -107,7 +105,7 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
         f"{sum(map(len, ours_found)):,}, nested ones included"
     )
 
-    annotating = Contestant(call=lambda _: ours.annotate(documents), work=len(texts))
+    annotating = Contestant(call=lambda _: ours.find(documents), work=len(texts))
     one_by_one = Contestant(
         call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts)
     )
@@ -115,8 +113,8 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
         "annotate notes, one core",
         in_turn({"ours": annotating, "peer": one_by_one}, rounds=3),
         unit="notes",
-        what="`MedCat.annotate`; the peer is `cat.get_entities` in a loop, spaCy tokenizer, spell "
-        f"check on as it is by default, the same concepts; {equal}.",
+        what="`LoadedMedCat.find`; the peer is `cat.get_entities` in a loop, spaCy tokenizer, "
+        f"spell check on as it is by default, the same concepts; {equal}.",
     )
     return [loop, *unless_absent(_MANY, lambda: [_pool(cat, annotating, texts)])]
 

@@ -9,19 +9,16 @@ from typing import Any
 import datasets
 from transformers import BertTokenizer
 
-from benchmarks import folders
+from benchmarks import folders, reading
 from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs, longer, read, write
-from mslm_data.data.document import Document, Part, Sentence
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
+from mslm_data.encode.word_table import WordTable
 from mslm_data.segment.presplit import Presplit
-from mslm_data.source.formats.conll import Conll
 
-_AT_ONCE = 4096
-"""Documents that a build encodes by one call."""
 _LONG = 400
 """Minimum number of words of a document as long as a note."""
 _LONGEST = 1 << 16
@@ -50,18 +47,17 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     """Time one file, cold and warm."""
     tokenizer, theirs = tokenizers.load(str(inputs.vocab)), _usual_tokenizer(inputs)
-    documents = [
-        document for document in Conll().read(Part(str(path))) if isinstance(document, Document)
-    ]
-    sentences = [Presplit().sentences(document) for document in documents]
-    labels = sorted({span.label for document in documents for span in document.spans})
+    documents = reading.documents(path)
+    sentences = Presplit().sentences(documents)
+    labels = sorted(documents.mentions.labels_found())
+    numbers = {label: number for number, label in enumerate(labels)}
     table = _table(path, labels)
 
     def fresh() -> Encoder:
-        return Encoder(tokenizer, labels, max_tokens=_LONGEST)
+        return Encoder(WordTable(tokenizer), numbers, max_tokens=_LONGEST)
 
-    def ours(encoder: Encoder) -> list[Examples]:
-        return encode(encoder, documents, sentences)
+    def ours(encoder: Encoder) -> Examples:
+        return encoder.encode(documents, sentences, Account())
 
     def peer(_: None) -> Any:
         return table.map(lambda batch: align(theirs, batch), batched=True)
@@ -188,28 +184,13 @@ def _table(path: Path, labels: list[str]) -> Any:
 _BI = tuple(enumerate("BI"))
 
 
-def encode(
-    encoder: Encoder, documents: list[Document], sentences: list[list[Sentence]]
-) -> list[Examples]:
-    """Encode documents as a build does."""
-    starts = range(0, len(documents), _AT_ONCE)
-    return [
-        encoder.encode(documents[i : i + _AT_ONCE], sentences[i : i + _AT_ONCE], Account())
-        for i in starts
-    ]
-
-
-def _check(ours: list[Examples], theirs: Any, tokenizer: Any) -> None:
+def _check(ours: Examples, theirs: Any, tokenizer: Any) -> None:
     """Refuse to compare unless both give the same ids, word numbers and tags."""
-    same(
-        "ids",
-        list(chain.from_iterable(part.input_ids.tolist() for part in ours)),
-        list(theirs["input_ids"]),
-    )
+    same("ids", ours.input_ids.tolist(), list(theirs["input_ids"]))
     words = [
         [-1 if word is None else word for word in encoding.word_ids]
         for encoding in tokenizer(list(theirs["tokens"]), is_split_into_words=True).encodings
     ]
-    same("word numbers", list(chain.from_iterable(part.word_ids.tolist() for part in ours)), words)
+    same("word numbers", ours.word_ids.tolist(), words)
     tags = [[max(tag, 0) for tag in row] for row in theirs["labels"]]
-    same("tags", list(chain.from_iterable(part.bio.tolist() for part in ours)), tags)
+    same("tags", ours.bio.tolist(), tags)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
 from benchmarks.inputs import Inputs, Sentence, read
-from mslm_data.data.document import Document, Part
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.documents import Documents
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import tagged_lines
 from mslm_data.source.reading.files import read_bytes
@@ -63,8 +64,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
                 "read documents",
                 times(documents, looped),
                 unit="words",
-                what="source `conll` to documents with mentions in characters; the peer is the "
-                "same loop, with "
+                what="source `conll` to documents in columns, with mentions in characters; the "
+                "peer is the same loop, with "
                 "mentions found and text joined by a loop, to the same documents. Texts, words and "
                 "mentions were "
                 "equal.",
@@ -106,11 +107,12 @@ def lists(path: Path) -> tuple[list[str], list[str]]:
     return words, [found.names[tag] for tag in found.tags.tolist()]
 
 
-def documents(path: Path) -> list[Document]:
-    """Read a file to documents."""
-    return [
-        document for document in Conll().read(Part(str(path))) if isinstance(document, Document)
-    ]
+def documents(path: Path) -> Documents:
+    """Read a file without a broken line to documents."""
+    (found,) = Conll().batches(Part(str(path)))
+    if isinstance(found, SetAside):
+        raise ValueError(f"{found.place}: {found.reason}")
+    return found
 
 
 Looped = tuple[str, list[tuple[int, int]], list[tuple[int, int, str]]]
@@ -133,7 +135,7 @@ def looped(path: Path) -> list[Looped]:
     return found
 
 
-def _described(made: list[Document] | list[Looped]) -> list[Looped]:
+def _described(made: Documents | list[Looped]) -> list[Looped]:
     return [
         (
             one.text,

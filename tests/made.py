@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from mslm_data.annotate import LoadedAnnotator
+from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.overlaps import flatten
+from mslm_data.annotate.relabel import relabel
 from mslm_data.builds import build
 from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.documents import Documents, Mentions, Ranges
+from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizer_module
+from mslm_data.encode.encoder import Encoder
+from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import Pipeline, of_tables
+from mslm_data.segment import Segmenter
+from mslm_data.segment.presplit import Presplit
 from mslm_data.shard.manifest import Manifest
 
 SAMPLE = Path(__file__).parents[1] / "vocab" / "sample"
@@ -94,8 +107,67 @@ def of_words(
     )
 
 
-def whole(document: Document) -> list[Sentence]:
-    return [Sentence(0, len(document.text))]
+def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundMentions]:
+    """Return what an annotator finds in each of some documents, which it gets in one batch."""
+    documents = Documents.of(given)
+    found = loaded.annotate(documents)
+    left_out = [
+        {reason: int(counts[number]) for reason, counts in found.left_out.items() if counts[number]}
+        for number in range(len(documents))
+    ]
+    spans = found.mentions.spans(documents.starts)
+    return [
+        FoundMentions(tuple(of_one), reasons)
+        for of_one, reasons in zip(spans, left_out, strict=True)
+    ]
+
+
+def mentions_of(spans: Sequence[Span]) -> Mentions:
+    """Return the mentions of one document, whose text begins the line, in columns."""
+    return Mentions.of([spans], np.zeros(1, np.int64))
+
+
+def spans_of(mentions: Mentions) -> list[Span]:
+    """Return the mentions of one document whose text begins the line."""
+    (spans,) = mentions.spans(np.zeros(1, np.int64))
+    return spans
+
+
+def flat(spans: Sequence[Span]) -> tuple[list[Span], Counter[str]]:
+    """Return the mentions of one document that `flatten` keeps, and the number of the others."""
+    kept, left_out = flatten(mentions_of(spans))
+    return spans_of(kept), left_out
+
+
+def relabelled(
+    spans: Sequence[Span], *, rename: Mapping[str, str], labels: Sequence[str]
+) -> tuple[list[Span], Counter[str]]:
+    """Return the mentions of one document that `relabel` keeps, and the number of the others."""
+    kept, left_out = relabel(mentions_of(spans), rename=rename, labels=labels)
+    return spans_of(kept), left_out
+
+
+def sentences_of(segmenter: Segmenter, document: Document) -> list[Sentence]:
+    """Return the sentences of one document."""
+    ranges = segmenter.sentences(Documents.of([document]))
+    assert ranges.offsets.tolist() == [0, len(ranges.starts)]
+    return list(map(Sentence, ranges.starts.tolist(), ranges.ends.tolist()))
+
+
+def encoder(tokenizer: Tokenizer, labels: Sequence[str], **options: Any) -> Encoder:
+    """Make an encoder that knows no word yet, with labels numbered in order."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    return Encoder(WordTable(tokenizer), numbers, **options)
+
+
+def encoded(
+    by: Encoder, given: Sequence[Document], segmenter: Segmenter | None = None
+) -> tuple[Examples, Account]:
+    """Encode documents in one batch, with the sentences of a segmenter or else their own."""
+    documents = Documents.of(given)
+    sentences: Ranges = (segmenter or Presplit()).sentences(documents)
+    account = Account()
+    return by.encode(documents, sentences, account), account
 
 
 ODD_WORDS = (

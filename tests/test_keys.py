@@ -13,7 +13,8 @@ from mslm_data import pipeline
 from mslm_data.builds import build
 from mslm_data.builds.plan import find_inputs
 from mslm_data.data.document import Document
-from mslm_data.encode.encoder import digest_of
+from mslm_data.data.documents import Documents
+from mslm_data.encode.encoder import digests_of
 from mslm_data.io import resources
 from mslm_data.loading import load
 from mslm_data.pipeline import Pipeline
@@ -29,6 +30,12 @@ BLURB = {
 }
 
 texts = st.text(st.characters(), max_size=4)
+
+
+def digest_of(corpus: str, doc_id: str, text: str) -> int:
+    """Return the digest of one document."""
+    (digest,) = digests_of(corpus, Documents.of([Document(id=doc_id, text=text)])).tolist()
+    return digest
 
 
 def keys_of(folder: Path) -> set[int]:
@@ -77,10 +84,10 @@ def test_keys__no_two_real_corpora_share_one(real: Path) -> None:
         keys[name] = set()
         for path in sorted(set(itertools.chain.from_iterable(found.values()))):
             for part in source.cut(path, target_bytes=1 << 40):
-                for record in source.read(part):
-                    if isinstance(record, Document):
-                        keys[name].add(digest_of(name, record))
-                        documents += 1
+                for record in source.batches(part):
+                    if isinstance(record, Documents):
+                        keys[name].update(digests_of(name, record).tolist())
+                        documents += len(record)
 
     refuse_shared(keys)
     assert len(keys) > 1
@@ -142,25 +149,23 @@ def test_keys__stay_when_documents_are_added(tmp_path: Path) -> None:
         ("é", "e\u0301", "\ud800", 5379301274550164598),
     ],
 )
-def test_digest_of__never_changes(corpus: str, doc_id: str, text: str, digest: int) -> None:
+def test_digests_of__never_changes(corpus: str, doc_id: str, text: str, digest: int) -> None:
     """The numbers are those of `b2sum -l 64`, read as little-endian."""
-    assert digest_of(corpus, Document(id=doc_id, text=text)) == digest
+    assert digest_of(corpus, doc_id, text) == digest
 
 
 @given(st.tuples(texts, texts, texts), st.tuples(texts, texts, texts))
-def test_digest_of__tells_all_that_differs(
+def test_digests_of__tells_all_that_differs(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
-    digests = [
-        digest_of(corpus, Document(id=doc_id, text=text)) for corpus, doc_id, text in (one, other)
-    ]
+    digests = [digest_of(*one), digest_of(*other)]
 
     assert (digests[0] == digests[1]) == (one == other)
 
 
-def test_digest_of__knows_where_a_name_ends() -> None:
+def test_digests_of__knows_where_a_name_ends() -> None:
     names = [("ab", "", ""), ("a", "b", ""), ("", "ab", ""), ("a", "", "b"), ("", "", "ab")]
 
-    digests = {digest_of(corpus, Document(id=doc, text=text)) for corpus, doc, text in names}
+    digests = {digest_of(*name) for name in names}
 
     assert len(digests) == len(names)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from mslm_data.annotate.overlaps import flatten
-from mslm_data.annotate.relabel import relabel
 from mslm_data.builds import build
 from mslm_data.data.document import Document
 from mslm_data.source import SOURCES
@@ -41,8 +39,8 @@ def mentions_in(use: str, path: Path, *, labels: tuple[str, ...] = ()) -> Mentio
         documents.setdefault(document.id, document)
     found: Mentions = Counter()
     for document in documents.values():
-        wanted, _ = relabel(document.spans, rename={}, labels=labels)
-        flat, left_out = flatten(wanted)
+        wanted, _ = made.relabelled(document.spans, rename={}, labels=labels)
+        flat, left_out = made.flat(wanted)
         assert not document.unplaced
         assert not left_out  # within one of these types no mention lies in another
         found.update("".join(document.text[span.start : span.end].split()) for span in flat)

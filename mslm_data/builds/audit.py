@@ -11,12 +11,11 @@ from pathlib import Path
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import annotator_of, find_inputs, load_annotator
-from mslm_data.data.document import Document, SetAside, Span
+from mslm_data.data.document import SetAside, Span
+from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
 from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.shard.manifest import Manifest
-
-_DOCUMENTS_AT_ONCE = 256
 
 
 @dataclass(slots=True)
@@ -93,32 +92,27 @@ def audit(
     result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
     annotator = load_annotator(annotate)
     for documents in _batches(gold, inputs, result):
-        for document, found in zip(documents, annotator.annotate(documents), strict=True):
-            given, _ = relabel(document.spans, rename=gold.annotate.rename, labels=tuple(labels))
-            expected, _ = flatten([span._replace(label=labels[span.label]) for span in given])
+        given, _ = relabel(documents.mentions, rename=gold.annotate.rename, labels=tuple(labels))
+        expected, _ = flatten(relabel(given, rename=labels, labels=())[0])
 
-            renamed, _ = relabel(found.spans, rename=annotate.rename, labels=manifest.labels)
-            weak, _ = flatten(renamed)
-            _compare(expected, weak, result.labels)
+        found = annotator.annotate(documents).mentions
+        weak, _ = flatten(relabel(found, rename=annotate.rename, labels=manifest.labels)[0])
+        starts = documents.starts
+        for theirs, ours in zip(expected.spans(starts), weak.spans(starts), strict=True):
+            _compare(theirs, ours, result.labels)
     return result
 
 
-def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterator[list[Document]]:
+def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterator[Documents]:
     """Give the gold documents some at a time, and count them and those set aside."""
     found = find_inputs(gold, inputs)
-    batch: list[Document] = []
     for split in found.files:
-        for record in found.records(split):
-            if isinstance(record, Document):
-                batch.append(record)
-                result.documents += 1
+        for record in found.batches(split):
+            if isinstance(record, Documents):
+                result.documents += len(record)
+                yield record
             elif isinstance(record, SetAside):
                 result.set_aside += 1
-
-            if len(batch) >= _DOCUMENTS_AT_ONCE:
-                yield batch
-                batch = []
-    yield batch
 
 
 def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:

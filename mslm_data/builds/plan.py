@@ -19,7 +19,8 @@ from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.columns import FORMAT
-from mslm_data.data.document import Document, Part, WorkUnit
+from mslm_data.data.document import Part, WorkUnit
+from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io.files import canonical_json, make_folder, sha256_of, write_whole
@@ -296,10 +297,10 @@ def _labels_in(
 
     found: set[str] = set()
     for part in chain.from_iterable(unit.parts for unit in units):
-        for record in source.read(part):
-            if isinstance(record, Document):
-                spans, _ = relabel(record.spans, rename=rename, labels=())
-                found.update(span.label for span in spans)
+        for record in source.batches(part):
+            if isinstance(record, Documents):
+                mentions, _ = relabel(record.mentions, rename=rename, labels=())
+                found.update(mentions.labels_found())
     return tuple(sorted(found))
 
 

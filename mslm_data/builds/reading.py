@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-from mslm_data.annotate import Annotated
+import numpy as np
+
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import load_annotator, source_of
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import Document, NotChosen, Part, SetAside, WorkUnit
+from mslm_data.data.document import NotChosen, Part, SetAside, WorkUnit
+from mslm_data.data.documents import Documents, one_by_one, totals
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Pipeline
 
-_DOCUMENTS_AT_ONCE = 4096
-_CHARACTERS_AT_ONCE = 8 << 20
+T = TypeVar("T")
+
 OURS = (MslmDataError, MemoryError, OSError)
 """Exceptions that no document is to blame for."""
 _REPEATED = "expected an id that no document before it has"
@@ -25,7 +29,6 @@ class Reading:
     """The reading of one work unit.
 
     Attributes:
-        weak: Whether mentions have concepts and confidences for the shards.
         read: Documents of the corpus that was asked for.
         not_chosen: Reason -> records that are not part of it.
         given: Mentions that the annotator found, with those that it left out.
@@ -34,25 +37,20 @@ class Reading:
         set_aside: Documents that cannot be used.
     """
 
-    def __init__(
-        self, pipeline: Pipeline, labels: Sequence[str], *, repeated: frozenset[str], trail: Trail
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, *, repeated: frozenset[str], trail: Trail) -> None:
         """Load the annotator.
 
         Args:
             pipeline: Says how documents are read and annotated.
-            labels: Labels that mentions may have.
             repeated: Ids that documents of units before this one have.
             trail: The trail of this unit.
         """
         self._pipeline = pipeline
-        self._labels = labels
         self._repeated = repeated
         self._trail = trail
         self._annotator = load_annotator(pipeline.annotate)
         self._num_begun = 0
 
-        self.weak = self._annotator.weak
         self.read = 0
         self.given = 0
         self.not_chosen = Counter[str]()
@@ -60,109 +58,121 @@ class Reading:
         self.adjusted = Counter[str]()
         self.set_aside: list[SetAside] = []
 
-    def batches(self, unit: WorkUnit) -> Iterator[list[Document]]:
+    def batches(self, unit: WorkUnit) -> Iterator[Documents]:
         """Give the unit's documents with flat mentions of the wanted labels, some at a time.
 
         A batch is worth one call and fits in memory. On a trail it is one document.
         """
-        batch: list[Document] = []
-        characters = 0
-        for document in self._usable(unit):
-            batch.append(document)
-            characters += len(document.text)
+        for documents in self._usable(unit):
+            pieces: Iterable[Documents] = [documents]
+            if self._trail.careful:
+                pieces = one_by_one(documents)
+            for piece in pieces:
+                yield from self._annotated(piece)
 
-            full = len(batch) >= _DOCUMENTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE
-            if full or self._trail.careful:
-                yield self._annotated(batch)
-                batch = []
-                characters = 0
-        if batch:
-            yield self._annotated(batch)
+    def attempts(
+        self, documents: Documents, call: Callable[[Documents], T], who: str
+    ) -> Iterator[tuple[Documents, T]]:
+        """Give what a model says of documents at once or, if one of them makes it fail, of each.
 
-    def refuse(self, document: Document, got: str) -> None:
-        """Set a document aside that a model cannot take."""
+        Args:
+            documents: Those on which it fails alone are set aside.
+            call: Asks the model.
+            who: The model, as reasons name it.
+        """
+        try:
+            found = call(documents)
+        except OURS:
+            raise
+        except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
+            if len(documents) > 1:
+                for document in one_by_one(documents):
+                    yield from self.attempts(document, call, who)
+            else:
+                self._refuse(documents, f"{type(error).__name__} from the {who}")
+        else:
+            yield documents, found
+
+    def _refuse(self, documents: Documents, got: str) -> None:
+        """Set documents aside that a model cannot take."""
         reason = f"expected text that the models of the pipeline can take, got {got}"
-        self.set_aside.append(SetAside(document.id, document.place, reason))
+        self.set_aside += map(
+            SetAside, documents.ids, documents.places, itertools.repeat(reason, len(documents))
+        )
 
-    def _usable(self, unit: WorkUnit) -> Iterator[Document]:
+    def _usable(self, unit: WorkUnit) -> Iterator[Documents]:
+        """Give the unit's documents whose id no document has before them."""
         source = source_of(self._pipeline).of_split(unit.split)
         path_of: dict[str, str] = {}
         for part in unit.parts:
-            for record in source.read(part):
+            for record in source.batches(part):
                 if isinstance(record, NotChosen):
                     self.not_chosen[record.reason] += 1
-                    continue
-
-                self.read += 1
-                if isinstance(record, SetAside):
+                elif isinstance(record, SetAside):
+                    self.read += 1
                     self.set_aside.append(record)
-                elif _repeats(record, part, path_of) or record.id in self._repeated:
-                    self.set_aside.append(SetAside(record.id, record.place, _REPEATED))
                 else:
-                    yield record
+                    self.read += len(record)
+                    yield self._first_of_each_id(record, part, path_of)
 
-    def _annotated(self, documents: Sequence[Document]) -> list[Document]:
+    def _first_of_each_id(
+        self, documents: Documents, part: Part, path_of: dict[str, str]
+    ) -> Documents:
+        """Set aside the documents whose id came before.
+
+        Args:
+            documents: Documents.
+            part: The piece of a file that they stand in.
+            path_of: Id -> path of the file that had it last; changed.
+        """
+        kept = []
+        for number, doc_id in enumerate(documents.ids):
+            if _repeats(doc_id, part, path_of) or doc_id in self._repeated:
+                self.set_aside.append(SetAside(doc_id, documents.places[number], _REPEATED))
+            else:
+                kept.append(number)
+        return documents.take(np.array(kept, np.int64))
+
+    def _annotated(self, documents: Documents) -> Iterator[Documents]:
         """Give documents their mentions: found, renamed, chosen by label, flat."""
-        annotate = self._pipeline.annotate
-        made = []
-        for document, found in self._found(documents):
-            wanted, unwanted = relabel(found.spans, rename=annotate.rename, labels=self._labels)
-            flat, overlapping = flatten(wanted)
-
-            self.given += len(found.spans) + sum(found.left_out.values())
-            for reasons in (found.left_out, unwanted, overlapping):
-                self.left_out.update(reasons)
-            self.adjusted.update(document.adjusted)
-            made.append(document.with_spans(flat))
-        return made
-
-    def _found(self, documents: Sequence[Document]) -> Iterator[tuple[Document, Annotated]]:
-        """Annotate documents at once or, if one of them makes that fail, one by one."""
         number = self._num_begun
         self._num_begun += len(documents)
-
         if self._trail.careful:
             self._trail.at(number)
         if number in self._trail.fatal:
-            self.refuse(documents[0], "a process that died of it each time")
+            self._refuse(documents, "a process that died of it each time")
             return
 
-        try:
-            found = self._annotator.annotate(documents)
-        except OURS:
-            raise
-        except Exception:  # noqa: BLE001 - it is met again below, and counted
-            yield from self._found_alone(documents)
-        else:
-            yield from zip(documents, found, strict=True)
+        annotate = self._pipeline.annotate
+        for some, found in self.attempts(documents, self._annotator.annotate, "annotator"):
+            left_out = totals(found.left_out)
+            self.given += len(found.mentions) + left_out.total()
+            self.adjusted.update(totals(some.adjusted))
 
-    def _found_alone(self, documents: Sequence[Document]) -> Iterator[tuple[Document, Annotated]]:
-        for document in documents:
-            try:
-                found = self._annotator.annotate([document])[0]
-            except OURS:
-                raise
-            except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
-                self.refuse(document, f"{type(error).__name__} from the annotator")
-            else:
-                yield document, found
+            wanted, unwanted = relabel(
+                found.mentions, rename=annotate.rename, labels=annotate.labels
+            )
+            flat, overlapping = flatten(wanted)
+            for reasons in (left_out, unwanted, overlapping):
+                self.left_out.update(reasons)
+            yield some.with_mentions(flat)
 
 
-def _repeats(document: Document, part: Part, path_of: dict[str, str]) -> bool:
-    """Return whether a document of the same file had its id before, and remember the id.
+def _repeats(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
+    """Return whether a document of the same file had an id before, and remember the id.
 
     Args:
-        document: The document.
+        doc_id: The id of a document.
         part: The piece of a file that it stands in.
         path_of: Id -> path of the file that had it last; changed.
 
     Raises:
         BuildError: A document of another file had it.
     """
-    before = path_of.get(document.id)
-    path_of[document.id] = part.path
+    before = path_of.get(doc_id)
+    path_of[doc_id] = part.path
     if before not in (None, part.path):
-        raise shared_id(document.id, str(before), part.path)
+        raise shared_id(doc_id, str(before), part.path)
     return before is not None
 
 

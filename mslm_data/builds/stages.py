@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, LoadedAnnotator
-from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.documents import Documents
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
-
-_REMEMBERED = 1 << 12
-"""Texts whose mentions a process remembers."""
 
 
 def source_of(pipeline: Pipeline) -> Source:
@@ -59,11 +58,19 @@ class Inputs(NamedTuple):
     files: Mapping[str, list[Path]]
 
     def records(self, split: str) -> Iterator[Document | SetAside | NotChosen]:
-        """Read a split, file by file."""
+        """Read the documents of a split one by one, file by file."""
+        source = self.source.of_split(split)
+        return chain.from_iterable(map(source.read, self._parts(split)))
+
+    def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
+        """Read a split in columns, file by file."""
+        source = self.source.of_split(split)
+        return chain.from_iterable(map(source.batches, self._parts(split)))
+
+    def _parts(self, split: str) -> Iterator[Part]:
         source = self.source.of_split(split)
         for path in self.files[split]:
-            for part in source.cut(path, target_bytes=self.pipeline.shard.unit_bytes):
-                yield from source.read(part)
+            yield from source.cut(path, target_bytes=self.pipeline.shard.unit_bytes)
 
 
 def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
@@ -88,54 +95,11 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     return Inputs(pipeline, source, files)
 
 
-class RememberingAnnotator:
-    """A loaded annotator that annotates equal texts once, as notes are copied forward so often.
-
-    Attributes:
-        weak: Whether mentions have concepts and confidences for the shards.
-    """
-
-    def __init__(self, annotator: Annotator) -> None:
-        """Load the model."""
-        self.weak = annotator.weak
-        self._loaded: LoadedAnnotator = annotator.start()
-        self._known: OrderedDict[bytes, Annotated] = OrderedDict()
-
-    def annotate(self, documents: Sequence[Document]) -> list[Annotated]:
-        """Annotate documents, or remember what equal ones had.
-
-        Only weak mentions are remembered: gold ones are each document's own.
-        """
-        if not self.weak:
-            return self._loaded.annotate(documents)
-
-        keys = [_key(document) for document in documents]
-        new = {
-            key: document
-            for key, document in zip(keys, documents, strict=True)
-            if key not in self._known
-        }
-        found = {key: self._known[key] for key in keys if key in self._known}
-        found |= zip(new, self._loaded.annotate(list(new.values())), strict=True)
-
-        self._known.update(found)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return [found[key] for key in keys]
-
-
-def _key(document: Document) -> bytes:
-    """Return a digest of all that an annotator may look at."""
-    digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=16)
-    digest.update(repr((document.placeholders, document.sentences)).encode())
-    return digest.digest()
-
-
-_LOADED: dict[str, RememberingAnnotator] = {}
+_LOADED: dict[str, LoadedAnnotator] = {}
 """The annotator that this process used last, with its model: one key."""
 
 
-def load_annotator(annotate: AnnotateOptions) -> RememberingAnnotator:
+def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
     """Load an annotator's model, once a process for as long as it asks for the same one.
 
     Raises:
@@ -145,5 +109,17 @@ def load_annotator(annotate: AnnotateOptions) -> RememberingAnnotator:
     key = json.dumps([annotate.use, annotate.options], sort_keys=True, default=str)
     if key not in _LOADED:
         _LOADED.clear()
-        _LOADED[key] = RememberingAnnotator(ANNOTATORS.make(annotate.use, annotate.options))
+        _LOADED[key] = ANNOTATORS.make(annotate.use, annotate.options).start()
     return _LOADED[key]
+
+
+_TABLES: dict[str, WordTable] = {}
+"""The words of the tokenizer that this process used last, and what became of them: one key."""
+
+
+def word_table_of(tokenizer: Tokenizer) -> WordTable:
+    """Return the table of words that this process has tokenised so far."""
+    if tokenizer.digest not in _TABLES:
+        _TABLES.clear()
+        _TABLES[tokenizer.digest] = WordTable(tokenizer)
+    return _TABLES[tokenizer.digest]

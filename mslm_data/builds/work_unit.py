@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mslm_data.builds.folder import Receipt, write_receipt
 from mslm_data.builds.plan import Stamp, refuse_changed
-from mslm_data.builds.reading import OURS, Reading
-from mslm_data.builds.stages import segmenter_of
+from mslm_data.builds.reading import Reading
+from mslm_data.builds.stages import annotator_of, segmenter_of, word_table_of
 from mslm_data.builds.trail import Trail
 from mslm_data.data import columns
-from mslm_data.data.document import Document, Sentence, SetAside, WorkUnit
+from mslm_data.data.document import SetAside, WorkUnit
+from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.io.files import make_folder
 from mslm_data.pipeline import Pipeline
-from mslm_data.segment import Segmenter
 from mslm_data.shard.write import ShardRecord, write_shard
 
 _NO_TOKEN = "expected text with at least one token, got none"
@@ -57,11 +57,11 @@ class UnitBuilder:
         account = Account()
         refuse_changed(self.stamps, unit)
         with Trail(out, unit) as trail:
-            reading = Reading(self.pipeline, self.labels, repeated=self.repeated, trail=trail)
+            reading = Reading(self.pipeline, repeated=self.repeated, trail=trail)
             examples = self._examples(unit, reading, account)
         refuse_changed(self.stamps, unit)
 
-        shard = self._write(unit, examples, weak=reading.weak)
+        shard = self._write(unit, examples)
         return write_receipt(out, unit, _receipt(reading, account, shard))
 
     def died(self, unit: WorkUnit) -> None:
@@ -73,33 +73,35 @@ class UnitBuilder:
         segmenter = segmenter_of(self.pipeline)
         encode = self.pipeline.encode
         encoder = Encoder(
-            self.tokenizer,
-            self.labels,
+            word_table_of(self.tokenizer),
+            {label: number for number, label in enumerate(self.labels)},
             max_tokens=encode.max_tokens,
             protect_mentions=encode.split == "mention",
             keep_text=encode.keep_text,
-            weak=reading.weak,
+            weak=annotator_of(self.pipeline).weak,
             corpus=self.pipeline.name,
         )
 
         parts = []
         for batch in reading.batches(unit):
-            documents, sentences = _segmented(batch, segmenter, reading)
-            examples = encoder.encode(documents, sentences, account)
-            with_rows = set(examples.doc_ids or ())
-            reading.set_aside += [
-                SetAside(document.id, document.place, _NO_TOKEN)
-                for document in documents
-                if document.id not in with_rows
-            ]
-            parts.append(examples)
-        return concatenate(parts) if parts else encoder.encode([], [], account)
+            for documents, sentences in reading.attempts(batch, segmenter.sentences, "segmenter"):
+                examples = encoder.encode(documents, sentences, account)
+                reading.set_aside += _without_rows(documents, examples)
+                parts.append(examples)
+        if not parts:
+            nothing = Documents.of([])
+            parts.append(encoder.encode(nothing, nothing.sentences, account))
+        return concatenate(parts)
 
-    def _write(self, unit: WorkUnit, examples: Examples, *, weak: bool) -> ShardRecord:
+    def _write(self, unit: WorkUnit, examples: Examples) -> ShardRecord:
         """Write the unit's shard."""
         folder = Path(self.folder) / unit.split
         make_folder(folder)
-        schema = columns.schema(self.labels, weak=weak, text=self.pipeline.encode.keep_text)
+        schema = columns.schema(
+            self.labels,
+            weak=annotator_of(self.pipeline).weak,
+            text=self.pipeline.encode.keep_text,
+        )
         name = f"data-{unit.number:05d}-of-{self.totals[unit.split]:05d}.arrow"
         return write_shard(folder / name, examples, schema)
 
@@ -121,20 +123,11 @@ def _receipt(reading: Reading, account: Account, shard: ShardRecord) -> Receipt:
     )
 
 
-def _segmented(
-    batch: Sequence[Document], segmenter: Segmenter, reading: Reading
-) -> tuple[list[Document], list[list[Sentence]]]:
-    """Return the documents that could be cut into sentences, and these sentences."""
-    documents = []
-    sentences = []
-    for document in batch:
-        try:
-            cut = segmenter.sentences(document)
-        except OURS:
-            raise
-        except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
-            reading.refuse(document, f"{type(error).__name__} from the segmenter")
-        else:
-            documents.append(document)
-            sentences.append(cut)
-    return documents, sentences
+def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside]:
+    """Give the documents that no row comes from."""
+    with_rows = set(examples.doc_ids or ())
+    if len(with_rows) == len(documents):
+        return
+    for number, doc_id in enumerate(documents.ids):
+        if doc_id not in with_rows:
+            yield SetAside(doc_id, documents.places[number], _NO_TOKEN)

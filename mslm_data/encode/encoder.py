@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mslm_data.data import bio
-from mslm_data.data.document import Document, Sentence
+from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.layout import Ints, Layout, lay_out
 from mslm_data.encode.mentions import Account, TokenMentions, align, split_at
-from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.windows import Windows, cut_sentences
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
@@ -27,8 +26,8 @@ class Encoder:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
+        table: WordTable,
+        labels: Mapping[str, int],
         *,
         max_tokens: int = 512,
         protect_mentions: bool = True,
@@ -36,11 +35,11 @@ class Encoder:
         weak: bool = False,
         corpus: str = "",
     ) -> None:
-        """Begin with no known words.
+        """Keep the options.
 
         Args:
-            tokenizer: The tokenizer of all rows.
-            labels: The label of each index.
+            table: The tokenizer of all rows, with the words that it knows.
+            labels: Label -> index. It may get further labels, before a mention of them is encoded.
             max_tokens: Maximum tokens of a row, special tokens included.
             protect_mentions: Cut a sentence that is too long where no mention is, if it can be
                 done. False cuts before the word that would overflow, as the inputs of Abaho et al.
@@ -52,15 +51,15 @@ class Encoder:
         Raises:
             TokenizerError: `max_tokens` leaves no room beside the special tokens.
         """
-        self._tokenizer = tokenizer
-        self._table = WordTable(tokenizer)
-        self._labels: Mapping[str, int] = {label: number for number, label in enumerate(labels)}
+        self._table = table
+        self._tokenizer = table.tokenizer
+        self._labels = labels
         self._protect = protect_mentions
         self._keep_text = keep_text
         self._weak = weak
         self._corpus = corpus
 
-        num_special = len(tokenizer.prefix) + len(tokenizer.suffix)
+        num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
         self._room = max_tokens - num_special
         if self._room < 1:
             raise TokenizerError(
@@ -68,12 +67,7 @@ class Encoder:
                 f"pass {num_special + 1} or more"
             )
 
-    def encode(
-        self,
-        documents: Sequence[Document],
-        sentences: Sequence[Sequence[Sentence]],
-        account: Account,
-    ) -> Examples:
+    def encode(self, documents: Documents, sentences: Ranges, account: Account) -> Examples:
         """Encode documents; the rows of one do not depend on the others.
 
         Args:
@@ -82,8 +76,7 @@ class Encoder:
             account: Counts of mentions and rows, added to.
         """
         layout = lay_out(documents, sentences, self._table)
-        spans = [document.spans for document in documents]
-        mentions = align(spans, layout, self._labels, account)
+        mentions = align(documents.mentions, layout, self._labels, account)
         windows = cut_sentences(layout, mentions, self._room, protect=self._protect)
         pieces, rows = split_at(mentions, windows.firsts)
 
@@ -97,7 +90,7 @@ class Encoder:
 
     def _rows(
         self,
-        documents: Sequence[Document],
+        documents: Documents,
         layout: Layout,
         windows: Windows,
         pieces: TokenMentions,
@@ -128,10 +121,9 @@ class Encoder:
         document_of = layout.sentence_documents[windows.sentences]
         optional: dict[str, Any] = {}
         if self._keep_text:
-            texts = [document.text for document in documents]
-            optional |= _texts(texts, layout, windows, document_of, words, offsets)
+            optional |= _texts(documents.line, layout, windows, words, offsets)
         if self._weak:
-            optional |= _concepts(documents, pieces)
+            optional |= _concepts(documents.mentions, pieces)
 
         return Examples(
             keys=self._keys(documents, layout, windows, document_of),
@@ -142,79 +134,76 @@ class Encoder:
             span_ends=ends,
             span_labels=labels,
             ids=self._tokenizer.ids,
-            doc_ids=[documents[number].id for number in document_of.tolist()],
+            doc_ids=[documents.ids[number] for number in document_of.tolist()],
             **optional,
         )
 
     def _keys(
-        self, documents: Sequence[Document], layout: Layout, windows: Windows, document_of: Ints
+        self, documents: Documents, layout: Layout, windows: Windows, document_of: Ints
     ) -> Array:
         """Return the key of each row, uint64 `[W]`."""
-        corpus = _framed(self._corpus)
-        of_documents = b"".join([_digest(corpus, document) for document in documents])
-        digests = np.frombuffer(of_documents, "<u8")
+        digests = digests_of(self._corpus, documents)
         sentence_numbers = layout.sentence_numbers[windows.sentences]
         keys = np.empty(len(windows.firsts), np.uint64)
         name_rows(digests[document_of], sentence_numbers, windows.numbers, keys)
         return keys
 
 
-def digest_of(corpus: str, document: Document) -> int:
-    """Return the 64 bits that the keys of a document's rows come from.
+def digests_of(corpus: str, documents: Documents) -> Array:
+    """Return the 64 bits that the keys of each document's rows come from, uint64 `[D]`.
 
     They are BLAKE2b of the corpus' name, the document's id and its text, each after its length. The
     text tells corpora apart that have one name and number their documents alike, such as two
     folders built by one pipeline file: their first documents are both `train:0`.
     """
-    return int.from_bytes(_digest(_framed(corpus), document), "little")
+    # The corpus comes first in all of them, so it is digested once. An ASCII line has its texts'
+    # bytes where it has their characters.
+    beginning = hashlib.blake2b(_framed(corpus.encode()), digest_size=8)
+    is_ascii = documents.line.isascii()
+    line = documents.line.encode() if is_ascii else b""
+
+    digests = []
+    bounds = zip(documents.starts.tolist(), documents.ends.tolist(), strict=True)
+    for doc_id, (start, end) in zip(documents.ids, bounds, strict=True):
+        if is_ascii:
+            text = line[start:end]
+        else:
+            text = documents.line[start:end].encode("utf-8", "surrogatepass")
+        digest = beginning.copy()
+        digest.update(_framed(doc_id.encode("utf-8", "surrogatepass")) + _framed(text))
+        digests.append(digest.digest())
+    return np.frombuffer(b"".join(digests), "<u8")
 
 
-def _digest(corpus: bytes, document: Document) -> bytes:
-    framed = corpus + _framed(document.id) + _framed(document.text)
-    return hashlib.blake2b(framed, digest_size=8).digest()
-
-
-def _framed(text: str) -> bytes:
-    """Return the bytes of a text after their number, so that texts in a row stay apart."""
-    data = text.encode("utf-8", "surrogatepass")
+def _framed(data: bytes) -> bytes:
+    """Return bytes after their number, so that texts in a row stay apart."""
     return len(data).to_bytes(8, "little") + data
 
 
-def _concepts(documents: Sequence[Document], pieces: TokenMentions) -> dict[str, Any]:
-    """Return each mention's concept and confidence, as fields of `Examples`."""
-    spans = [span for document in documents for span in document.spans]
-    given = [spans[number] for number in pieces.sources.tolist()]
+def _concepts(mentions: Mentions, pieces: TokenMentions) -> dict[str, Any]:
+    """Return the concept and confidence of each piece, as fields of `Examples`."""
+    concepts = [""] * len(mentions) if mentions.concepts is None else mentions.concepts
+    scores = np.ones(len(mentions)) if mentions.scores is None else mentions.scores
     return {
-        "span_concepts": [span.concept for span in given],
-        "span_scores": np.array([span.score for span in given], np.float32),
+        "span_concepts": [concepts[number] for number in pieces.sources.tolist()],
+        "span_scores": scores[pieces.sources].astype(np.float32),
     }
 
 
 def _texts(
-    texts: Sequence[str],
-    layout: Layout,
-    windows: Windows,
-    document_of: Ints,
-    words: Array,
-    offsets: Ints,
+    line: str, layout: Layout, windows: Windows, words: Array, offsets: Ints
 ) -> dict[str, Any]:
     """Return each row's text and its tokens' characters within it, as fields of `Examples`.
 
     Args:
-        texts: The text of each document.
-        layout: Tokens.
+        line: The line of characters.
+        layout: Tokens on it.
         windows: Windows over these.
-        document_of: int64 `[W]`, each window's document.
         words: int32, the word of each token of the rows; -1 on special tokens.
         offsets: int64 `[W + 1]`, tokens of each row.
     """
-    # Characters of each row on the line, and in its document.
     firsts = layout.starts[windows.firsts]
     pasts = layout.ends[windows.firsts + windows.lengths - 1]
-    bases = layout.bases[document_of]
-    bounds = zip(
-        document_of.tolist(), (firsts - bases).tolist(), (pasts - bases).tolist(), strict=True
-    )
 
     # The tokens of the line are those of the rows in order, but for special tokens, which have -1.
     starts = np.full(offsets[-1], -1, np.int32)
@@ -224,7 +213,9 @@ def _texts(
     starts[is_text] = layout.starts - shifts
     ends[is_text] = layout.ends - shifts
     return {
-        "texts": [texts[number][start:end] for number, start, end in bounds],
+        "texts": [
+            line[start:end] for start, end in zip(firsts.tolist(), pasts.tolist(), strict=True)
+        ],
         "token_starts": Ragged(starts, offsets),
         "token_ends": Ragged(ends, offsets),
     }

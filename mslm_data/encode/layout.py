@@ -1,19 +1,18 @@
-"""Lays documents end to end on one line of characters, and their tokens on it.
+"""Lays the tokens of documents on their line of characters.
 
 All that `encode` does afterwards is arithmetic on the flat arrays that are made here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Document, Placeholder, Sentence
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.document import Placeholder
+from mslm_data.data.documents import Documents, Ranges
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.pieces import count_pieces, find_stretches, lay_pieces
 
@@ -22,11 +21,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """D documents, N sentences and T tokens of a batch of documents.
+    """The N sentences and T tokens of a batch of documents, as places on the line.
 
     Attributes:
-        bases: int64 `[D + 1]`, where each document's text begins on the line; one character lies
-            between two texts.
         sentence_documents: int64 `[N]`, each sentence's document.
         sentence_numbers: int64 `[N]`, its number within the document.
         offsets: int64 `[N + 1]`, tokens of each sentence.
@@ -36,7 +33,6 @@ class Layout:
         ends: int64 `[T]`, half open, never falling, past the start.
     """
 
-    bases: Ints
     sentence_documents: Ints
     sentence_numbers: Ints
     offsets: Ints
@@ -52,34 +48,23 @@ class Layout:
         return heads
 
 
-def lay_out(
-    documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]], table: WordTable
-) -> Layout:
+def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout:
     """Tokenise documents.
 
     Args:
         documents: D documents.
-        sentences: The sentences of each document.
+        sentences: Their sentences.
         table: Words that are known; new ones are added to it.
     """
-    texts = [tokenised_text(document.text, document.placeholders) for document in documents]
-    line = "\n".join(texts)
+    line = _tokenised_line(documents)
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
-    bases = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-
-    # Sentences of all documents, on the line.
-    per_document = np.fromiter(map(len, sentences), np.int64, len(documents))
-    document_of = np.repeat(np.arange(len(documents)), per_document)
-    number_of = number_within(per_document)
-    positions = chain.from_iterable(chain.from_iterable(sentences))
-    on_line = np.fromiter(positions, np.int64, 2 * len(document_of)).reshape(-1, 2)
-    on_line += bases[document_of, None]
+    on_line = np.stack([sentences.starts, sentences.ends], axis=1)
+    document_of = np.repeat(np.arange(len(documents)), sentences.counts)
 
     # Words: the source's, or the stretches between white space, of which C characters have at most
     # (C + 1) / 2.
-    has_words = [document.words is not None for document in documents]
-    given = np.array(has_words, np.bool_)[document_of]
-    words = _given_words([document.words for document in documents], bases)
+    given = documents.has_words[document_of]
+    words = np.stack([documents.words.starts, documents.words.ends], axis=1)
     characters = int(np.diff(on_line[~given]).sum())
     room = len(words) + (characters + len(on_line)) // 2 + 1
     bounds = np.empty((room, 2), np.int64)
@@ -95,7 +80,8 @@ def lay_out(
     lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
 
     ids, token_words, starts, ends = tokens
-    return Layout(bases, document_of, number_of, offsets, ids, token_words, starts, ends)
+    numbers = number_within(sentences.counts)
+    return Layout(document_of, numbers, offsets, ids, token_words, starts, ends)
 
 
 def number_within(counts: Ints) -> Ints:
@@ -112,15 +98,16 @@ def number_within(counts: Ints) -> Ints:
     return numbers
 
 
-def tokenised_text(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Return the characters of a document that are tokenised, in a string as long as its text.
+def tokenised_text(text: str, placeholders: Iterable[Placeholder]) -> str:
+    """Return the characters of a text that are tokenised, in a string as long as it.
 
     The word of a placeholder takes its place. A word that has no room in its placeholder leaves
     white space only.
-    """
-    if not placeholders:
-        return text
 
+    Args:
+        text: A document, or a line of several.
+        placeholders: In characters of the text, sorted, not overlapping.
+    """
     pieces: list[str] = []
     past = 0
     for start, end, word in placeholders:
@@ -130,14 +117,16 @@ def tokenised_text(text: str, placeholders: Sequence[Placeholder]) -> str:
         pieces.append(text[past:start])
         pieces.append(f" {word}".ljust(room) if len(word) < room else " " * room)
         past = end
+    if not pieces:
+        return text
     pieces.append(text[past:])
     return "".join(pieces)
 
 
-def _given_words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ints:
-    """Return the words of the documents that have words, on the line, int64 `[G, 2]`."""
-    nothing = np.empty((0, 2), np.int32)
-    of_documents = [nothing if given is None else given for given in words]
-    placed = np.concatenate([nothing, *of_documents], dtype=np.int64)
-    placed += np.repeat(bases[:-1], [len(given) for given in of_documents])[:, None]
-    return placed
+def _tokenised_line(documents: Documents) -> str:
+    """Return the characters of the line that are tokenised."""
+    marks = documents.placeholders
+    return tokenised_text(
+        documents.line,
+        map(Placeholder, marks.starts.tolist(), marks.ends.tolist(), documents.placeholder_words),
+    )

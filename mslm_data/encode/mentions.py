@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Span
+from mslm_data.data.documents import Mentions
 from mslm_data.encode.layout import Ints, Layout, number_within
 
 
@@ -55,26 +54,20 @@ class TokenMentions:
 
 
 def align(
-    spans: Sequence[Sequence[Span]],
-    layout: Layout,
-    labels: Mapping[str, int],
-    account: Account,
+    mentions: Mentions, layout: Layout, labels: Mapping[str, int], account: Account
 ) -> TokenMentions:
     """Find the tokens of each mention: all that share a character with it.
 
     Args:
-        spans: The mentions of each document, flat and sorted.
+        mentions: Flat and sorted.
         layout: Tokens of the same documents.
-        labels: Label -> index.
+        labels: Label -> index, of every label that a mention has.
         account: Counts of mentions, added to.
     """
-    # Characters of mentions on the line; `[*zip(...)]` turns spans into columns.
-    columns = [*zip(*chain.from_iterable(spans), strict=True)]
-    first, past, names = columns[:3] or ((), (), ())
-    bases = np.repeat(layout.bases[:-1], [len(of_document) for of_document in spans])
-    begins = np.array(first, np.int64) + bases
-    stops = np.array(past, np.int64) + bases
-    indices = np.array([labels[name] for name in names], np.int16)
+    begins = mentions.starts
+    stops = mentions.ends
+    numbers = np.array([labels.get(name, -1) for name in mentions.names], np.int16)
+    indices = numbers[mentions.labels]
 
     # The first token that ends after the mention's start, and past the last that begins before its
     # end.

@@ -31,20 +31,21 @@ class WordTable:
     makes no Python object.
 
     Attributes:
+        tokenizer: The tokenizer of all words.
         offsets: int64 `[W + 1]`, pieces of each known word.
         pieces: int32 `[P, 4]`: id; first character within the word; character after the last, past
             the first, as every piece covers a character; for running text, the number of the word
             within the stretch, as `words_of_pieces` counts.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, limit: int = 4_000_000) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, limit: int = 1_000_000) -> None:
         """Begin with no words.
 
         Args:
             tokenizer: The tokenizer of all words.
             limit: Distinct words after which the table is cleared, so that memory stays bounded.
         """
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._limit = limit
         self._clear()
 
@@ -149,12 +150,12 @@ class WordTable:
         Returns:
             The word of each piece, and the pieces, whose last column is 0.
         """
-        lead = self._tokenizer.lead
+        lead = self.tokenizer.lead
         groups = [words[i : i + _GROUP] for i in range(0, len(words), _GROUP)]
         if lead:
             groups = [[lead + word for word in group] for group in groups]
         with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
-            encodings = self._tokenizer.core.encode_batch(
+            encodings = self.tokenizer.core.encode_batch(
                 groups, is_pretokenized=True, add_special_tokens=False
             )
 
@@ -186,10 +187,10 @@ class WordTable:
 
         A Unigram model has `<mask>` among its pieces, and text must never become it.
         """
-        unk = self._tokenizer.ids.unk
+        unk = self.tokenizer.ids.unk
         if unk < 0:
             return
-        control = set(self._tokenizer.ids.special) - {unk}
+        control = set(self.tokenizer.ids.special) - {unk}
         ids[np.isin(ids, list(control))] = unk
 
 

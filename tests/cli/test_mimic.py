@@ -190,12 +190,12 @@ def test_build__real_notes_have_their_true_counts_and_what_medcat_found(
     assert (done.json["read"], done.json["set_aside"], done.json["written"]) == (1345, 21, 1324)
     with gzip.open(notes, "rt", newline="", encoding="utf-8") as file:
         texts = {row["ROW_ID"]: row["TEXT"] for row in csv.DictReader(file)}
-    annotator = MedCat(model_pack=str(CONCEPTS)).start()
+    annotator = MedCat(model_pack=str(CONCEPTS)).load()
     names: dict[str, set[str]] = {}
     for part in Notes(pattern="*").cut(notes, target_bytes=1 << 30):
         for record in Notes(pattern="*", placeholders="token").read(part):
             if isinstance(record, Document):
-                (found,) = annotator.annotate([record])
+                (found,) = annotator.find([record])
                 names[record.id] = {
                     " ".join(record.text[span.start : span.end].split()) for span in found.spans
                 }

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.examples import Examples
-from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
@@ -39,9 +38,7 @@ def twin_of(tokenizer: Tokenizer, **options: Any) -> Twin:
 def encoded(
     tokenizer: Tokenizer, documents: Sequence[Document], **options: Any
 ) -> tuple[Examples, Account]:
-    account = Account()
-    sentences = [Presplit().sentences(document) for document in documents]
-    return Encoder(tokenizer, LABELS, **options).encode(documents, sentences, account), account
+    return made.encoded(made.encoder(tokenizer, LABELS, **options), documents)
 
 
 def rows_of(examples: Examples) -> list[Row]:
@@ -113,7 +110,8 @@ def test_encode__equals_its_twin(
         corpus="mine",
     )
 
-    rows, count = twin.encode(documents, [Presplit().sentences(document) for document in documents])
+    sentences = [made.sentences_of(Presplit(), document) for document in documents]
+    rows, count = twin.encode(documents, sentences)
     assert rows_of(examples) == rows
     assert count_of(account) == count
 
@@ -364,7 +362,7 @@ def test_init__refuses_a_limit_without_room() -> None:
         TokenizerError,
         match="max_tokens: expected room for a token beside the special ones, got 2; pass 3 or more",
     ):
-        Encoder(made.word_piece(), LABELS, max_tokens=2)
+        made.encoder(made.word_piece(), LABELS, max_tokens=2)
 
 
 def test_encode__cuts_before_the_word_that_overflows_as_the_paper_did() -> None:

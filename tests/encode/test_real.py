@@ -9,10 +9,7 @@ import pytest
 
 from mslm_data.builds import build
 from mslm_data.data.document import Document
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import load
-from mslm_data.segment.presplit import Presplit
 from mslm_data.source.formats.conll import Conll
 from tests import made
 
@@ -35,9 +32,7 @@ def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: 
     tokenizer = load(str(real / "tokenizers" / vocabulary))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
 
-    examples = Encoder(tokenizer, ("Disease",), max_tokens=4096).encode(
-        documents, [Presplit().sentences(document) for document in documents], Account()
-    )
+    examples, _ = made.encoded(made.encoder(tokenizer, ("Disease",), max_tokens=4096), documents)
 
     expected = tokenizer.core.encode_batch(
         [document.text.split(" ") for document in documents], is_pretokenized=True
@@ -54,10 +49,9 @@ def test_encode__gives_each_mention_all_pieces_of_its_words(real: Path, vocabula
     tokenizer = load(str(real / "tokenizers" / vocabulary))
     path = real / "blurb" / "NCBI-disease-IOB" / "devel.tsv"
     documents = documents_in(path)
-    account = Account()
 
-    examples = Encoder(tokenizer, ("Disease",), max_tokens=4096).encode(
-        documents, [Presplit().sentences(document) for document in documents], account
+    examples, account = made.encoded(
+        made.encoder(tokenizer, ("Disease",), max_tokens=4096), documents
     )
 
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -11,8 +11,6 @@ import pytest
 import tokenizers
 
 from mslm_data.data.document import Document
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer, load, of_json
 from mslm_data.errors import TokenizerError
 from mslm_data.segment.presplit import Whole
@@ -248,9 +246,8 @@ BRACKETED = ["[SEP]", "[MASK]", "[UNK]", "a[SEP]b"]
 def test_encode__never_makes_a_special_token_of_text(name: str, text: str) -> None:
     tokenizer = made.TOKENIZERS[name]()
     documents = [Document(id="a", text=text), made.of_words([text], doc_id="b")]
-    sentences = [Whole().sentences(document) for document in documents]
 
-    examples = Encoder(tokenizer, ()).encode(documents, sentences, Account())
+    examples, _ = made.encoded(made.encoder(tokenizer, ()), documents, Whole())
 
     for ids in examples.input_ids.tolist():
         inside = ids[len(tokenizer.prefix) : len(ids) - len(tokenizer.suffix)]

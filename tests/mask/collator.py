@@ -13,9 +13,8 @@ import pytest
 import mslm_data as md
 from mslm_data.data.document import Document
 from mslm_data.data.examples import Examples, take
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.mask.units import UNITS
+from mslm_data.segment.presplit import Whole
 from tests import made
 from tests.kernels.fairness import critical_value
 
@@ -45,10 +44,8 @@ def sentences() -> Examples:
     """Five sentences of running text with their characters, none with `[UNK]`."""
     texts = [text for text in made.sample_lines() if 8 <= len(text.split()) <= 25][:60]
     documents = [Document(id=f"d{i}", text=text) for i, text in enumerate(texts)]
-    encoder = Encoder(made.word_piece(), [], keep_text=True)
-    examples = encoder.encode(
-        documents, [made.whole(document) for document in documents], Account()
-    )
+    encoder = made.encoder(made.word_piece(), [], keep_text=True)
+    examples, _ = made.encoded(encoder, documents, Whole())
     known = [i for i in range(len(examples)) if examples.ids.unk not in examples.input_ids[i]]
     return take(examples, np.array(known[:5]))
 

@@ -11,9 +11,8 @@ import pytest
 import mslm_data as md
 from mslm_data.data.document import Document
 from mslm_data.data.examples import Examples
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.mask.units import chunks
+from mslm_data.segment.presplit import Whole
 from tests import made
 from tests.generate import IDS, examples_of, row_of, rows_of
 from tests.kernels.fairness import critical_value, is_fair, is_near
@@ -246,8 +245,8 @@ def test_whole_word_hf__without_characters_it_is_words(tmp_path):
 @pytest.mark.parametrize("name", sorted(made.TOKENIZERS))
 def test_chunks__are_what_stands_between_white_space(name):
     document = Document(id="d", text=TEXT)
-    encoder = Encoder(made.TOKENIZERS[name](), [], keep_text=True)
-    examples = encoder.encode([document], [made.whole(document)], Account())
+    encoder = made.encoder(made.TOKENIZERS[name](), [], keep_text=True)
+    examples, _ = made.encoded(encoder, [document], Whole())
     units = chunks(examples)
 
     found = [

@@ -6,12 +6,13 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from mslm_data.annotate import Annotated
-from mslm_data.builds import stages, work_unit
-from mslm_data.data.document import Document
+from mslm_data.annotate.terms.annotator import LoadedTerms
+from mslm_data.builds import work_unit
+from mslm_data.data.documents import Documents
 from mslm_data.encode.encoder import Encoder
 from mslm_data.errors import AnnotateError
 from mslm_data.source.formats.notes import Notes
@@ -32,15 +33,15 @@ def inject(fault: str, put: Put = setattr) -> None:
 
 def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
     """Fail where a document is annotated."""
-    annotate = stages.RememberingAnnotator.annotate
+    annotate = LoadedTerms.annotate
 
-    def failing(self: Any, documents: Sequence[Document]) -> Sequence[Annotated]:
-        for document in documents:
-            if MARK in document.text:
-                fail(document.text)
+    def failing(self: LoadedTerms, documents: Documents) -> Annotated:
+        for text, _ in documents.texts():
+            if MARK in text:
+                fail(text)
         return annotate(self, documents)
 
-    return lambda put: put(stages.RememberingAnnotator, "annotate", failing)
+    return lambda put: put(LoadedTerms, "annotate", failing)
 
 
 def _raising(kind: type[BaseException], *before: object) -> Callable[[str], NoReturn]:
@@ -63,15 +64,15 @@ def _die(_: str) -> None:
 
 def _segmenter(put: Put) -> None:
     class Failing:
-        def sentences(self, document: Document) -> NoReturn:
-            raise RuntimeError(document.text)
+        def sentences(self, documents: Documents) -> NoReturn:
+            raise RuntimeError(documents.line)
 
     put(work_unit, "segmenter_of", lambda pipeline: Failing())
 
 
 def _encoder(put: Put) -> None:
-    def encode(self: Any, documents: Sequence[Document], *others: object) -> NoReturn:
-        raise IndexError("\n".join(document.text for document in documents))
+    def encode(self: Any, documents: Documents, *others: object) -> NoReturn:
+        raise IndexError(documents.line)
 
     put(Encoder, "encode", encode)
 

@@ -27,6 +27,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -35,6 +36,7 @@ from typing import Any, Protocol
 
 from mslm_data.engine import PRELOAD, Preload
 from mslm_data.engine.worker import serve
+from mslm_data.errors import BuildError
 
 _STATUS_BYTES = 100
 """More than any status has: a few words on how a worker ended."""
@@ -61,17 +63,54 @@ class Launcher(Protocol):
         ...
 
     def end(self) -> None:
-        """End all workers, whatever they are at, and wait until they are gone."""
+        """End all workers, whatever they are at, and wait until they are gone.
+
+        Does nothing the second time.
+        """
         ...
 
 
-def launcher(preload: Preload) -> Launcher:
-    """Return what starts workers on this system.
+@contextmanager
+def launching(preload: Preload) -> Iterator[Launcher]:
+    """Give what starts workers on this system, and end them all afterwards.
 
     Raises:
-        OSError: The system starts no process.
+        BuildError: The system starts no process.
     """
-    return ForkServer(preload) if hasattr(os, "fork") else Spawner()
+    # Ctrl-C is raised in the main thread, and may be raised in the middle of any call there. A
+    # thread of its own starts the process whole, so there is always something to end.
+    thread = ThreadPoolExecutor(1, initializer=_block_ctrl_c)
+    starting = thread.submit(_started, preload)
+    thread.shutdown(wait=False)  # it ends when it has started the process
+    try:
+        yield starting.result()
+    finally:
+        if starting.exception() is None:
+            starting.result().end()
+
+
+def _block_ctrl_c() -> None:
+    """Block Ctrl-C in this thread, and so in processes that it starts, from their first moment.
+
+    A terminal sends it to every process of a command, and the leader ends the others.
+    """
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _started(preload: Preload) -> Launcher:
+    try:
+        return ForkServer(preload) if hasattr(os, "fork") else Spawner()
+    except OSError as error:
+        raise cannot_start(error) from None
+
+
+def cannot_start(error: OSError) -> BuildError:
+    """Return what to raise if the system starts no process."""
+    return BuildError(
+        f"engine 'local': expected to start a process, got {type(error).__name__} (out of memory?);"
+        " run the same command again with fewer --workers"
+    )
 
 
 # The leader's side --------------------------------------------------------------------------------
@@ -97,7 +136,7 @@ class ForkServer:
             f"from {__name__} import serve_forks; "
             f"serve_forks({theirs.fileno()}, {preload.module!r})"
         )
-        with theirs, _ctrl_c_blocked():
+        with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own code
                 [get_executable(), "-c", command],
                 stdin=subprocess.DEVNULL,
@@ -178,20 +217,6 @@ def _spawned(pipe: Connection) -> None:
     if leader is not None:
         _leave_when(lambda: wait([leader.sentinel]))
     serve(pipe)
-
-
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes that are started here, from their first moment and for good.
-
-    A terminal sends it to every process of a command, and the leader ends the others. Here it is
-    delivered when the block is left, so none gets lost.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # The server's side --------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Any
 
 from mslm_data.engine import AnyTask, Preload, Task, Work
 from mslm_data.engine.crew import Answer, Died, supervise
-from mslm_data.engine.launch import Launcher, launcher
-from mslm_data.errors import BuildError
+from mslm_data.engine.launch import Launcher, cannot_start, launching
 
 
 def run(
@@ -45,11 +44,8 @@ def run(
 
     if not tasks:
         return
-    try:
-        started = launcher(preload)
-    except OSError as error:
-        raise _cannot_start(error) from None
-    supervise(work, tasks, Processes(work, workers or _cpus(), started), done)
+    with launching(preload) as launcher:
+        supervise(work, tasks, Processes(work, workers or _cpus(), launcher), done)
 
 
 class Processes:
@@ -79,7 +75,7 @@ class Processes:
         try:
             self._how_it_ended[ours] = self._launcher.start(theirs)
         except OSError as error:
-            raise _cannot_start(error) from None
+            raise cannot_start(error) from None
         finally:
             theirs.close()  # only the process itself may hold its end: so its death breaks the pipe
 
@@ -111,13 +107,6 @@ class Processes:
         self._launcher.end()
         for worker in self._how_it_ended:
             worker.close()
-
-
-def _cannot_start(error: OSError) -> BuildError:
-    return BuildError(
-        f"engine 'local': expected to start a process, got {type(error).__name__} (out of memory?);"
-        " run the same command again with fewer --workers"
-    )
 
 
 def _cpus() -> int:

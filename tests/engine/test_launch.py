@@ -238,7 +238,7 @@ def gone(process: psutil.Process) -> bool:
 def test_end__ends_workers_at_once_though_sigterm_is_ignored(work: Fake) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     napping = Napping(work.folder)
-    processes = local.Processes(napping, 2, launch.launcher(NOTHING))
+    processes = local.Processes(napping, 2, launch.ForkServer(NOTHING))
     try:
         for worker in [processes.start(), processes.start()]:
             processes.give(worker, units(1)[0])

@@ -17,6 +17,7 @@ __all__ = [
     "Split",
     "Strategy",
     "__version__",
+    "build",
     "examples",
     "load",
     "mask_specific_weights",
@@ -26,6 +27,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from mslm_data.batches.batches import Batches
+    from mslm_data.building import build
     from mslm_data.data.examples import examples
     from mslm_data.errors import MslmDataError
     from mslm_data.loading import Shards, load
@@ -42,6 +44,7 @@ else:
         "Shards": "mslm_data.loading",
         "Split": "mslm_data.shard.split",
         "Strategy": "mslm_data.mask.strategy",
+        "build": "mslm_data.building",
         "examples": "mslm_data.data.examples",
         "load": "mslm_data.loading",
         "mask_specific_weights": "mslm_data.stats",

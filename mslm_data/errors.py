@@ -1,8 +1,8 @@
 """Errors that a user can meet, one class for each cause.
 
 Every message reads `where: expected, got; what to do` and never holds corpus text: a document's id,
-a line number or an offset says where to look. A wrong argument of a Python call is a `ValueError`
-instead.
+a line number or an offset says where to look. A wrong argument of a Python call is a `ValueError`;
+where a command takes the same argument, it is a `CallError`, which is both.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from pathlib import Path
 
 class MslmDataError(Exception):
     """Base of what this package raises when data, a pipeline or the environment is wrong."""
+
+
+class CallError(MslmDataError, ValueError):
+    """Arguments of a call, or options of a command, are out of range or do not go together."""
 
 
 class PipelineError(MslmDataError):

@@ -15,7 +15,9 @@ on it, does not and stands on the command line.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import os
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -194,17 +196,47 @@ class Pipeline:
         return tables
 
 
-def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
-    """Read a shipped pipeline by its name, or a file by its path ending in `.toml`.
+def read(
+    source: str | Path | Mapping[str, Any],
+    *,
+    sets: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """Read a shipped pipeline by its name, a file by its path ending in `.toml`, or its tables.
 
     Args:
-        name_or_path: `blurb/ncbi-disease` or `my.toml`.
+        source: `blurb/ncbi-disease`, `my.toml`, or what such a file would give, with a `name`. The
+            tables are not changed.
         sets: Assignments `stage.option=value` on top of the file; the value is TOML, or else a bare
             string.
+        options: The same as a mapping of `stage.option` to a value, which may be a path.
 
     Raises:
         PipelineError: No such pipeline, bad TOML, an unknown table or option, a wrong value.
     """
+    if isinstance(source, Mapping):
+        name, tables = _given(source)
+    else:
+        name, tables = _read_tables(str(source))
+
+    with_sets(tables, sets)
+    for option, value in (options or {}).items():
+        _put(tables, option, value, where=f"option '{option}'")
+    return of_tables(tables, name=name)
+
+
+def _given(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a pipeline that is given as tables, and a copy of them."""
+    if "name" not in tables:
+        raise PipelineError(
+            'pipeline: expected tables with a name, as no file gives it one; add "name": "mine"'
+        )
+    name = _text(tables["name"], where="pipeline, name")
+    return name, copy.deepcopy(dict(tables))
+
+
+def _read_tables(name_or_path: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the tables of a shipped pipeline or of a file."""
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         if not path.is_file():
@@ -226,10 +258,9 @@ def read(name_or_path: str, *, sets: Sequence[str] = ()) -> Pipeline:
         text = resources.pipeline_text(name)
 
     try:
-        tables = tomllib.loads(text)
+        return name, tomllib.loads(text)
     except NOT_TOML as error:
         raise PipelineError(f"pipeline '{name}': not TOML: {error}") from None
-    return of_tables(with_sets(tables, sets), name=name)
 
 
 def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
@@ -320,20 +351,30 @@ def _stage(table: Mapping[str, Any], *, where: str, default: str | None) -> Stag
 def _assign(tables: dict[str, Any], assignment: str) -> None:
     """Apply one `stage.option=value`."""
     path, equals, value = assignment.partition("=")
-    stage, dot, option = path.strip().partition(".")
-    if not (equals and dot and stage and option):
+    path = path.strip()
+    stage, _, option = path.partition(".")
+    if not (equals and stage and option):
         raise PipelineError(f"--set: expected stage.option=value, got '{assignment}'")
-    if stage not in STAGES:
-        raise PipelineError(f"--set {path}: unknown stage '{stage}'{did_you_mean(stage, STAGES)}")
+
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except NOT_TOML:
         parsed = value
+    _put(tables, path, parsed, where=f"--set {path}")
+
+
+def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:
+    """Set the option at a path, `stage.option` or deeper."""
+    stage, _, option = path.partition(".")
+    if stage not in STAGES:
+        raise PipelineError(f"{where}: unknown stage '{stage}'{did_you_mean(stage, STAGES)}")
+    if not option:
+        raise PipelineError(f"{where}: expected stage.option, got a stage alone")
 
     *parents, last = option.split(".")
     table = tables
     for parent in (stage, *parents):
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
-            raise PipelineError(f"--set {path}: '{parent}' is a value, not a table")
-    table[last] = parsed
+            raise PipelineError(f"{where}: '{parent}' is a value, not a table")
+    table[last] = os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,63 @@ def test_read__sets_a_source_and_its_options() -> None:
 def test_read__refuses_wrong_sets(assignment: str, message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         pipeline.read("blurb/bc2gm", sets=[assignment])
+
+
+def test_read__takes_options_as_values() -> None:
+    found = pipeline.read(
+        "blurb/bc2gm",
+        options={
+            "encode.keep_text": True,
+            "annotate.rename.Gene": "GENE",
+            "encode.tokenizer": Path("vocab.txt"),
+            "source.a": "1",
+        },
+    )
+
+    assert found.encode.keep_text is True
+    assert found.encode.tokenizer == "vocab.txt"
+    assert found.annotate.rename == {"Gene": "GENE"}
+    assert found.source.options["a"] == "1"  # text stays text
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("encod.split", r"option 'encod\.split': unknown stage 'encod'; did you mean 'encode'\?"),
+        ("encode", r"option 'encode': expected stage\.option, got a stage alone"),
+        ("encode.split.x", r"option 'encode\.split\.x': 'split' is a value, not a table"),
+        ("encode.max_tokens", r"\[encode\]: expected `int`, got `str` for option 'max_tokens'"),
+    ],
+)
+def test_read__refuses_wrong_options(option: str, message: str) -> None:
+    tables = {"name": "x", "source": {"use": "conll"}, "encode": {"split": "paper"}}
+
+    with pytest.raises(PipelineError, match=message):
+        pipeline.read(tables, options={option: "many"})
+
+
+def test_read__takes_tables_and_leaves_them_as_they_are() -> None:
+    tables = {"name": "deals", "source": {"use": "jsonl"}, "annotate": {"labels": ["Party"]}}
+    before = copy.deepcopy(tables)
+
+    found = pipeline.read(tables, options={"source.text": "body", "annotate.labels": ("A", "B")})
+
+    assert (found.name, found.annotate.labels) == ("deals", ("A", "B"))
+    assert found.source == Stage(use="jsonl", options={"text": "body"})
+    assert tables == before
+
+
+def test_read__refuses_tables_without_a_name() -> None:
+    with pytest.raises(PipelineError, match=r'^pipeline: expected tables with a name, .*; add "na'):
+        pipeline.read({"source": {"use": "jsonl"}})
+    with pytest.raises(PipelineError, match=r"^pipeline, name: expected text, got int$"):
+        pipeline.read({"name": 3})
+
+
+def test_read__takes_a_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[source]\nuse = "jsonl"\n')
+
+    assert pipeline.read(tmp_path / "mine.toml").name == "mine"
 
 
 def test_effective__holds_what_changes_bytes_and_nothing_else() -> None:

@@ -27,8 +27,29 @@ ignore_missing_imports = true
 """
 
 RIGHT = """
+from pathlib import Path
+
 import mslm_data as md
+from mslm_data.builds import Progress
 from mslm_data.torch import MaskedDataset, MaskedLoader, MaskingCollator, ShardSampler
+
+
+def told(progress: Progress) -> None:
+    print(progress.rows / max(progress.documents, 1), progress.total)
+
+
+built: md.Shards = md.build(
+    "blurb/ncbi-disease",
+    input=[Path("train.tsv"), "test.tsv"],
+    tokenizer=Path("vocab.txt"),
+    out="shards/ncbi",
+    workers=None,
+    engine="local",
+    options={"encode.keep_text": True},
+    progress=told,
+)
+labels = md.build({"name": "mine", "source": {"use": "jsonl"}}, input="x", sample=False).labels
+md.build(Path("my.toml"), part=(1, 8))
 
 
 def rows(shards: md.Shards, name: str = "train") -> md.Split:
@@ -48,6 +69,16 @@ collator = MaskingCollator(joint, train, multiple_of=8)
 """
 
 WRONG = [
+    ("md.build(3)", "call-overload"),
+    ("md.build('x', 'input')", "call-overload"),
+    ("md.build('x', inputs='y')", "call-overload"),
+    ("md.build('x', workers='2')", "call-overload"),
+    ("md.build('x', options=['encode.keep_text'])", "call-overload"),
+    ("md.build('x', part=2)", "call-overload"),
+    ("len(md.build('x', part=(1, 2)))", "arg-type"),
+    ("md.build('x').rows", "attr-defined"),
+    ("md.build('x', progress=lambda: None)", "arg-type"),
+    ("md.build('x', progress=lambda p: p.words)", "attr-defined"),
     ("md.load(3)", "arg-type"),
     ("md.laod('x')", "attr-defined"),
     ("train[0:2]", "index"),

@@ -15,6 +15,7 @@ import click
 from mslm_data._version import __version__
 from mslm_data.cli import process
 from mslm_data.cli.lazy import LazyGroup
+from mslm_data.errors import CallError
 
 COMMANDS = {
     "build": "Turn a corpus into Arrow shards with BIO tags and entity-span indices.",
@@ -69,13 +70,16 @@ def main(args: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if args is None else args
     try:
-        with process.private_files(), process.ended_by_sigterm():
+        with process.private_files(), process.ended_by_sigterm(), process.log_on_stderr():
             result: Any = cli.main(args=words, prog_name="mslm-data", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
         error.show()
+        return 2
+    except CallError as error:
+        click.UsageError(str(error)).show()
         return 2
     except BaseException as error:  # libraries in Rust raise what is not an Exception
         if isinstance(error, SystemExit) and _COMPLETION in os.environ:

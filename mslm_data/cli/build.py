@@ -12,8 +12,6 @@ from mslm_data.cli.output import print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.builds.plan import Plan
-    from mslm_data.encode.tokenizer import Tokenizer
-    from mslm_data.pipeline import Pipeline
     from mslm_data.shard.manifest import Manifest
 
 _TOTALS = ("read", "written", "set_aside")
@@ -126,7 +124,7 @@ def command(
 
     reports = {}
     for name in names:
-        folder = _folder(name, out, several=several, sample=options["sample"])
+        folder = out / Path(name).stem if out and several else out
         quiet = as_json or several
         reports[name] = _build(name, [*inputs, *more_inputs], folder, quiet=quiet, **options)
 
@@ -136,18 +134,10 @@ def command(
         _print_several(reports, planned=options["dry_run"])
 
 
-def _folder(name: str, out: Path | None, *, several: bool, sample: bool) -> Path:
-    """Return the folder to build."""
-    last = Path(name).stem
-    if out is None:
-        return Path("shards") / (f"{last}-sample" if sample else last)
-    return out / last if several else out
-
-
 def _build(
     name: str,
     inputs: list[str],
-    out: Path,
+    out: Path | None,
     *,
     quiet: bool,
     tokenizer: str | None,
@@ -159,105 +149,40 @@ def _build(
     dry_run: bool,
 ) -> dict[str, Any]:
     """Build one dataset, print what became of it unless `quiet`, and return its report."""
-    from mslm_data.builds import build
-    from mslm_data.builds.plan import make_plan
-    from mslm_data.cli.private import warn_of_readers
-    from mslm_data.cli.progress import showing
-    from mslm_data.pipeline import read
+    from mslm_data.building import prepare
+    from mslm_data.cli.progress import downloading, showing
 
-    pipeline = read(name, sets=sets)
-    if sample:
-        pipeline = pipeline.sampled()
-    loaded = _tokenizer(pipeline, tokenizer, sample=sample)
-    paths = inputs_of(pipeline, inputs, sample=sample)
-
+    ready = prepare(
+        name,
+        input=inputs,
+        tokenizer=tokenizer,
+        out=out,
+        sets=sets,
+        sample=sample,
+        downloading=downloading,
+    )
     if dry_run:
-        report = _planned(out, make_plan(pipeline, paths, loaded))
+        report = _planned(ready.out, ready.plan())
         if not quiet:
             _print_plan(report)
         return report
 
-    if pipeline.about.protected or pipeline.encode.keep_text:
-        warn_of_readers([out, *_copies(paths, inputs)])
-    with showing(pipeline.name) as progress:
-        manifest = build(
-            pipeline,
-            paths,
-            loaded,
-            out,
-            workers=workers,
-            engine=engine,
-            part=part,
-            progress=progress,
-        )
+    with showing(ready.pipeline.name) as progress:
+        manifest = ready.run(workers=workers, engine=engine, part=part, progress=progress)
 
     if manifest is None:
         number, parts = part or (1, 1)
         if not quiet:
             click.echo(
-                f"{out}: part {number} of {parts} is done; the same command without --part "
+                f"{ready.out}: part {number} of {parts} is done; the same command without --part "
                 "finishes the folder"
             )
-        return {"out": str(out), "part": [number, parts]}
+        return {"out": str(ready.out), "part": [number, parts]}
 
-    report = {"out": str(out), **report_of(manifest)}
+    report = {"out": str(ready.out), **report_of(manifest)}
     if not quiet:
         _print_report(report, manifest)
     return report
-
-
-# What a build needs -------------------------------------------------------------------------------
-
-
-def inputs_of(pipeline: Pipeline, inputs: list[str], *, sample: bool) -> list[Path]:
-    """Return the files or folders to read: the sample, the user's own, or those fetched."""
-    from mslm_data.cli.progress import downloading
-    from mslm_data.errors import PipelineError
-    from mslm_data.io import resources
-    from mslm_data.source.inputs.fetch import fetch
-    from mslm_data.source.inputs.localise import localise
-
-    if sample:
-        if inputs:
-            raise click.UsageError("--sample brings its own corpus; leave --input out")
-        if not pipeline.sample:
-            raise PipelineError(
-                f"pipeline '{pipeline.name}': it has no sample; pass your corpus with --input"
-            )
-        return [resources.path("vocab", pipeline.sample)]
-
-    if inputs:
-        return localise(inputs)
-    if pipeline.source.options.get("dataset"):  # of the hub: the source itself fetches it
-        return []
-    with downloading() as progress:
-        return fetch(pipeline.name, pipeline.fetch, progress=progress)
-
-
-def _copies(paths: list[Path], inputs: list[str]) -> list[Path]:
-    """Return the cache folders that hold copies of inputs, which came from a URL or were packed."""
-    from mslm_data.io import cache
-
-    copied = [path for path in paths if inputs and str(path) not in inputs]
-    kinds = [cache.folder(kind) for kind in ("inputs", "unpacked")] if copied else []
-    return [kind for kind in kinds if any(path.is_relative_to(kind) for path in copied)]
-
-
-def _tokenizer(pipeline: Pipeline, name: str | None, *, sample: bool) -> Tokenizer:
-    """Load the tokenizer that the command names, else the pipeline's, else the sample's."""
-    from mslm_data.encode.tokenizer import load
-    from mslm_data.errors import PipelineError
-    from mslm_data.io import resources
-
-    name = name or pipeline.encode.tokenizer
-    if not name and sample:
-        name = str(resources.path("vocab", "sample/vocab.txt"))
-    if not name:
-        raise PipelineError(
-            f"pipeline '{pipeline.name}': it needs a tokenizer; pass --tokenizer with a "
-            "tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id"
-        )
-    return load(name, lowercase=pipeline.encode.lowercase)
 
 
 # Reports ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Its files are private, signals end it cleanly, and every end has an exit code an
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import select
 import signal
@@ -20,6 +21,7 @@ from types import FrameType
 import click
 
 from mslm_data.errors import MslmDataError, of_the_system
+from mslm_data.log import LOGGER
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
 """Exit codes as shells give them: 128 plus the number of SIGINT, SIGPIPE or SIGTERM."""
@@ -53,6 +55,29 @@ def private_files() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def log_on_stderr() -> Iterator[None]:
+    """Show on stderr what the package logs: notes as they are, warnings marked as such."""
+    handler = _OnStderr(logging.INFO)
+    before = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(before)
+        LOGGER.removeHandler(handler)
+
+
+class _OnStderr(logging.Handler):
+    """Prints records on the stderr of the moment, which a progress bar may have replaced."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        mark = "warning: " if record.levelno >= logging.WARNING else ""
+        say(f"{mark}{record.getMessage()}")
 
 
 @contextmanager

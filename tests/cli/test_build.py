@@ -136,7 +136,7 @@ WRONG_CALLS = [
     (["build", "--source", "blurb/bc2gm", "--part", "3/2"], "expected I/N with 1 <= I <= N"),
     (
         ["build", "--source", "blurb/bc2gm", "--sample", "--input", "x"],
-        "--sample brings its own corpus",
+        "expected a sample or an input, got both",
     ),
     (["build", "--source", "blurb", "--input", "x"], "with --input name one of them"),
     (["build", "--source", "blurb/bc2gm", "--workers", "0"], "--workers"),
@@ -156,7 +156,7 @@ def test_build__wrong_calls_exit_with_2(words: list[str], expected: str) -> None
 WRONG_DATA = [
     (["--source", "blurb/bc2gn"], "did you mean 'blurb/bc2gm'?"),
     (["--source", "nope.toml"], "nope.toml: expected a pipeline file, found none"),
-    (["--source", "blurb/bc2gm", "--input", "nowhere"], "it needs a tokenizer; pass --tokenizer"),
+    (["--source", "blurb/bc2gm", "--input", "nowhere"], "it needs a tokenizer; pass a"),
     (
         ["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", "v.txt"],
         "v.txt: expected a tokenizer.json",

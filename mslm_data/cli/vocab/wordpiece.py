@@ -179,12 +179,14 @@ def _of_source(
     name: str, inputs: list[str], sets: tuple[str, ...], *, sample: bool
 ) -> tuple[Texts, bool]:
     """Return a pipeline's texts, and whether they are patients' text."""
+    from mslm_data.building import inputs_of
     from mslm_data.builds.texts import of_corpus
-    from mslm_data.cli.build import inputs_of
+    from mslm_data.cli.progress import downloading
     from mslm_data.pipeline import read
 
     pipeline = read(name, sets=sets)
-    return of_corpus(pipeline, inputs_of(pipeline, inputs, sample=sample)), pipeline.about.protected
+    paths = inputs_of(pipeline, inputs, sample=sample, downloading=downloading)
+    return of_corpus(pipeline, paths), pipeline.about.protected
 
 
 def _of_folder(folder: Path) -> tuple[Texts, bool]:

@@ -58,8 +58,8 @@ def run_column(
         made: How it is made, for its `about`.
         score: What scores the rows of a shard.
     """
-    from mslm_data.cli.private import warn_of_readers
     from mslm_data.cli.progress import counting
+    from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.scores.making import about, write_column
 
     if shards.manifest.protected:

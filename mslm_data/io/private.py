@@ -7,11 +7,11 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
+from mslm_data.log import LOGGER
 
 
 def warn_of_readers(folders: Iterable[Path]) -> None:
-    """Warn on stderr of existing folders that others than their owner can enter or list.
+    """Log a warning for each existing folder that others than its owner can enter or list.
 
     Files that are written into them are readable by their owner alone all the same. Their names and
     sizes are for all to see.
@@ -21,8 +21,8 @@ def warn_of_readers(folders: Iterable[Path]) -> None:
     for folder in folders:
         mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else 0
         if mode & 0o077:
-            click.echo(
-                f"warning: {folder}: text, or tokens that can be turned back into it, goes to a "
-                f"folder that others can enter (mode {mode:o}); `chmod 700 {folder}` closes it",
-                err=True,
+            LOGGER.warning(
+                "%s: text, or tokens that can be turned back into it, goes to a folder that others "
+                "can enter (mode %o); `chmod 700 %s` closes it",
+                *(folder, mode, folder),
             )

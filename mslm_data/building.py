@@ -1,0 +1,301 @@
+"""Builds a folder from what a user asks for: `md.build`, and what `mslm-data build` calls.
+
+Here a name becomes a pipeline, a tokenizer and files of this machine, with the checks that the
+command and the call share. `builds` makes a folder of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from mslm_data import builds
+from mslm_data.builds import Progress
+from mslm_data.builds.plan import Plan, make_plan
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.tokenizer import load as load_tokenizer
+from mslm_data.engine import ENGINES
+from mslm_data.errors import CallError, PipelineError
+from mslm_data.io import cache, resources
+from mslm_data.io.private import warn_of_readers
+from mslm_data.loading import Shards, load
+from mslm_data.pipeline import Pipeline, read
+from mslm_data.shard.manifest import Manifest
+from mslm_data.source.inputs.download import Progress as Downloaded
+from mslm_data.source.inputs.fetch import fetch
+from mslm_data.source.inputs.localise import localise
+
+Source = str | Path | Mapping[str, Any]
+"""A shipped pipeline's name, the path of a TOML file, or the tables that such a file would give."""
+Input = str | Path | Sequence[str | Path]
+"""One file, folder or URL, or several."""
+Downloading = Callable[[], AbstractContextManager[Downloaded]]
+"""Gives, for as long as a corpus is downloaded, what is told how far that is."""
+
+
+@overload
+def build(
+    source: Source,
+    *,
+    input: Input = ...,
+    tokenizer: str | Path | None = ...,
+    out: str | Path | None = ...,
+    workers: int | None = ...,
+    engine: str = ...,
+    options: Mapping[str, Any] | None = ...,
+    sample: bool = ...,
+    part: None = ...,
+    progress: Callable[[Progress], None] | None = ...,
+) -> Shards: ...
+
+
+@overload
+def build(
+    source: Source,
+    *,
+    input: Input = ...,
+    tokenizer: str | Path | None = ...,
+    out: str | Path | None = ...,
+    workers: int | None = ...,
+    engine: str = ...,
+    options: Mapping[str, Any] | None = ...,
+    sample: bool = ...,
+    part: tuple[int, int],
+    progress: Callable[[Progress], None] | None = ...,
+) -> None: ...
+
+
+def build(
+    source: Source,
+    *,
+    input: Input = (),
+    tokenizer: str | Path | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    options: Mapping[str, Any] | None = None,
+    sample: bool = False,
+    part: tuple[int, int] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Shards | None:
+    """Turn a corpus into a folder of Arrow shards, and open it; what `mslm-data build` does.
+
+    The same call resumes a build that was interrupted, and only opens a folder that is finished.
+    Errors name the command's options, which have the names of the arguments here: `--out` is `out`,
+    and `--set encode.keep_text=true` is `options={"encode.keep_text": True}`.
+
+    Args:
+        source: A shipped pipeline's name, the path of a TOML file, or the tables that such a file
+            would give, with a `name`.
+        input: Files or folders, here or at any URL that fsspec knows. Empty: the corpus is fetched
+            from its public home.
+        tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
+            one that the pipeline names.
+        out: The folder. None: `shards/NAME`.
+        workers: Number of work units that are done at a time. None: by the size of the input.
+        engine: `local`, processes of this machine, or `ray`, a Ray cluster.
+        options: `stage.option` -> value, on top of the pipeline.
+        sample: Whether the small corpus and tokenizer that the package ships are built.
+        part: `(i, n)`, from 1: do every n-th work unit only, beginning with unit i. The call
+            without it finishes the folder.
+        progress: Called at the start and as work units finish.
+
+    Returns:
+        The folder, as `load` opens it; None with `part`, which leaves it unfinished.
+
+    Raises:
+        CallError: Arguments that do not go together, or a number out of range.
+        PipelineError: The pipeline or an option is unknown or wrong, or a tokenizer is missing.
+        SourceError: An input is missing, or not in the format that the pipeline names.
+        BuildError: The folder holds something else, or the build cannot be completed.
+        MslmDataError: Anything else that is wrong with what was passed, or with the machine.
+    """
+    if workers is not None and workers < 1:
+        raise CallError(
+            f"workers: expected a number from 1, got {workers}; leave it out for a number that "
+            "suits the input"
+        )
+    if part is not None and not 1 <= part[0] <= part[1]:
+        raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part}")
+
+    ready = prepare(
+        source, input=input, tokenizer=tokenizer, out=out, options=options, sample=sample
+    )
+    ready.run(workers=workers, engine=engine, part=part, progress=progress or (lambda _: None))
+    return load(ready.out) if part is None else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A build that can begin: what was asked for has been read, checked, and brought here.
+
+    Attributes:
+        pipeline: How the corpus is built.
+        inputs: Files or folders of this machine; none if the source itself fetches them.
+        tokenizer: Makes the tokens.
+        out: The folder.
+        copies: Cache folders that hold copies of inputs, from a URL or unpacked.
+    """
+
+    pipeline: Pipeline
+    inputs: tuple[Path, ...]
+    tokenizer: Tokenizer
+    out: Path
+    copies: tuple[Path, ...]
+
+    def plan(self) -> Plan:
+        """Return what would be built; nothing is written."""
+        return make_plan(self.pipeline, self.inputs, self.tokenizer)
+
+    def run(
+        self,
+        *,
+        workers: int | None,
+        engine: str,
+        part: tuple[int, int] | None,
+        progress: Callable[[Progress], None],
+    ) -> Manifest | None:
+        """Build the folder, as `builds.build` does.
+
+        A warning is logged if patients' text goes where others can enter.
+
+        Raises:
+            MslmDataError: See `build`.
+        """
+        ENGINES.resolve(engine)  # an unknown name is refused before a folder is made
+        if self.pipeline.about.protected or self.pipeline.encode.keep_text:
+            warn_of_readers([self.out, *self.copies])
+        return builds.build(
+            self.pipeline,
+            self.inputs,
+            self.tokenizer,
+            self.out,
+            workers=workers,
+            engine=engine,
+            part=part,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _unseen() -> Iterator[Downloaded]:
+    """Show nothing of a download."""
+    yield lambda *_: None
+
+
+def prepare(
+    source: Source,
+    *,
+    input: Input = (),
+    tokenizer: str | Path | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+    sample: bool = False,
+    downloading: Downloading = _unseen,
+) -> Prepared:
+    """Read, check and fetch what a build needs.
+
+    Args:
+        source: See `build`.
+        input: See `build`.
+        tokenizer: See `build`.
+        out: See `build`.
+        options: See `build`.
+        sets: The same as `options` in the words of a command, `stage.option=value`.
+        sample: See `build`.
+        downloading: Shows how far the download of a corpus is.
+
+    Raises:
+        MslmDataError: See `build`.
+    """
+    pipeline = read(source, sets=sets, options=options)
+    if sample:
+        pipeline = pipeline.sampled()
+
+    loaded = tokenizer_of(pipeline, tokenizer, sample=sample)
+    given = [input] if isinstance(input, str | Path) else list(input)
+    paths = inputs_of(pipeline, given, sample=sample, downloading=downloading)
+    return Prepared(
+        pipeline=pipeline,
+        inputs=tuple(paths),
+        tokenizer=loaded,
+        out=Path(out) if out is not None else default_folder(source, pipeline, sample=sample),
+        copies=tuple(_copies(paths, given)),
+    )
+
+
+def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
+    """Return the folder of a build that is given none: below `shards/`, by its name."""
+    name = pipeline.name if isinstance(source, Mapping) else str(source)
+    last = Path(name).stem
+    return Path("shards") / (f"{last}-sample" if sample else last)
+
+
+def inputs_of(
+    pipeline: Pipeline,
+    given: Sequence[str | Path],
+    *,
+    sample: bool,
+    downloading: Downloading = _unseen,
+) -> list[Path]:
+    """Return the files or folders to read: the sample, the user's own, or those fetched.
+
+    Args:
+        pipeline: Says where its corpus is.
+        given: The user's own, here or at URLs.
+        sample: Whether the shipped sample is read.
+        downloading: See `prepare`.
+
+    Raises:
+        CallError: Both a sample and an input.
+        PipelineError: The pipeline has no sample.
+        SourceError: An input is missing, or cannot be fetched.
+    """
+    if sample:
+        if given:
+            raise CallError(
+                "expected a sample or an input, got both; a sample brings its own corpus, so leave "
+                "one of them out"
+            )
+        if not pipeline.sample:
+            raise PipelineError(
+                f"pipeline '{pipeline.name}': it has no sample; pass your corpus (--input)"
+            )
+        return [resources.path("vocab", pipeline.sample)]
+
+    if given:
+        return localise(given)
+    if pipeline.source.options.get("dataset"):  # of the hub: the source itself fetches it
+        return []
+    with downloading() as progress:
+        return fetch(pipeline.name, pipeline.fetch, progress=progress)
+
+
+def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -> Tokenizer:
+    """Load the tokenizer that the user names, else the pipeline's, else the sample's.
+
+    Raises:
+        PipelineError: Nobody names one.
+        TokenizerError: It cannot be loaded, or lacks what masking needs.
+    """
+    named = str(name or pipeline.encode.tokenizer)
+    if not named and sample:
+        named = str(resources.path("vocab", "sample/vocab.txt"))
+    if not named:
+        raise PipelineError(
+            f"pipeline '{pipeline.name}': it needs a tokenizer; pass a tokenizer.json, a "
+            "vocab.txt, a Hugging Face folder or a hub id (--tokenizer)"
+        )
+    return load_tokenizer(named, lowercase=pipeline.encode.lowercase)
+
+
+def _copies(paths: Sequence[Path], given: Sequence[str | Path]) -> list[Path]:
+    """Return the cache folders that hold copies of inputs, which came from a URL or were packed."""
+    names = [str(name) for name in given]
+    copied = [path for path in paths if names and str(path) not in names]
+    kinds = [cache.folder(kind) for kind in ("inputs", "unpacked")] if copied else []
+    return [kind for kind in kinds if any(path.is_relative_to(kind) for path in copied)]

@@ -1,0 +1,334 @@
+"""`md.build`: what the command does, its errors, and the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.builds import Progress
+from mslm_data.errors import (
+    BuildError,
+    CallError,
+    MslmDataError,
+    PipelineError,
+    SourceError,
+    TokenizerError,
+)
+from tests import made
+from tests.cli.running import run
+
+VOCAB = made.SAMPLE / "vocab.txt"
+BC2GM = made.SAMPLE / "bc2gm"
+NAME = "blurb/bc2gm"
+
+
+@pytest.fixture(scope="module")
+def by_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return the files of a folder that the command built."""
+    out = tmp_path_factory.mktemp("by command") / "out"
+    words = ("--tokenizer", VOCAB, "--set", "encode.keep_text=true")
+    assert run("build", "--source", NAME, "--input", BC2GM, "--out", out, *words).code == 0
+    return made.tree(out)
+
+
+# What it builds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [BC2GM, str(BC2GM), [BC2GM], (str(BC2GM),)])
+def test_build__builds_what_the_command_builds(
+    given: Any, by_command: dict[str, bytes], tmp_path: Path
+) -> None:
+    shards = md.build(
+        NAME,
+        input=given,
+        tokenizer=VOCAB,
+        out=tmp_path / "out",
+        workers=1,
+        options={"encode.keep_text": True},
+    )
+
+    assert made.tree(tmp_path / "out") == by_command
+    assert shards.folder == tmp_path / "out"
+    assert shards.splits == ("train", "validation", "test")
+    assert len(shards["train"]) == 60
+
+
+def test_build__takes_a_file_or_its_tables(tmp_path: Path) -> None:
+    row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
+    (tmp_path / "deals.jsonl").write_text(json.dumps(row))
+    (tmp_path / "deals.toml").write_text('[source]\nuse = "jsonl"\n')
+    tables = {"name": "deals", "source": {"use": "jsonl"}, "encode": {"tokenizer": str(VOCAB)}}
+
+    by_file = md.build(
+        tmp_path / "deals.toml",
+        input=tmp_path / "deals.jsonl",
+        tokenizer=VOCAB,
+        out=tmp_path / "a",
+    )
+    by_tables = md.build(tables, input=[str(tmp_path / "deals.jsonl")], out=tmp_path / "b")
+
+    assert by_file.labels == by_tables.labels == ("Party",)
+    assert made.tree(tmp_path / "a") == made.tree(tmp_path / "b")
+
+
+def test_build__of_a_sample_has_a_folder_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    shards = md.build(NAME, sample=True)
+
+    assert shards.folder == Path("shards/bc2gm-sample")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("blurb/bc2gm", "shards/bc2gm"),
+        ("of/mine.toml", "shards/mine"),
+        (Path("of/mine.toml"), "shards/mine"),
+        ({"name": "a/deals"}, "shards/deals"),
+    ],
+)
+def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
+    from mslm_data.building import default_folder
+    from mslm_data.pipeline import of_tables
+
+    pipeline = of_tables({"name": "a/deals", "source": {"use": "jsonl"}}, name="x")
+
+    assert default_folder(source, pipeline, sample=False) == Path(expected)
+    assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
+
+
+def test_build__twice_only_opens_the_folder(tmp_path: Path) -> None:
+    first = md.build(NAME, sample=True, out=tmp_path)
+    before = (tmp_path / "manifest.json").stat().st_mtime_ns
+
+    second = md.build(NAME, sample=True, out=tmp_path)
+
+    assert second.manifest == first.manifest
+    assert (tmp_path / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_build__parts_are_finished_by_the_call_without_them(tmp_path: Path) -> None:
+    whole = md.build(NAME, sample=True, out=tmp_path / "whole")
+    options: dict[str, Any] = {"sample": True, "out": tmp_path / "parts"}
+
+    parts = [md.build(NAME, part=(i, 2), **options) for i in (1, 2)]
+    shards = md.build(NAME, **options)
+
+    assert parts == [None, None]
+    assert shards.manifest == whole.manifest
+    assert made.tree(tmp_path / "parts") == made.tree(tmp_path / "whole")
+
+
+def test_build__tells_its_progress(tmp_path: Path) -> None:
+    told: list[Progress] = []
+
+    md.build(NAME, sample=True, out=tmp_path, progress=told.append)
+
+    assert [one.done for one in told] == [0, 1, 2, 3]
+    assert {one.total for one in told} == {3}
+    assert told[-1].documents == 100
+    assert told[-1].rows == 100
+    assert told[-1].bytes_done == told[-1].bytes_total
+
+
+def test_build__interrupted_by_its_progress_goes_on(
+    by_command: dict[str, bytes], tmp_path: Path
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done == 1:
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {
+        "input": BC2GM,
+        "tokenizer": VOCAB,
+        "out": tmp_path,
+        "options": {"encode.keep_text": True},
+    }
+
+    with pytest.raises(KeyboardInterrupt):
+        md.build(NAME, **options, progress=stop)
+    md.build(NAME, **options)
+
+    assert made.tree(tmp_path) == by_command
+
+
+# Privacy ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_build__leaves_private_files_and_the_umask(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    before = os.umask(0)
+    try:
+        md.build(NAME, sample=True, out=tmp_path / "world" / "out", workers=workers)
+        md.build(NAME, sample=True, out=tmp_path / "world" / "part", part=(1, 2), workers=workers)
+    finally:
+        umask = os.umask(before)
+
+    written = [tmp_path / "world", *(tmp_path / "world").rglob("*")]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in written}
+    assert umask == 0  # other threads of a program write files too
+    assert len(written) > 15
+    assert not [path for path, mode in modes.items() if mode & 0o077]
+
+
+def test_build__logs_a_warning_where_others_can_enter(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o755)
+
+    with caplog.at_level(logging.WARNING, "mslm_data"):
+        md.build(NAME, sample=True, out=tmp_path)
+        assert caplog.messages == []  # a public corpus
+
+        md.build(
+            NAME, sample=True, out=tmp_path / "x", part=(1, 1), options={"encode.keep_text": True}
+        )
+        assert caplog.messages == []  # a folder of its own
+
+        (tmp_path / "x").chmod(0o750)
+        md.build(NAME, sample=True, out=tmp_path / "x", options={"encode.keep_text": True})
+
+    assert len(caplog.messages) == 1
+    assert f"can enter (mode 750); `chmod 700 {tmp_path / 'x'}` closes it" in caplog.messages[0]
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
+    (
+        ["--source", NAME, "--sample", "--input", "x"],
+        {"source": NAME, "sample": True, "input": "x"},
+        CallError,
+        "expected a sample or an input, got both; a sample brings its own",
+    ),
+    (
+        ["--source", "blurb/bc2gn"],
+        {"source": "blurb/bc2gn"},
+        PipelineError,
+        "did you mean 'blurb/bc2gm'?",
+    ),
+    (
+        ["--source", "nope.toml"],
+        {"source": "nope.toml"},
+        PipelineError,
+        "nope.toml: expected a pipeline file, found none",
+    ),
+    (
+        ["--source", NAME, "--input", "nowhere"],
+        {"source": NAME, "input": "nowhere"},
+        PipelineError,
+        "it needs a tokenizer; pass a tokenizer.json, a vocab.txt, a Hugging Face folder or a",
+    ),
+    (
+        ["--source", NAME, "--tokenizer", "v.txt"],
+        {"source": NAME, "tokenizer": "v.txt"},
+        TokenizerError,
+        "v.txt: expected a tokenizer.json",
+    ),
+    (
+        ["--source", NAME, "--input", "nowhere", "--tokenizer", VOCAB],
+        {"source": NAME, "input": "nowhere", "tokenizer": VOCAB},
+        SourceError,
+        "nowhere: expected a file or a folder",
+    ),
+    (
+        ["--source", NAME, "--sample", "--set", "encode.max=3"],
+        {"source": NAME, "sample": True, "options": {"encode.max": 3}},
+        PipelineError,
+        "unknown option 'max'",
+    ),
+    (
+        ["--source", NAME, "--sample", "--set", "encod.max_tokens=3"],
+        {"source": NAME, "sample": True, "options": {"encod.max_tokens": 3}},
+        PipelineError,
+        "unknown stage 'encod'; did you mean 'encode'?",
+    ),
+    (
+        ["--source", NAME, "--sample", "--set", "encode.max_tokens=many"],
+        {"source": NAME, "sample": True, "options": {"encode.max_tokens": "many"}},
+        PipelineError,
+        "expected `int`, got `str` for option 'max_tokens'",
+    ),
+    (
+        ["--source", NAME, "--sample", "--engine", "locl"],
+        {"source": NAME, "sample": True, "engine": "locl"},
+        PipelineError,
+        "did you mean 'local'?",
+    ),
+    (
+        ["--source", NAME, "--sample", "--workers", "0"],
+        {"source": NAME, "sample": True, "workers": 0},
+        CallError,
+        "0",
+    ),
+    (
+        ["--source", NAME, "--sample", "--part", "3/2"],
+        {"source": NAME, "sample": True, "part": (3, 2)},
+        CallError,
+        "with 1 <= ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "arguments", "error", "message"), WRONG)
+def test_build__is_wrong_in_the_same_words_as_command_and_as_call(
+    words: Sequence[Any],
+    arguments: dict[str, Any],
+    error: type[MslmDataError],
+    message: str,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+
+    done = run("build", *words, "--out", out)
+    with pytest.raises(error) as raised:
+        md.build(**arguments, out=out)
+
+    assert done.code == (2 if error is CallError else 1)
+    assert message in done.err
+    assert message in str(raised.value)
+    assert type(raised.value) is error
+    assert not out.exists()
+
+
+def test_build__has_no_sample_of_a_pipeline_without_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[source]\nuse = "jsonl"\n')
+    expected = "pipeline 'mine': it has no sample; pass your corpus (--input)"
+
+    done = run("build", "--source", tmp_path / "mine.toml", "--sample", "--out", tmp_path / "o")
+    with pytest.raises(PipelineError) as raised:
+        md.build(tmp_path / "mine.toml", sample=True, out=tmp_path / "o")
+
+    assert done.err == f"error: {expected}\n"
+    assert str(raised.value) == expected
+
+
+def test_build__refuses_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+
+    done = run("build", "--source", NAME, "--sample", "--out", tmp_path)
+    with pytest.raises(BuildError) as raised:
+        md.build(NAME, sample=True, out=tmp_path)
+
+    assert done.err == f"error: {raised.value}\n"
+    assert "expected an empty folder or an unfinished build, got other files" in done.err
+
+
+@pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 0)])
+def test_build__refuses_parts_out_of_range(part: tuple[int, int], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^part: expected \(i, n\) with 1 <= i <= n, such as \(2"):
+        md.build(NAME, sample=True, out=tmp_path, part=part)

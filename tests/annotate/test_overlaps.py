@@ -3,11 +3,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.annotate.overlaps import flatten
 from mslm_data.data.document import Span
+from mslm_data.data.documents import Mentions
 from tests import made
 
 
@@ -50,6 +53,26 @@ def test_flatten__equals_its_twin(some: list[Span]) -> None:
     slow_kept, slow_left_out = slow_flatten(some)
     assert kept == slow_kept
     assert left_out == slow_left_out
+
+
+@given(st.lists(spans(), max_size=5))
+def test_flatten__looks_at_each_document_alone(rows: list[list[Span]]) -> None:
+    """Documents stand side by side on the line, without a character between."""
+    bases = 28 * np.arange(len(rows))
+
+    kept, left_out = flatten(Mentions.of(rows, bases))
+
+    of_each = [slow_flatten(of_document) for of_document in rows]
+    assert kept.spans(bases) == [flat for flat, _ in of_each]
+    assert left_out == sum((reasons for _, reasons in of_each), Counter())
+
+
+def test_flatten__keeps_concepts_and_scores_with_their_mentions() -> None:
+    rows = [[Span(4, 6, "b", "C2", 0.25), Span(0, 3, "a", "C1", 0.5), Span(1, 2, "a", "C3", 1.0)]]
+
+    kept, _ = flatten(Mentions.of(rows, np.zeros(1, np.int64)))
+
+    assert made.spans_of(kept) == [rows[0][1], rows[0][0]]
 
 
 @given(spans())

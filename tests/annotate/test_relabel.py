@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mslm_data.annotate.relabel import relabel
 from mslm_data.data.document import Span
+from mslm_data.data.documents import Mentions
 from tests.made import relabelled
 
 SPANS = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Modifier")]
@@ -36,3 +42,30 @@ def test_relabel__renames_once() -> None:
     kept, _ = relabelled([Span(0, 1, "a")], rename={"a": "b", "b": "c"}, labels=())
 
     assert kept == [Span(0, 1, "b")]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcd"), max_size=4), max_size=4),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from("abx")),
+    st.sets(st.sampled_from("abcdx")),
+)
+def test_relabel__looks_at_each_mention_alone(
+    rows: list[list[str]], rename: dict[str, str], labels: set[str]
+) -> None:
+    """Whatever other labels there are, and in whichever document it stands."""
+    spans = [
+        [Span(place, place + 1, label) for place, label in enumerate(labels_of_one)]
+        for labels_of_one in rows
+    ]
+    bases = 10 * np.arange(len(rows))
+
+    kept, left_out = relabel(Mentions.of(spans, bases), rename=rename, labels=sorted(labels))
+
+    ours = [
+        [span._replace(label=rename.get(span.label, span.label)) for span in of_one]
+        for of_one in spans
+    ]
+    wanted = [[span for span in of_one if not labels or span.label in labels] for of_one in ours]
+    assert kept.spans(bases) == wanted
+    assert left_out.total() == sum(map(len, ours)) - sum(map(len, wanted))
+    assert len(set(kept.names)) == len(kept.names)

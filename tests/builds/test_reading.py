@@ -4,12 +4,125 @@ from pathlib import Path
 
 import pytest
 
+from mslm_data.annotate import Annotated
+from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
+from mslm_data.builds.reading import Reading
 from mslm_data.builds.stages import load_annotator
+from mslm_data.builds.trail import Trail
+from mslm_data.data.document import Document, Part, SetAside, Span, WorkUnit
+from mslm_data.data.documents import Documents
+from mslm_data.errors import AnnotateError
 from mslm_data.pipeline import AnnotateOptions
 from tests import made
 from tests.faults.corpora import CORPORA
+
+UNIT = WorkUnit("train", 0, ())
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Reading:
+    """The reading of a unit, with the annotator that keeps the mentions of the source."""
+    trail = Trail(tmp_path, UNIT)
+    return Reading(made.pipeline_of(), repeated=frozenset(), trail=trail)
+
+
+def of_texts(*texts: str) -> Documents:
+    return Documents.of([Document(id=text, text=text, place=f"f:{text}") for text in texts])
+
+
+class Model:
+    """Reads the texts of documents, and fails where one of them is `bad`."""
+
+    def __init__(self, error: type[BaseException] = ValueError) -> None:
+        self.asked: list[list[str]] = []
+        self._error = error
+
+    def __call__(self, documents: Documents) -> list[str]:
+        texts = [text for text, _ in documents.texts()]
+        self.asked.append(texts)
+        if "bad" in texts:
+            raise self._error("bad")
+        return texts
+
+
+def test_attempts__asks_once_where_nothing_fails(reading: Reading) -> None:
+    model = Model()
+    documents = of_texts("one", "two")
+
+    found = list(reading.attempts(documents, model, "model"))
+
+    assert found == [(documents, ["one", "two"])]
+    assert model.asked == [["one", "two"]]
+    assert reading.set_aside == []
+
+
+def test_attempts__tries_each_document_of_a_batch_that_fails(reading: Reading) -> None:
+    model = Model()
+
+    found = list(reading.attempts(of_texts("one", "bad", "two"), model, "model"))
+
+    assert [answer for _, answer in found] == [["one"], ["two"]]
+    assert [list(documents.ids) for documents, _ in found] == [["one"], ["two"]]
+    assert model.asked == [["one", "bad", "two"], ["one"], ["bad"], ["two"]]
+    reason = "expected text that the models of the pipeline can take, got ValueError from the model"
+    assert reading.set_aside == [SetAside("bad", "f:bad", reason)]
+
+
+@pytest.mark.parametrize("error", [AnnotateError, MemoryError, OSError, KeyboardInterrupt])
+def test_attempts__blames_no_document_for_other_failures(
+    reading: Reading, error: type[BaseException]
+) -> None:
+    with pytest.raises(error):
+        list(reading.attempts(of_texts("one", "bad"), Model(error), "model"))
+
+    assert reading.set_aside == []
+
+
+def test_batches__sets_one_failing_document_of_several_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text("one\tB-X\n\nbad\tB-X\n\ntwo\tO\n\ntwo\tB-X\n")
+    annotate = Gold.annotate
+
+    def failing(self: Gold, documents: Documents) -> Annotated:
+        if any(text == "bad" for text, _ in documents.texts()):
+            raise ValueError("bad")
+        return annotate(self, documents)
+
+    monkeypatch.setattr(Gold, "annotate", failing)
+    unit = WorkUnit("train", 0, (Part(str(path)),))
+    reading = Reading(made.pipeline_of(), repeated=frozenset(), trail=Trail(tmp_path, unit))
+
+    batches = list(reading.batches(unit))
+
+    found = [document for documents in batches for document in documents]
+    assert [(document.id, document.text) for document in found] == [
+        ("train:0", "one"),
+        ("train:2", "two"),
+        ("train:3", "two"),
+    ]
+    assert [len(document.spans) for document in found] == [1, 0, 1]
+    assert [(aside.id, aside.place) for aside in reading.set_aside] == [("train:1", "train.tsv:3")]
+    assert (reading.read, reading.given) == (4, 2)
+
+
+def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    ids = ["1", "2", "1", "3", "4"]
+    path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
+    unit = WorkUnit("train", 0, (Part(str(path)),))
+    reading = Reading(made.pipeline_of(), repeated=frozenset("3"), trail=Trail(tmp_path, unit))
+
+    (documents,) = reading.batches(unit)
+
+    assert [document.id for document in documents] == ["1", "2", "4"]
+    assert [document.spans for document in documents] == [(Span(0, 4, "X"),)] * 3
+    assert [aside.id for aside in reading.set_aside] == ["1", "3"]
+    assert reading.read == 5
+
 
 # Models are loaded once ---------------------------------------------------------------------------
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import mmap
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import Part
+from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.reading.files import opened
 
 BLANKS = " \t\r\f\v"
@@ -25,6 +28,9 @@ _MARK = (
 MARK = re.compile(_MARK, re.MULTILINE)
 """The line that opens a document, in any spelling; group 1 or 2 is its id."""
 _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.MULTILINE)
+_WORDS = (b"-DOCSTART-", b"###MEDLINE:")
+"""What a mark begins with, but for a byte order mark before it."""
+_BLANK_BYTES = (BLANKS + "\n").encode()
 _GAP_BYTES = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 _LEADING_BYTES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f\v]*\n)*")
 
@@ -53,22 +59,53 @@ def divide(data: bytes, *, first: int) -> tuple[list[MarkedDocument], bytes]:
     Returns:
         The documents, none where there is no mark; and the same lines, with marks emptied.
     """
-    if b"-DOCSTART-" not in data and b"###MEDLINE:" not in data:
-        return [], data
-
-    text = data.decode("utf-8", "surrogatepass")
     found: list[MarkedDocument] = []
+    kept: list[bytes] = []
     line = first
-    counted = 0
-    for mark in MARK.finditer(text):
-        line += text.count("\n", counted, mark.start())
-        counted = mark.start()
-        if not found and text[: mark.start()].strip(BLANKS + "\n"):
+    past = 0
+    for start, end, mark in _marks(data):
+        if not found and data[:start].strip(_BLANK_BYTES):
             found.append(MarkedDocument("", first))
+        line += data.count(b"\n", past, start)
         found.append(MarkedDocument(_name(mark), line + 1))
-    if found:
-        data = MARK.sub("", text).encode("utf-8", "surrogatepass")
-    return found, data
+
+        # The mark's line end stays, so that lines keep their numbers.
+        kept.append(data[past:start])
+        past = end
+    if not found:
+        return [], data
+    kept.append(data[past:])
+    return found, b"".join(kept)
+
+
+def _marks(data: bytes) -> Iterator[tuple[int, int, re.Match[str]]]:
+    """Give each line that is a mark: its first byte, the byte past its last, and the match.
+
+    Only lines that begin with one of the two words are looked at, as `find` passes over all other
+    text at the speed of memory.
+    """
+    places = sorted(chain.from_iterable(_places_of(word, data) for word in _WORDS))
+    for place in places:
+        start = place
+        if data.endswith(BOM_UTF8, 0, place):
+            start -= len(BOM_UTF8)
+        if start and data[start - 1] != NEWLINE:
+            continue
+
+        end = data.find(b"\n", place)
+        if end < 0:
+            end = len(data)
+        mark = MARK.match(data[start:end].decode("utf-8", "surrogatepass"))
+        if mark:
+            yield start, end, mark
+
+
+def _places_of(word: bytes, data: bytes) -> Iterator[int]:
+    """Give each place at which a word stands."""
+    place = data.find(word)
+    while place >= 0:
+        yield place
+        place = data.find(word, place + len(word))
 
 
 def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:

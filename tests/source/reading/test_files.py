@@ -3,11 +3,12 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import files
-from mslm_data.source.reading.files import lines, read_bytes
+from mslm_data.source.reading.files import LinesOfFile, lines, read_bytes
 
 
 def test_read_bytes__reads_ranges_of_plain_and_packed_files(tmp_path: Path) -> None:
@@ -52,3 +53,15 @@ def test_lines__end_with_lf_or_crlf_only() -> None:
     )
     assert list(lines(b"")) == []
     assert [line.data for line in lines(b"\n\n")] == [b"", b""]
+
+
+def test_lines_of_file__are_named_when_they_are_asked_for() -> None:
+    places = LinesOfFile("train.tsv", np.array([1, 4, 9]))
+
+    assert list(places) == ["train.tsv:1", "train.tsv:4", "train.tsv:9"]
+    assert len(places) == 3
+    assert places[-1] == "train.tsv:9"
+    assert list(places[1:]) == ["train.tsv:4", "train.tsv:9"]
+    assert "train.tsv:4" in places
+    with pytest.raises(IndexError):
+        places[3]

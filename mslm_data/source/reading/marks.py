@@ -29,7 +29,7 @@ MARK = re.compile(_MARK, re.MULTILINE)
 """The line that opens a document, in any spelling; group 1 or 2 is its id."""
 _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.MULTILINE)
 _WORDS = (b"-DOCSTART-", b"###MEDLINE:")
-"""What a mark begins with, but for a byte order mark before it."""
+"""The beginnings of marks, which a byte order mark may precede."""
 _BLANK_BYTES = (BLANKS + "\n").encode()
 _GAP_BYTES = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 _LEADING_BYTES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f\v]*\n)*")

@@ -7,6 +7,7 @@ failure` is a heart failure, and the last word above a blank line joins the firs
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from mslm_data.data.document import Placeholder
@@ -60,5 +61,7 @@ def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
 
 
 def touches(start: int, end: int, placeholders: Sequence[Placeholder]) -> bool:
-    """Return whether characters `[start, end)` overlap a placeholder."""
-    return any(place.start < end and start < place.end for place in placeholders)
+    """Return whether characters `[start, end)` overlap a placeholder; these are sorted."""
+    # Of those that begin before the end, the last one reaches farthest.
+    before = bisect_left(placeholders, (end,))
+    return before > 0 and placeholders[before - 1].end > start

@@ -97,7 +97,7 @@ def _places(text: str, *pieces: str) -> list[Placeholder]:
 
 def test_annotate__leaves_out_low_scores(table: Path) -> None:
     running = MedCat(model_pack=str(table), min_score=0.5).load()
-    running._cat = _Stub(running._cat, score=0.4)
+    running._cat, running._finder = _Stub(running._cat, score=0.4), None
 
     result = annotated(running, "pain")
 
@@ -107,6 +107,7 @@ def test_annotate__leaves_out_low_scores(table: Path) -> None:
 def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
     running = MedCat(model_pack=str(table)).load()
     running._options = MedCat(model_pack=str(table), keep_meta={"Status": ("Affirmed",)})
+    running._finder = None
     text = "pain and stroke"
 
     running._cat = _Stub(running._cat, meta={"pain": "Negated", "stroke": "Affirmed"})

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.annotate.medcat.library import import_module
+from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.errors import AnnotateError
 
@@ -35,7 +35,8 @@ def configuration() -> Any:
 
     It has our tokenizer, no spelling correction, no logs and no usage files.
     """
-    config = import_module("medcat.config.config").Config()
+    with without_snapshot():
+        config = import_module("medcat.config.config").Config()
     config.general.nlp.provider = LEMMAS
     config.general.log_level = logging.ERROR
     config.general.spell_check = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +32,24 @@ def import_module(module: str = "medcat", *, wanted_by: str = "annotator 'medcat
 
     _register_tokenizers(_optional.load("medcat.tokenizing.tokenizers", wanted_by=wanted_by))
     return _optional.load(module, wanted_by=wanted_by)
+
+
+@contextmanager
+def without_snapshot() -> Iterator[None]:
+    """Let MedCAT make configurations without a list of all installed packages.
+
+    It lists them for each one, which takes longer than reading a pack of twenty thousand concepts.
+    """
+    snapshot: Any = import_module("medcat.utils.envsnapshot")
+    names = ("get_installed_dependencies", "get_transitive_deps")
+    wanted = {name: getattr(snapshot, name) for name in names}
+    for name in names:
+        setattr(snapshot, name, lambda _: {})
+    try:
+        yield
+    finally:
+        for name, function in wanted.items():
+            setattr(snapshot, name, function)
 
 
 def _register_tokenizers(registry: Any) -> None:

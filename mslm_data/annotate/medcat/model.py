@@ -8,12 +8,12 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate.medcat.database import build_database, read_frames
-from mslm_data.annotate.medcat.library import import_module
+from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import did_you_mean
@@ -48,8 +48,12 @@ def load_model(
         _settle(cdb.config, tokenizer=tokenizer, settings=settings)
         return model_of(cdb)
 
-    safely = _no_download() if tokenizer == "pack" else nullcontext()
-    with safely, redirect_stdout(io.StringIO()):  # the conversion of old packs prints
+    with ExitStack() as surroundings:
+        surroundings.enter_context(without_snapshot())
+        surroundings.enter_context(redirect_stdout(io.StringIO()))  # converting old packs prints
+        if tokenizer == "pack":
+            surroundings.enter_context(_no_download())
+
         if (path / "cdb.dat").is_file():
             return _load_old(path, tokenizer=tokenizer, meta=meta, settings=settings)
         loaded = _load_pack(path, tokenizer=tokenizer, meta=meta)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Any
 
 from mslm_data.annotate.medcat.token_objects import Token, TokenDocument, TokenSpan, Word
@@ -27,17 +28,18 @@ _MAX_WORDS = 1 << 20
 
 
 class _Words(dict[str, Word]):
-    """Token text -> its word, worked out when the token is first met."""
+    """Token, as `split` gives it -> its word, worked out when the token is first met."""
 
     def __init__(self, make: Callable[[str], Word]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, text: str) -> Word:
+    def __missing__(self, token: str) -> Word:
         if len(self) >= _MAX_WORDS:
             self.clear()
-        word = self._make(text)
-        self[text] = word
+        text = token.removesuffix(" ")
+        word = self[text] if 0 < len(text) < len(token) else self._make(token)
+        self[token] = word
         return word
 
 
@@ -60,18 +62,30 @@ class MedCatTokenizer:
             words: Token and its dictionary form -> what MedCAT is told of it.
         """
         letters = "A-Za-z0-9@" + ("À-ÖØ-öø-ÿ" if diacritics else "")
-        self._pattern = re.compile(rf"[{letters}]+|(?<!\S) |[^{letters} ]")
+        self._pattern = re.compile(rf"[{letters}]+ ?|[^{letters}\s] ?|\s")
         self._words = _Words(lambda text: words(text, lemma(text.lower())))
 
     def __call__(self, text: str) -> TokenDocument:
         """Return the tokens of a text."""
         document = TokenDocument(text)
-        words = self._words
+        tokens = self.split(text)
+        starts = accumulate(map(len, tokens), initial=0)
         document.tokens = [
-            Token(document, words[match[0]], match.start(), index)
-            for index, match in enumerate(self._pattern.finditer(text))
+            Token(document, self._words[token], start, index)
+            for index, (token, start) in enumerate(zip(tokens, starts, strict=False))
         ]
         return document
+
+    def split(self, text: str) -> list[str]:
+        """Return the tokens of a text as characters, each with the space after it.
+
+        Together they are the text.
+        """
+        return self._pattern.findall(text)
+
+    def word(self, token: str) -> Word:
+        """Return what holds of a token that `split` gave."""
+        return self._words[token]
 
     def create_entity(
         self,

@@ -1,0 +1,109 @@
+"""The quick way to the concepts of a text, against MedCAT's own components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.annotate.medcat import database, names
+from mslm_data.annotate.medcat import model as medcat_model
+from mslm_data.annotate.medcat.annotator import MedCat
+from mslm_data.annotate.medcat.library import import_module
+from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
+from tests.annotate.medcat_made import notes, table_of, write_table
+
+pytest.importorskip("medcat")
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "short names": {"components": {"ner": {"min_name_len": 1, "upper_case_limit_len": 2}}},
+    "long names": {"components": {"ner": {"min_name_len": 5, "upper_case_limit_len": 9}}},
+    "nothing skipped": {"components": {"ner": {"max_skip_tokens": 0}}},
+    "much skipped": {
+        "components": {"ner": {"max_skip_tokens": 5}},
+        "preprocessing": {"skip_stopwords": True, "keep_punct": [":"]},
+    },
+    "all by context": {"components": {"linking": {"disamb_length_limit": 99}}},
+    "some left out": {"components": {"linking": {"filters": {"cuis_exclude": ["C9900001"]}}}},
+}
+
+
+Place = tuple[int, int, str, float]
+
+
+def plain(found: list[FoundConcept]) -> list[Place]:
+    """Return what was found, without MedCAT's objects."""
+    return sorted((one.start, one.end, one.concept, one.similarity) for one in found)
+
+
+def agreed(cat: Any, texts: list[str]) -> list[Place]:
+    """Find the concepts of texts by both ways, which must agree, and return them."""
+    finder = finder_of(cat)
+    assert finder is not None
+
+    every = []
+    for text in texts:
+        expected = plain(found_by(cat(text)))
+        assert plain(finder.find(text)) == expected
+        every += expected
+    return every
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("tokenizer", ["lemmas", "words"])
+def test_find__agrees_with_medcat(tokenizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    table = write_table(tmp_path / "concepts.csv", table_of(300, seed=1))
+    options: dict[str, Any] = {"tokenizer": tokenizer, "settings": settings}
+    running = MedCat(model_pack=str(table), **options).load()
+
+    every = agreed(running._cat, ["", " ", *notes(40, seed=2)])
+
+    assert (len(every) > 200) == (settings is not SETTINGS["all by context"])
+
+
+def test_find__agrees_with_medcat_where_contexts_decide(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
+    maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(database.configuration())
+    learned = medcat_model.model_of(maker.prepare_csvs(database.read_frames(table)))
+    draw = np.random.default_rng(0)
+    for word in list(learned.vocab.vocab):
+        learned.vocab.add_word(word, 1, draw.normal(size=16))
+    learned.trainer.train_unsupervised(notes(30, seed=7), nepochs=1)
+    medcat_model._settle(learned.config, tokenizer="lemmas", settings={})
+    cat = import_module("medcat.cat").CAT(learned.cdb, learned.vocab, learned.config)
+
+    every = agreed(cat, notes(60, seed=3))
+
+    assert {0 < score < 1 for *_, score in every} == {True, False}
+
+
+def test_find__forgets_answers_and_finds_the_same(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "_MAX_KNOWN", 5)
+    running = MedCat(model_pack=str(table)).load()
+
+    agreed(running._cat, notes(20, seed=4))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"components": {"ner": {"check_upper_case_names": True}}},
+        {"components": {"ner": {"try_reverse_word_order": True}}},
+        {"components": {"linking": {"always_calculate_similarity": True}}},
+        {"components": {"linking": {"similarity_threshold_type": "dynamic"}}},
+        {"components": {"linking": {"similarity_threshold": 1.5}}},
+        {"general": {"spell_check": True}},
+    ],
+)
+def test_finder_of__leaves_rare_settings_to_medcat(settings: dict[str, Any], table: Path) -> None:
+    running = MedCat(model_pack=str(table), settings=settings).load()
+
+    assert finder_of(running._cat) is None
+    assert plain(running._concepts("low back pain")) == plain(
+        found_by(running._cat("low back pain"))
+    )

@@ -81,7 +81,7 @@ def balanced(report: PackReport) -> bool:
 
 
 def concepts_in(pack: Path, text: str) -> list[tuple[str, str]]:
-    (result,) = MedCat(model_pack=str(pack)).start().annotate([Document(id="", text=text)])
+    (result,) = MedCat(model_pack=str(pack)).load().find([Document(id="", text=text)])
     return [(text[span.start : span.end], span.concept) for span in result.spans]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data import pipeline
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, Part
 from mslm_data.io import resources
 from mslm_data.source import SOURCES
 
@@ -26,7 +26,9 @@ def documents(name: str) -> dict[str, list[Document]]:
     source = SOURCES.make(made.source.use, made.source.options)
     found: dict[str, list[Document]] = {}
     for split, paths in source.find([resources.path("vocab", made.sample)]).items():
-        parts = [part for path in paths for part in source.cut(path, target_bytes=1 << 20)]
+        parts = [
+            part for path in paths for part in source.cut(Part(str(path)), target_bytes=1 << 20)
+        ]
         records = list(itertools.chain.from_iterable(map(source.read, parts)))
         assert all(isinstance(record, Document) for record in records), (
             f"{name}, {split}: a record was set aside"

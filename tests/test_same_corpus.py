@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mslm_data.builds import build
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, Part
 from mslm_data.source import SOURCES
 from tests import made
 
@@ -26,7 +26,7 @@ CDR = {"train": "CDR_TrainingSet.PubTator", "devel": "CDR_DevelopmentSet.PubTato
 
 def documents_in(use: str, path: Path) -> Iterator[Document]:
     source = SOURCES.make(use, {})
-    for part in source.cut(path, target_bytes=1 << 40):
+    for part in source.cut(Part(str(path)), target_bytes=1 << 40):
         for record in source.read(part):
             assert isinstance(record, Document), record
             yield record

@@ -22,6 +22,34 @@ def is_blank(byte: int) -> bool:
 
 
 @kernel
+def count_lines(text: Array, out: Array) -> None:
+    """Count the lines of a text, those with a word, and the blocks that blank lines divide it into.
+
+    Args:
+        text: uint8; a last line without a newline is not counted.
+        out: int64 `[3]`, written: lines, lines that are not blank, and blocks of such lines.
+    """
+    lines = 0
+    filled = 0
+    blocks = 0
+    has_word = False  # this line, so far
+    inside = False  # of a block, at the line before
+    for c in range(len(text)):
+        if text[c] != NEWLINE:
+            has_word |= not is_blank(text[c])
+            continue
+
+        lines += 1
+        filled += int(has_word)
+        blocks += int(has_word and not inside)
+        inside = has_word
+        has_word = False
+    out[0] = lines
+    out[1] = filled
+    out[2] = blocks
+
+
+@kernel
 def trim(text: Array, start: int, stop: int) -> tuple[int, int]:
     """Return the range without blanks at its ends; an empty range where it holds nothing else."""
     while start < stop and is_blank(text[start]):

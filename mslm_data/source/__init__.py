@@ -81,15 +81,17 @@ class Source(ABC):
         """Return every file that reading `path` reads, such as annotations that stand beside it."""
         return [path]
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
-        """Cut a file between records into parts of about `target_bytes`.
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
+        """Cut a file, or a part of one, between records into parts of about `target_bytes`.
 
-        The parts cover all of it, in order.
+        The parts cover all of it, in order. The cuts depend on nothing but the file's bytes, the
+        part and `target_bytes`. A file that is not longer comes back as it is, at no cost. By
+        default, nothing is cut.
 
-        The cuts depend on nothing but the file's bytes and `target_bytes`. By default, the file is
-        one part.
+        Raises:
+            SourceError: The file cannot be read, or is not of this format.
         """
-        yield Part(str(path))
+        yield part
 
     @abstractmethod
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data.builds import build
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, Part
 from mslm_data.encode.tokenizer import load
 from mslm_data.source.formats.conll import Conll
 from tests import made
@@ -20,7 +20,9 @@ VOCABULARIES = (CASED, "bert-base-uncased__BlueBERT.vocab.txt", "PubMedBERT_Biom
 def documents_in(path: Path) -> list[Document]:
     source = Conll()
     records = [
-        record for part in source.cut(path, target_bytes=1 << 40) for record in source.read(part)
+        record
+        for part in source.cut(Part(str(path)), target_bytes=1 << 40)
+        for record in source.read(part)
     ]
     documents = [record for record in records if isinstance(record, Document)]
     assert len(documents) == len(records)

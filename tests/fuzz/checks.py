@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import MslmDataError
 from mslm_data.loading import load
 from mslm_data.mask import make
@@ -78,7 +78,7 @@ def outcome(
     records: list[Record] = []
     problem = None
     try:
-        for part in source.cut(path, target_bytes=target_bytes):
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes):
             for record in source.read(part):
                 records.append(Record(record))  # noqa: PERF401 - those before an error count
     except MslmDataError as error:

@@ -55,7 +55,7 @@ def read(name: str, path: Path, **options: object) -> list[Document | SetAside]:
     return [
         record
         for one in every
-        for part in source.cut(one, target_bytes=1 << 40)
+        for part in source.cut(Part(str(one)), target_bytes=1 << 40)
         for record in source.read(part)
     ]  # type: ignore[misc]
 

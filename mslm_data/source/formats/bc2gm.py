@@ -14,7 +14,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.files import lines, read_bytes, stem
-from mslm_data.source.reading.records import RecordError, cut_lines, decode_utf8
+from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 _OFFSETS = re.compile(r"(\d{1,9}) (\d{1,9})", re.ASCII)
 
@@ -89,9 +89,9 @@ class Bc2gm(Source):
             f"{path}: expected {' or '.join(names)} beside it, found none; set [source] mentions"
         )
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file of sentences between lines; see `Source.cut`."""
-        return cut_lines(path, target_bytes=target_bytes, begins=lambda _, line: bool(line))
+        return cut_filled_lines(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each sentence as a document.

@@ -64,9 +64,9 @@ class Conll(Source):
                 f"expected word_column and tag_column to differ, got {self.word_column} for both"
             )
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
-        return marks.cut(path, target_bytes=target_bytes)
+        return marks.cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the documents of a part one by one; see `batches`."""

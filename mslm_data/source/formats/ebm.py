@@ -111,11 +111,11 @@ class EbmNlp(Source):
         tokens, labels = self._places(path)
         return [place for place in (tokens, *labels.values()) if place.is_file()]
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Give a document of the folder as one part; cut row files as `Conll` does."""
-        if path.suffix == ".ann":
-            return iter([Part(str(path))])
-        return Conll().cut(path, target_bytes=target_bytes)
+        if part.path.endswith(".ann"):
+            return iter([part])
+        return Conll().cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document of a folder's part, or the documents of rows.

@@ -77,11 +77,11 @@ class Hub(Source):
             for split, paths in found.items()
         }
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file into ranges of rows of about `target_bytes` in the file; see `Source.cut`."""
-        if _is_json(path):
-            return self._json().cut(path, target_bytes=target_bytes)
-        return arrow_rows.cut(path, target_bytes=target_bytes)
+        if _is_json(Path(part.path)):
+            return self._json().cut(part, target_bytes=target_bytes)
+        return arrow_rows.cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each row; see `Source.read`. Places are `file:row`, from 1."""

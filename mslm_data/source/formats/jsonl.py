@@ -14,7 +14,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading.files import NumberedLine, lines, opened, read_bytes, stem
-from mslm_data.source.reading.records import cut_lines
+from mslm_data.source.reading.records import cut_filled_lines
 from mslm_data.source.reading.shapes import RowReader
 from mslm_data.source.reading.standoff import Discontinuous
 
@@ -45,12 +45,12 @@ class JsonLines(Source):
     untyped: str = "Entity"
     discontinuous: Discontinuous = "hull"
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines; an array is one part. See `Source.cut`."""
-        if _is_array(path):
-            yield Part(str(path))
+        if _is_array(Path(part.path)):
+            yield part
         else:
-            yield from cut_lines(path, target_bytes=target_bytes, begins=lambda _, line: bool(line))
+            yield from cut_filled_lines(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each row; see `Source.read`."""

@@ -141,10 +141,10 @@ class Notes(Cohort, Source):
         """Return the share of the patients that a split has; see `Source.share_of`."""
         return self.shares.get(split, 1.0)
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between records, so that a part has about `target_bytes` of the split."""
         share = self.shares.get(self.split, 1.0)
-        return self._tables.cut(path, target_bytes=int(target_bytes / share))
+        return self._tables.cut(part, target_bytes=int(target_bytes / share))
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each note, or why it is not chosen; see `Source.read`.

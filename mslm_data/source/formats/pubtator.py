@@ -40,23 +40,23 @@ class PubTator(Source):
 
     suffixes = (".txt", ".pubtator", ".PubTator")
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file after blank lines; see `Source.cut`.
 
         Raises:
             SourceError: None of the file's first mentions lies at its offsets, so they must count
                 something else.
         """
-        beginning = self.read(Part(str(path), 0, _PROBE_BYTES))
+        beginning = self.read(Part(part.path, 0, _PROBE_BYTES)) if part.start == 0 else ()
         documents = [document for document in beginning if isinstance(document, Document)]
         misfits = sum(document.unplaced.get(standoff.MISMATCH, 0) for document in documents)
         if misfits >= _PROBE_MENTIONS and not any(document.spans for document in documents):
             raise SourceError(
-                f"{path.name}: expected offsets that count characters of title + 1 + abstract "
-                f"from 0, got {misfits} mentions of which none lies at its offsets; is this "
-                "PubTator, and were its texts altered?"
+                f"{Path(part.path).name}: expected offsets that count characters of title + 1 + "
+                f"abstract from 0, got {misfits} mentions of which none lies at its offsets; is "
+                "this PubTator, and were its texts altered?"
             )
-        yield from cut_lines(path, target_bytes=target_bytes, begins=_begins)
+        yield from cut_lines(part, target_bytes=target_bytes, begins=_begins)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each record; see `Source.read`."""

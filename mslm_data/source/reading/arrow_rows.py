@@ -60,15 +60,17 @@ def num_rows(path: Path) -> int:
     return count
 
 
-def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:
+def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
     """Cut a file into ranges of rows that take about `target_bytes` of it; see `Source.cut`.
 
     A part's `start` and `stop` count rows; its `line` is the number of its first row, from 1.
     """
+    path = Path(part.path)
     total = num_rows(path)
     step = max(1, total * target_bytes // max(path.stat().st_size, 1))
-    for start in range(0, total, step):
-        yield Part(str(path), start, min(start + step, total), first=start, line=start + 1)
+    past = total if part.stop < 0 else part.stop
+    for start in range(part.start, past, step):
+        yield Part(part.path, start, min(start + step, past), first=start, line=start + 1)
 
 
 def schema(path: Path) -> pa.Schema:

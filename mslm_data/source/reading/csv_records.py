@@ -200,22 +200,21 @@ class _Window:
                 self._data += b"\n"
 
 
-def cut(path: Path, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file before records into parts of at least `target_bytes`, but for the last.
+def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a part of a file before records into parts of at least `target_bytes`, but for the last.
 
-    The file is read once.
+    The part is read once.
     """
-    start = 0
-    first = 0
-    line = 1
+    path = Path(part.path)
+    _, start, stop, first, line = part
     with opened(path) as file:
-        for number, record in enumerate(table.records(file, Part(str(path)))):
+        for number, record in enumerate(table.records(file, part), start=part.first):
             if number > first and record.start - start >= target_bytes:
-                yield Part(str(path), start, record.start, first, line)
+                yield Part(part.path, start, record.start, first, line)
                 start = record.start
                 first = number
                 line = record.line
-    yield Part(str(path), start, path.stat().st_size, first, line)
+    yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
 
 
 def open_table(

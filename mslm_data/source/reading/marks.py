@@ -18,6 +18,7 @@ from typing import NamedTuple
 from mslm_data.data.document import Part
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source.reading.files import opened
+from mslm_data.source.reading.records import cut_at_gaps, may_be_cut
 
 BLANKS = " \t\r\f\v"
 """Characters of a blank line. Other white space of Unicode can be a word."""
@@ -31,8 +32,6 @@ _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.
 _WORDS = (b"-DOCSTART-", b"###MEDLINE:")
 """The beginnings of marks, which a byte order mark may precede."""
 _BLANK_BYTES = (BLANKS + "\n").encode()
-_GAP_BYTES = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
-_LEADING_BYTES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f\v]*\n)*")
 
 
 class MarkedDocument(NamedTuple):
@@ -108,48 +107,41 @@ def _places_of(word: bytes, data: bytes) -> Iterator[int]:
         place = data.find(word, place + len(word))
 
 
-def cut(path: Path, *, target_bytes: int) -> Iterator[Part]:
+def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences; see `Source.cut`.
 
-    Every part but the last has at least `target_bytes`. A file that is not longer is one part and
-    is not read; so is a compressed one.
+    Every part but the last has at least `target_bytes`, and every part of a file with marks has
+    one, so that reading it alone shows that documents begin at marks.
     """
-    if path.suffix == ".gz" or path.stat().st_size <= target_bytes:
-        yield Part(str(path))
+    if not may_be_cut(part, target_bytes):
+        yield part
         return
 
-    with opened(path) as file:
+    with opened(Path(part.path)) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    start = 0
-    first = 0
-    line = 1
-    for here, before in _places(data):
-        if here - start >= target_bytes and before > first:
-            yield Part(str(path), start, here, first, line)
+    _, start, stop, first, line = part
+    past = len(data) if stop < 0 else stop
+    marks = _mark_places(data, start, past)
+    if not marks:
+        yield from cut_at_gaps(part, target_bytes=target_bytes)
+        return
+
+    # Lines before the first mark are a document too, in one part with that of the mark.
+    has_lines_before = bool(data[start : marks[0]].strip(_BLANK_BYTES))
+    for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
+        if here - start >= target_bytes:
+            yield Part(part.path, start, here, first, line)
             line += data[start:here].count(b"\n")
             start = here
-            first = before
-    yield Part(str(path), start, len(data), first, line)
+            first = number
+    yield Part(part.path, start, past, first, line)
 
 
-def _places(data: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """Give each byte where a part may begin, with the number of documents before it.
-
-    The first mark is not such a place: a part of the lines before it would not show that the file
-    has marks.
-    """
-    first = _MARK_BYTES.search(data)
-    if first is None:
-        leading = _LEADING_BYTES.match(data)
-        gaps = _GAP_BYTES.finditer(data, leading.end() if leading else 0)
-        for number, gap in enumerate(gaps, start=1):
-            yield gap.end(), number
-        return
-
-    has_lines_before = bool(data[: first.start()].strip(b" \t\r\f\v\n"))
-    for number, mark in enumerate(_MARK_BYTES.finditer(data)):
-        if number:
-            yield mark.start(), number + has_lines_before
+def _mark_places(data: mmap.mmap, start: int, past: int) -> list[int]:
+    """Return the first byte of each mark in bytes `[start, past)` of a file."""
+    if all(data.find(word, start, past) < 0 for word in _WORDS):
+        return []
+    return [mark.start() for mark in _MARK_BYTES.finditer(data, start, past)]
 
 
 def _name(mark: re.Match[str]) -> str:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from mslm_data.data.document import Part
+from mslm_data.kernels.lines import count_lines
 from mslm_data.source.reading.files import opened
+
+_LINE_ENDS = re.compile(rb"\n(?:[ \t\r\f\v]*\n)*")
+_GAP = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
+_BLANK_BYTES = b" \t\r\f\v\n"
 
 
 class RecordError(Exception):
@@ -38,42 +47,117 @@ def decode_utf8(data: bytes, *, line: int = 0) -> str:
         raise RecordError("expected UTF-8, got other bytes", line=line) from None
 
 
-def cut_lines(
-    path: Path, *, target_bytes: int, begins: Callable[[bytes, bytes], bool]
-) -> Iterator[Part]:
-    """Cut a file of lines before records; see `Source.cut`. The file is read once, line by line.
+def may_be_cut(part: Part, target_bytes: int) -> bool:
+    """Return whether a part of a file is longer than `target_bytes`, and can be cut at all.
 
-    A file of at most `target_bytes` is one part and is not read. So is a compressed one: reaching a
-    part of it would mean unpacking all that comes before.
+    A compressed file cannot: reaching a part of it would mean unpacking all that comes before.
+    """
+    path = Path(part.path)
+    if path.suffix == ".gz":
+        return False
+    stop = path.stat().st_size if part.stop < 0 else part.stop
+    return stop - part.start > target_bytes
+
+
+def cut_filled_lines(part: Part, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a file whose records are the lines that are not blank; see `Source.cut`."""
+    return _cut_at(_LINE_ENDS, part, target_bytes=target_bytes, records=1)
+
+
+def cut_at_gaps(part: Part, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a file whose records are blocks of lines, blank lines between them; see `Source.cut`."""
+    return _cut_at(_GAP, part, target_bytes=target_bytes, records=2)
+
+
+def _cut_at(
+    end: re.Pattern[bytes], part: Part, *, target_bytes: int, records: int
+) -> Iterator[Part]:
+    """Cut a file where records end, which is looked for only where a part is long enough.
 
     Args:
-        path: The file.
+        end: Matches what ends a record, with all that stands before the next one.
+        part: The file, or a part of it that begins with a record.
+        target_bytes: About how many bytes a part gets; each gets at least one record.
+        records: Which number of `count_lines` counts the records.
+    """
+    if not may_be_cut(part, target_bytes):
+        yield part
+        return
+
+    with opened(Path(part.path)) as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    text = np.frombuffer(data, np.uint8)
+    counts = np.zeros(3, np.int64)
+    _, start, stop, first, line = part
+    past = len(data) if stop < 0 else stop
+
+    place = _next_record(end, data, start + target_bytes, past)
+    while place < past:
+        # A byte order mark is not a word.
+        begin = len(BOM_UTF8) if start == 0 and data[: len(BOM_UTF8)] == BOM_UTF8 else start
+        count_lines(text[begin:place], counts)
+        if counts[records]:
+            yield Part(part.path, start, place, first, line)
+            start = place
+            first += int(counts[records])
+            line += int(counts[0])
+            place += target_bytes
+        place = _next_record(end, data, place + 1, past)
+    yield Part(part.path, start, past, first, line)
+
+
+def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int) -> int:
+    """Return where the first record begins at `place` or later, `past` where none does.
+
+    Args:
+        end: Matches what ends a record, with all that stands before the next one.
+        data: A file.
+        place: A byte after a record's first.
+        past: The byte after the last that is looked at.
+    """
+    # What ends a record may begin before `place`: with the last line end but for blank lines.
+    begin = min(place, past)
+    while begin > 0 and data[begin - 1] in _BLANK_BYTES:
+        begin -= 1
+    ends = (match.end() for match in end.finditer(data, begin, past))
+    return next((found for found in ends if found >= place), past)
+
+
+def cut_lines(
+    part: Part, *, target_bytes: int, begins: Callable[[bytes, bytes], bool]
+) -> Iterator[Part]:
+    """Cut a file of lines before records; see `Source.cut`. It is read once, line by line.
+
+    Args:
+        part: The file, or a part of it.
         target_bytes: About how many bytes a part gets; each gets at least one record.
         begins: Takes the line before and a line, both stripped of white space, and returns whether
-            a record begins at the second. The line before the file's first is empty.
+            a record begins at the second. The line before the first is empty.
     """
-    if path.suffix == ".gz" or path.stat().st_size <= target_bytes:
-        yield Part(str(path))
+    if not may_be_cut(part, target_bytes):
+        yield part
         return
 
     # The part under way begins at byte `start`, at line `start_line`, after `first` records.
-    start = 0
-    start_line = 1
-    first = 0
+    start = position = part.start
+    start_line = part.line
+    first = records = part.first
+    past = Path(part.path).stat().st_size if part.stop < 0 else part.stop
 
-    position = 0
-    records = 0
     before = b""
-    with opened(path) as file:
-        for number, raw in enumerate(file, start=1):
+    with opened(Path(part.path)) as file:
+        file.seek(start)
+        for number, raw in enumerate(file, start=part.line):
+            if position >= past:
+                break
             line = raw.removeprefix(BOM_UTF8).strip() if number == 1 else raw.strip()
             if begins(before, line):
                 if records > first and position - start >= target_bytes:
-                    yield Part(str(path), start, position, first, start_line)
+                    yield Part(part.path, start, position, first, start_line)
                     start = position
                     start_line = number
                     first = records
                 records += 1
             position += len(raw)
             before = line
-    yield Part(str(path), start, position, first, start_line)
+    yield Part(part.path, start, past, first, start_line)

@@ -19,7 +19,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.csv_records import CsvTable
 from mslm_data.source.reading.files import opened, read_bytes, stem
-from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.records import RecordError, decode_utf8, may_be_cut
 
 
 class TableRow(NamedTuple):
@@ -66,13 +66,14 @@ class TableReader:
             return iter([_row_of_text(path)])
         return _rows_of_csv(part, self._open(path))
 
-    def cut(self, path: Path, *, target_bytes: int) -> Iterator[Part]:
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between rows; a compressed one, or a text, is one part. See `Source.cut`."""
+        path = Path(part.path)
         if path.suffix == ".parquet":
-            return arrow_rows.cut(path, target_bytes=target_bytes)
-        if path.suffix == ".gz" or _is_text(path) or path.stat().st_size <= target_bytes:
-            return iter([Part(str(path))])
-        return csv_records.cut(path, self._open(path), target_bytes=target_bytes)
+            return arrow_rows.cut(part, target_bytes=target_bytes)
+        if _is_text(path) or not may_be_cut(part, target_bytes):
+            return iter([part])
+        return csv_records.cut(part, self._open(path), target_bytes=target_bytes)
 
     def _open(self, path: Path) -> CsvTable:
         return csv_records.open_table(path, self.columns, keys=self.keys, separator=self.separator)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.document import Document, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.bc2gm import Bc2gm
 from mslm_data.source.reading.standoff import MISMATCH
@@ -16,7 +16,11 @@ def read(folder: Path, sentences: str, mentions: str, **options: Any) -> list[Do
     (folder / "GENE.eval").write_text(mentions, encoding="utf-8")
     source = Bc2gm(**options)
     ((path,),) = source.find([folder]).values()
-    return [record for part in source.cut(path, target_bytes=1) for record in source.read(part)]
+    return [
+        record
+        for part in source.cut(Part(str(path)), target_bytes=1)
+        for record in source.read(part)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.registry import from_options
 from mslm_data.source.formats.bioc import BioC
@@ -17,7 +17,11 @@ GOUT = '<location offset="{}" length="4"/><text>gout</text>'
 
 def read(path: Path, **options: str) -> list[Document | SetAside]:
     source = from_options(BioC, options, where="test")
-    return [document for part in source.cut(path, target_bytes=1) for document in source.read(part)]
+    return [
+        document
+        for part in source.cut(Part(str(path)), target_bytes=1)
+        for document in source.read(part)
+    ]
 
 
 def written(
@@ -130,7 +134,7 @@ def test_read__gives_what_stands_before_damage_and_then_its_line(
 ) -> None:
     path = tmp_path / "own.xml"
     path.write_text(f"<collection>{document(text='Fine.')}\n{damage}", encoding="utf-8")
-    found = BioC().read(next(BioC().cut(path, target_bytes=1)))
+    found = BioC().read(next(BioC().cut(Part(str(path)), target_bytes=1)))
 
     assert next(found).id == "d"
     with pytest.raises(SourceError, match=r"own\.xml:2: expected well-formed XML") as error:
@@ -192,7 +196,9 @@ def test_read__does_not_hold_the_file(tmp_path: Path) -> None:
     source = BioC()
     tracemalloc.start()
 
-    num_documents = sum(1 for part in source.cut(path, target_bytes=1) for _ in source.read(part))
+    num_documents = sum(
+        1 for part in source.cut(Part(str(path)), target_bytes=1) for _ in source.read(part)
+    )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

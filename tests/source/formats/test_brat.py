@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, SetAside, Span
+from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.source.formats.brat import Brat
 
 
@@ -15,7 +15,7 @@ def read(folder: Path, source: Brat | None = None) -> list[Document | SetAside]:
         document
         for paths in source.find([folder]).values()
         for path in paths
-        for part in source.cut(path, target_bytes=1)
+        for part in source.cut(Part(str(path)), target_bytes=1)
         for document in source.read(part)
     ]
 

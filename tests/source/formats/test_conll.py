@@ -25,7 +25,9 @@ def read(
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     conll = Conll(**options)
     return [
-        record for part in conll.cut(path, target_bytes=target_bytes) for record in conll.read(part)
+        record
+        for part in conll.cut(Part(str(path)), target_bytes=target_bytes)
+        for record in conll.read(part)
     ]
 
 
@@ -463,7 +465,9 @@ def test_read__counts_real_corpora(real: Path, corpus: str) -> None:
     for paths in conll.find([real / "blurb" / corpus]).values():
         (path,) = paths
         records = [
-            record for part in conll.cut(path, target_bytes=1 << 18) for record in conll.read(part)
+            record
+            for part in conll.cut(Part(str(path)), target_bytes=1 << 18)
+            for record in conll.read(part)
         ]
         documents = [record for record in records if isinstance(record, Document)]
         assert len(documents) == len(records)
@@ -476,7 +480,9 @@ def test_read__counts_the_documents_of_jnlpba(real: Path) -> None:
     conll = Conll()
     (path,) = conll.find([real / "blurb" / "JNLPBA"])["validation"]
     documents = [
-        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+        record
+        for part in conll.cut(Part(str(path)), target_bytes=1 << 16)
+        for record in conll.read(part)
     ]
 
     assert len(documents) == 200
@@ -499,7 +505,7 @@ def test_read__keeps_neighbouring_mentions_of_bc2gm_apart(real: Path) -> None:
     conll = Conll()
     (path,) = conll.find([real / "blurb" / "BC2GM-IOB"])["train"]
     touching = 0
-    for part in conll.cut(path, target_bytes=10**9):
+    for part in conll.cut(Part(str(path)), target_bytes=10**9):
         for document in conll.read(part):
             assert isinstance(document, Document)
             touching += sum(left.end + 1 == right.start for left, right in pairwise(document.spans))
@@ -514,7 +520,9 @@ def test_read__agrees_with_the_slow_twin_on_real_corpora(real: Path, corpus: str
     conll = Conll()
 
     documents = [
-        record for part in conll.cut(path, target_bytes=1 << 16) for record in conll.read(part)
+        record
+        for part in conll.cut(Part(str(path)), target_bytes=1 << 16)
+        for record in conll.read(part)
     ]
 
     for (doc_id, sentences), document in zip(expected, documents, strict=True):

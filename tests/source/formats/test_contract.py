@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
@@ -38,7 +38,7 @@ class Corpus:
             split: [
                 record
                 for path in paths
-                for part in self.source.cut(path, target_bytes=target_bytes)
+                for part in self.source.cut(Part(str(path)), target_bytes=target_bytes)
                 for record in self.source.read(part)
             ]
             for split, paths in self.found().items()
@@ -124,7 +124,7 @@ def test_read__gives_what_was_written(corpus: Corpus) -> None:
 @pytest.mark.parametrize("target_bytes", [1, 100, 10**9])
 def test_cut__covers_each_file_in_order(corpus: Corpus, target_bytes: int) -> None:
     for path in (path for paths in corpus.found().values() for path in paths):
-        parts = list(corpus.source.cut(path, target_bytes=target_bytes))
+        parts = list(corpus.source.cut(Part(str(path)), target_bytes=target_bytes))
 
         assert all(Path(part.path) == path for part in parts)
         if [part.stop for part in parts] == [-1]:
@@ -155,7 +155,7 @@ def test_read__does_not_depend_on_the_cut(corpus: Corpus, target_bytes: int) -> 
 def test_cut__says_how_many_records_come_before(corpus: Corpus) -> None:
     for path in (path for paths in corpus.found().values() for path in paths):
         before = 0
-        for part in corpus.source.cut(path, target_bytes=1):
+        for part in corpus.source.cut(Part(str(path)), target_bytes=1):
             assert part.first == before
             before += sum(1 for _ in corpus.source.read(part))
 
@@ -230,7 +230,7 @@ def test_batches__hold_what_read_gives(corpus: Corpus, target_bytes: int, is_bro
         corpus.fixture.broken()
 
     for path in (path for paths in corpus.found().values() for path in paths):
-        for part in corpus.source.cut(path, target_bytes=target_bytes):
+        for part in corpus.source.cut(Part(str(path)), target_bytes=target_bytes):
             singly = in_order(corpus.source.read(part))
             records: list[Document | SetAside | NotChosen] = []
             for record in corpus.source.batches(part):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.document import Document, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.ebm import EbmNlp
 
@@ -29,7 +29,7 @@ def read(folder: Path, **options: Any) -> dict[str, list[Document | SetAside]]:
         split: [
             record
             for path in paths
-            for part in source.cut(path, target_bytes=1)
+            for part in source.cut(Part(str(path)), target_bytes=1)
             for record in source.read(part)
         ]
         for split, paths in source.find([folder]).items()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mslm_data import _optional
-from mslm_data.data.document import Document, SetAside, Span
+from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.source.formats.hub import Hub
 from mslm_data.source.reading import arrow_rows
@@ -28,7 +28,7 @@ def read(
         split: [
             document
             for path in paths
-            for part in source.cut(path, target_bytes=target_bytes)
+            for part in source.cut(Part(str(path)), target_bytes=target_bytes)
             for document in source.read(part)
         ]
         for split, paths in source.find(inputs).items()
@@ -198,7 +198,7 @@ def test_cut__refuses_a_stream_that_is_cut_off_anywhere(tmp_path: Path) -> None:
     for size in range(0, len(data), 8):
         path.write_bytes(data[:size])
         with pytest.raises(SourceError, match=r"train\.arrow: expected a file of Arrow"):
-            list(Hub().cut(path, target_bytes=1))
+            list(Hub().cut(Part(str(path)), target_bytes=1))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, SetAside
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.jsonl import JsonLines
 
@@ -14,7 +14,7 @@ def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
     source = JsonLines()
     return [
         document
-        for part in source.cut(path, target_bytes=target_bytes)
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
         for document in source.read(part)
     ]
 

@@ -28,7 +28,7 @@ def read(source: Notes, paths: Sequence[Path], *, target_bytes: int = 1 << 30) -
     return [
         r
         for path in paths
-        for part in source.cut(path, target_bytes=target_bytes)
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
         for r in source.read(part)
     ]
 
@@ -112,7 +112,7 @@ def test_read__parquet_equals_csv(table: Path, tmp_path: Path) -> None:
         records = read(Notes(placeholders="drop"), [path], target_bytes=target_bytes)
         assert texts(records) == texts(read(Notes(), [table]))
         assert len(records) == 600
-    assert len(list(Notes().cut(path, target_bytes=1000))) > 1
+    assert len(list(Notes().cut(Part(str(path)), target_bytes=1000))) > 1
     with pytest.raises(SourceError, match="found no note_id; name the columns"):
         read(Notes(id_column="note_id"), [path])
 
@@ -324,7 +324,8 @@ def test_cut__makes_parts_of_a_small_share_larger(table: Path) -> None:
     source = Notes(shares=SHARES)
 
     few, many = (
-        len(list(source.of_split(s).cut(table, target_bytes=20_000))) for s in ("test", "train")
+        len(list(source.of_split(s).cut(Part(str(table)), target_bytes=20_000)))
+        for s in ("test", "train")
     )
     assert few < many / 4
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.pubtator import PubTator
 from tests.reference import pubtator as reference
@@ -15,7 +15,7 @@ def read(path: Path, *, target_bytes: int = 1 << 30) -> list[Document | SetAside
     source = PubTator()
     return [
         document
-        for part in source.cut(path, target_bytes=target_bytes)
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
         for document in source.read(part)
     ]
 

@@ -26,7 +26,11 @@ TABLE = st.lists(st.tuples(TEXT.filter(bool), TEXT), min_size=1, max_size=8)
 def read(
     path: Path, source: Notes = NOTES, *, target_bytes: int = 1 << 30
 ) -> list[Document | SetAside]:
-    return [r for part in source.cut(path, target_bytes=target_bytes) for r in source.read(part)]  # type: ignore[misc]
+    return [
+        r
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
+        for r in source.read(part)
+    ]  # type: ignore[misc]
 
 
 def written(folder: Path, *records: bytes) -> Path:

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 def make_folder(path: Path) -> None:
@@ -19,28 +20,47 @@ def make_folder(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file with all its bytes or not at all, even through a crash.
+@contextmanager
+def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Open a file that gets its name when the block is left, and never if the block raises.
 
     A temporary file beside it takes the bytes, goes to disk, takes the final name, and the folder
     goes to disk.
 
     Args:
         path: Replaced if it exists; readable by its owner alone.
-        pieces: Its bytes in order.
+        durable: Whether it must outlive a crash of the machine. A file that is made again if its
+            checksum is wrong need not, and saves waiting for the disk.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
+            yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if durable:
+        try:
+            sync_folder(path.parent)
+        except OSError:  # nobody knows whether the name is there to stay
+            path.unlink(missing_ok=True)
+            raise
+
+
+def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file with all its bytes or not at all, even through a crash; see `writing_whole`.
+
+    Args:
+        path: Replaced if it exists; readable by its owner alone.
+        pieces: Its bytes in order.
+    """
+    with writing_whole(path) as file:
+        for piece in pieces:
+            file.write(piece)
 
 
 def clear_temporaries(folder: Path) -> None:

@@ -96,6 +96,19 @@ def find_slot(
 
 
 @kernel
+def hash_rows(items: Array, offsets: Array, out: Array) -> None:
+    """Hash rows of items.
+
+    Args:
+        items: integers `[T]`.
+        offsets: integers `[N + 1]`, the items of each row.
+        out: uint64 `[N]`, written.
+    """
+    for i in range(len(out)):
+        out[i] = hash_item(items, offsets[i], offsets[i + 1])
+
+
+@kernel
 def enter_words(
     chars: Array, words: Array, first: int, slots: Array, hashes: Array, out: Array
 ) -> None:

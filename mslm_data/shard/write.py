@@ -6,7 +6,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from mslm_data.data.columns import COLUMNS
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.errors import ShardError
-from mslm_data.io.files import write_whole
+from mslm_data.io.files import writing_whole
 
 _MAGIC = b"ARROW1\0\0"
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
@@ -37,74 +37,177 @@ class ShardRecord:
     sha256: str
 
 
-def write_shard(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
+def write_shard(
+    path: Path, examples: Examples, schema: pa.Schema, *, durable: bool = True
+) -> ShardRecord:
     """Write a shard; the same examples and schema give the same bytes.
 
     Args:
         path: Written whole or not at all.
         examples: With what every column of the schema needs.
         schema: From `columns.schema`.
+        durable: As of `files.writing_whole`.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
     """
-    batch = record_batch(examples, schema)
-    pieces = dual_file(batch)
-    write_whole(path, pieces)
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return ShardRecord(
-        file=path.name,
-        rows=len(examples),
-        tokens=len(examples.input_ids.values),
-        mentions=len(examples.span_starts.values),
-        bytes=sum(len(piece) for piece in pieces),
-        sha256=digest.hexdigest(),
-    )
+    return write_batch(path, record_batch(examples, schema), durable=durable)
 
 
 def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
-    """Lay examples out as Arrow columns, without copying tokens."""
-    if len(examples.input_ids.values) >= 1 << 31:
-        raise ShardError(
-            "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
-        )
+    """Lay examples out as Arrow columns, without copying tokens.
+
+    Raises:
+        ShardError: More tokens than 32-bit offsets can count.
+    """
+    refuse_too_many(len(examples.input_ids.values))
     arrays = []
     for column in COLUMNS:
         if column.name not in schema.names:
             continue
         value: Any = getattr(examples, _FIELDS.get(column.name, column.name))
         if column.rows == "row":
-            arrays.append(pa.array(value, column.type))
+            arrays.append(array_of(value, column.type))
             continue
 
         # Concepts and scores are flat, one for each mention.
         if not isinstance(value, Ragged):
             value = Ragged(value, examples.span_starts.offsets)
-        offsets = pa.array(value.offsets.astype(np.int32))
-        arrays.append(pa.ListArray.from_arrays(offsets, pa.array(value.values, column.type)))
+        offsets = array_of(value.offsets.astype(np.int32), pa.int32())
+        arrays.append(pa.ListArray.from_arrays(offsets, array_of(value.values, column.type)))
 
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def dual_file(batch: pa.RecordBatch) -> list[memoryview]:
-    """Return a batch as an Arrow stream that ends with an Arrow file's footer.
+def refuse_too_many(tokens: int) -> None:
+    """Raise ShardError for more tokens than 32-bit offsets can count."""
+    if tokens >= 1 << 31:
+        raise ShardError(
+            "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
+        )
+
+
+def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> ShardRecord:
+    """Write the columns of a shard.
+
+    Args:
+        path: Written whole or not at all.
+        batch: All columns of `columns.schema`, without nulls.
+        durable: As of `files.writing_whole`.
+    """
+    with writing_whole(path, durable=durable) as file:
+        size, digest = write_dual(batch, file)
+    return ShardRecord(
+        file=path.name,
+        rows=batch.num_rows,
+        tokens=len(batch.column("input_ids").values),
+        mentions=len(batch.column("span_starts").values),
+        bytes=size,
+        sha256=digest,
+    )
+
+
+def write_dual(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int, str]:
+    """Write a batch as an Arrow stream that ends with an Arrow file's footer.
 
     Stream readers (`datasets`) stop at the end of the stream, file readers (polars,
     pyarrow.dataset) begin at the footer: both open the one file. It is a file as pyarrow writes it,
     less its leading magic, and with the footer's offsets less these eight bytes.
-    """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    whole = memoryview(sink.getvalue())
 
-    # A file ends with its footer, the footer's length in 4 bytes, and 6 bytes of magic.
-    (length,) = struct.unpack("<i", whole[-10:-6])
-    start = len(whole) - 10 - length
-    footer = _moved(bytes(whole[start : start + length]), -len(_MAGIC))
-    return [whole[len(_MAGIC) : start], memoryview(footer), whole[start + length :]]
+    Returns:
+        The number of bytes written, and their SHA-256.
+    """
+    sink = _Sink(file)
+    with pa.ipc.new_file(pa.PythonFile(sink, mode="w"), batch.schema) as writer:
+        writer.write_batch(batch)
+        sink.holds_back = True
+    sink.write_end()
+    return sink.size, sink.sha256
+
+
+class _Sink:
+    """Takes an Arrow file from pyarrow, and writes it without its first eight bytes.
+
+    Attributes:
+        holds_back: Whether the bytes that come are the file's end, which is changed before it is
+            written.
+        size: Bytes written.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.holds_back = False
+        self.size = 0
+        self.closed = False
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._taken = 0
+        self._end = b""
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the bytes written."""
+        return self._digest.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Take bytes, as pyarrow gives them."""
+        begin = max(len(_MAGIC) - self._taken, 0)
+        self._taken += len(data)
+        if self.holds_back:
+            self._end += data
+        else:
+            self._put(memoryview(data)[begin:])
+        return len(data)
+
+    def tell(self) -> int:
+        """Return the bytes taken, among them those that are not written."""
+        return self._taken
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is whole."""
+
+    def close(self) -> None:
+        """Do nothing: the end is still to come."""
+        self.closed = True
+
+    def write_end(self) -> None:
+        """Write the bytes held back, with the footer's offsets put right."""
+        # They end with the footer, the footer's length in 4 bytes, and 6 bytes of magic.
+        (length,) = struct.unpack("<i", self._end[-10:-6])
+        start = len(self._end) - 10 - length
+        footer = _moved(self._end[start : start + length], -len(_MAGIC))
+        self._put(self._end[:start] + footer + self._end[start + length :])
+
+    def _put(self, data: bytes | memoryview) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.size += len(data)
+
+
+def array_of(values: Any, kind: pa.DataType) -> pa.Array:
+    """Return an Arrow array of values without nulls; one of numbers shares their memory.
+
+    `pa.array` would import pandas first, wherever that is installed, to ask if they are its.
+
+    Args:
+        values: A NumPy array of numbers, or a sequence of strings.
+        kind: The type of the result.
+    """
+    if not pa.types.is_string(kind):
+        numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
+        return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+    texts = [value.encode() for value in values]
+    offsets = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)))
+    if offsets[-1] >= 1 << 31:
+        raise ShardError(
+            "shard: expected less than 2 GiB of text; choose a smaller shard.unit_bytes"
+        )
+    buffers = [
+        None,
+        pa.py_buffer(offsets.astype(np.int32)),
+        pa.py_buffer(b"".join(texts)),
+    ]
+    return pa.Array.from_buffers(kind, len(texts), buffers)
 
 
 def _moved(footer: bytes, by: int) -> bytes:

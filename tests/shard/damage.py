@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -16,7 +17,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.io.files import canonical_json
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import ShardRecord, write_shard
+from mslm_data.shard.write import ShardRecord, write_dual, write_shard
 
 COLUMNS = (
     "input_ids",
@@ -110,3 +111,10 @@ def first_mention(folder: Path) -> tuple[int, int]:
     examples = rows_in(folder)
     row = int(np.flatnonzero(examples.span_starts.lengths)[0])
     return row, int(examples.input_ids.offsets[row])
+
+
+def dual_file(batch: pa.RecordBatch) -> bytes:
+    """Return the bytes of a shard with these columns."""
+    file = io.BytesIO()
+    write_dual(batch, file)
+    return file.getvalue()

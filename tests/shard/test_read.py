@@ -16,9 +16,16 @@ from mslm_data.errors import ShardError
 from mslm_data.loading import load
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import dual_file
 from tests import made
-from tests.shard.damage import claim_bytes, edit_manifest, first_shard, flip, forge, set_value
+from tests.shard.damage import (
+    claim_bytes,
+    dual_file,
+    edit_manifest,
+    first_shard,
+    flip,
+    forge,
+    set_value,
+)
 
 
 def read(folder: Path) -> None:
@@ -42,10 +49,8 @@ def replaced(
     fields = [batch.schema.field(i) for i in range(len(batch.schema))]
     fields[place] = pa.field(new_name or name, column.type)
     columns = [*batch.columns[:place], column, *batch.columns[place + 1 :]]
-    return b"".join(
-        dual_file(
-            pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
-        )
+    return dual_file(
+        pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
     )
 
 
@@ -82,7 +87,7 @@ def test_examples__says_that_a_file_is_no_arrow(folder: Path, data: bytes) -> No
 
 
 def test_examples__says_that_rows_are_missing(folder: Path) -> None:
-    data = b"".join(dual_file(batch_of(folder).slice(1)))
+    data = dual_file(batch_of(folder).slice(1))
     claim_bytes(folder, data)
 
     with pytest.raises(ShardError, match=r"expected one batch of \d+ rows, got 1 of \d+"):

@@ -18,10 +18,11 @@ from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.loading import load
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import ShardRecord, dual_file, record_batch, write_shard
+from mslm_data.shard.write import ShardRecord, record_batch, write_shard
 from tests import made
 from tests.generate import IDS, fixed_examples, random_examples, rows_of
 from tests.io.test_files import no_umask  # noqa: F401 - a fixture
+from tests.shard.damage import dual_file
 
 Rows = list[dict[str, Any]]
 LABELS = ("Disease", "Chemical")
@@ -199,10 +200,9 @@ def test_record_batch__copies_no_token() -> None:
     assert np.shares_memory(batch.column("input_ids").values.to_numpy(), examples.input_ids.values)
 
 
-def test_dual_file__ends_with_a_file_reader_s_footer_and_begins_as_a_stream() -> None:
-    pieces = dual_file(record_batch(with_ids(three()), columns.schema(LABELS)))
+def test_write_dual__ends_with_a_file_reader_s_footer_and_begins_as_a_stream() -> None:
+    data = dual_file(record_batch(with_ids(three()), columns.schema(LABELS)))
 
-    data = b"".join(pieces)
     assert data[:4] == b"\xff\xff\xff\xff"
     assert data[-6:] == b"ARROW1"
 

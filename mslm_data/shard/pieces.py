@@ -1,0 +1,85 @@
+"""Reads the pieces of a shard that work units left, and joins them.
+
+A piece has the columns of a shard. Its labels are numbered as its unit met them, unless the
+pipeline says which labels there are, so joining numbers them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mslm_data.data import bio
+from mslm_data.data.columns import schema as schema_of
+from mslm_data.kernels.hashing import hash_rows
+from mslm_data.shard.write import ShardRecord, array_of, refuse_too_many, write_batch
+
+
+def join(
+    paths: Sequence[Path], path: Path, labels: Sequence[str], *, weak: bool, text: bool
+) -> ShardRecord:
+    """Write a shard from its pieces.
+
+    Args:
+        paths: The pieces, in order.
+        path: The shard, written whole or not at all.
+        labels: The label of each index; those of all pieces are among them.
+        weak: Whether there are the columns of weak supervision.
+        text: Whether there are the columns of `keep_text`.
+
+    Raises:
+        ShardError: More tokens than 32-bit offsets can count.
+    """
+    batches = [_numbered(_batch(piece), labels) for piece in paths]
+    refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
+
+    # One column at a time: the pieces stay mapped files until it is their turn.
+    schema = schema_of(labels, weak=weak, text=text)
+    columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
+    return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def document_hashes(path: Path) -> npt.NDArray[np.uint64]:
+    """Return a hash of the id of each document of a piece, sorted, each once."""
+    ids = _batch(path).column("doc_id")
+    _, offsets, data = ids.buffers()
+    hashes = np.empty(len(ids), np.uint64)
+    if len(ids):
+        text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        hash_rows(text, np.frombuffer(offsets, np.int32)[: len(ids) + 1], hashes)
+    return np.unique(hashes)
+
+
+def document_ids(path: Path) -> list[str]:
+    """Return the id of each document of a piece, each once, in order."""
+    return list(dict.fromkeys(_batch(path).column("doc_id").to_pylist()))
+
+
+def _batch(path: Path) -> pa.RecordBatch:
+    """Map a piece, which is ours and whole."""
+    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        return reader.read_next_batch()
+
+
+def _numbered(batch: pa.RecordBatch, labels: Sequence[str]) -> pa.RecordBatch:
+    """Return a piece with the numbers that its labels have in the shard."""
+    theirs = msgspec.json.decode(batch.schema.metadata[b"mslm_data"])["labels"]
+    if theirs == list(labels[: len(theirs)]):
+        return batch
+
+    numbers = np.array([labels.index(label) for label in theirs], np.int16)
+    tags = np.zeros(bio.count_tags(len(theirs)), np.int16)
+    tags[1::2] = bio.begin(numbers)
+    tags[2::2] = bio.inside(numbers)
+
+    for name, new in (("bio", tags), ("span_labels", numbers)):
+        column = batch.column(name)
+        values = array_of(new[column.values.to_numpy(zero_copy_only=True)], pa.int16())
+        column = pa.ListArray.from_arrays(column.offsets, values)
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch

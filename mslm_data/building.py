@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from mslm_data import builds
 from mslm_data.builds import Progress
-from mslm_data.builds.plan import Plan, make_plan
+from mslm_data.builds.plan import Plan
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.tokenizer import load as load_tokenizer
 from mslm_data.engine import ENGINES
@@ -146,9 +146,9 @@ class Prepared:
     out: Path
     copies: tuple[Path, ...]
 
-    def plan(self) -> Plan:
-        """Return what would be built; nothing is written."""
-        return make_plan(self.pipeline, self.inputs, self.tokenizer)
+    def plan(self) -> tuple[Plan, tuple[str, ...]]:
+        """Return what would be built, and the label of each index; nothing is written."""
+        return builds.planned(self.pipeline, self.inputs, self.tokenizer)
 
     def run(
         self,

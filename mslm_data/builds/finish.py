@@ -11,111 +11,68 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from mslm_data.builds.folder import Receipt, require_receipt, shard_path
+from mslm_data.builds.folder import Receipt, read_joined, require_receipt
 from mslm_data.builds.plan import Plan
-from mslm_data.builds.reading import shared_id
 from mslm_data.data import columns
 from mslm_data.data.bio import tag_names
-from mslm_data.data.document import WorkUnit
-from mslm_data.data.examples import TokenIds
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
-from mslm_data.shard.read import Shard
-
-# Ids that two units have --------------------------------------------------------------------------
-
-
-def repeated_ids(out: Path, plan: Plan) -> dict[WorkUnit, frozenset[str]]:
-    """Find the documents whose id a document of an earlier unit has, which no unit alone can see.
-
-    A unit that is built again without them holds what it would hold if all of its file were one
-    unit. So a repeated id is set aside whatever the size of the units.
-
-    Returns:
-        Unit -> ids of its documents that earlier units have; only units that have such ids.
-
-    Raises:
-        BuildError: The documents are of different files, or a unit is not done.
-    """
-    repeated: dict[WorkUnit, frozenset[str]] = {}
-    for split, total in plan.totals().items():
-        if total < 2:
-            continue
-        units = [unit for unit in plan.units if unit.split == split]
-        ids_of_units = [_ids(out, unit) for unit in units]
-
-        counts = pc.value_counts(pa.chunked_array(ids_of_units))
-        again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        if not len(again):
-            continue
-
-        first: dict[str, WorkUnit] = {}
-        for unit, ids in zip(units, ids_of_units, strict=True):
-            for doc_id in ids.filter(pc.is_in(ids, value_set=again)).to_pylist():
-                before = first.setdefault(doc_id, unit)
-                if before is not unit:
-                    _refuse_other_file(before, unit, doc_id)
-                    repeated[unit] = repeated.get(unit, frozenset()) | {doc_id}
-    return repeated
-
-
-def _ids(out: Path, unit: WorkUnit) -> pa.StringArray:
-    """Return the ids of the documents in a unit's shard, each once."""
-    receipt = require_receipt(out, unit)
-    shard = Shard(shard_path(out, unit, receipt), receipt.shard, TokenIds(size=1), labels=None)
-    return pc.unique(shard.batch.column("doc_id"))
-
-
-def _refuse_other_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
-    """Raise unless two units share a file, and so are parts of it."""
-    paths = {part.path for part in unit.parts}
-    paths_before = {part.path for part in before.parts}
-    if not paths & paths_before:
-        raise shared_id(doc_id, before.parts[0].path, unit.parts[0].path)
-
+from mslm_data.shard.write import ShardRecord
 
 # The manifest -------------------------------------------------------------------------------------
 
 
-def finish(out: Path, plan: Plan, tokenizer: Tokenizer) -> Manifest:
-    """Finish a folder whose units are all done.
+def finish(out: Path, plan: Plan, labels: Sequence[str], tokenizer: Tokenizer) -> Manifest:
+    """Finish a folder whose shards are all joined.
+
+    Args:
+        out: The folder.
+        plan: Its plan.
+        labels: The label of each index.
+        tokenizer: Made the tokens.
 
     Raises:
-        BuildError: A unit is not done, or no document at all could be used.
+        BuildError: A unit is not done, a shard is not joined, or no document at all could be used.
     """
     receipts: dict[str, list[Receipt]] = {split: [] for split in plan.sources}
     for unit in plan.units:
         receipts[unit.split].append(require_receipt(out, unit))
+    _refuse_nothing(receipts)
 
-    splits = {
-        split: _split_record(plan.sources[split], of_split) for split, of_split in receipts.items()
-    }
-    _refuse_nothing(splits, receipts)
+    shards: dict[str, list[ShardRecord]] = {split: [] for split in plan.sources}
+    for shard in plan.shards:
+        joined = read_joined(out, shard)
+        if joined is None:
+            raise BuildError(f"{out}: shard {shard.name} is not done; run the same command again")
+        shards[shard.split].append(joined)
 
     manifest = Manifest(
         format=plan.record["format"],
         name=plan.record["name"],
         pipeline=plan.record["pipeline"],
-        plan=plan.digest,
+        plan=plan.digest(labels),
         versions=plan.record["versions"],
         tokenizer={"sha256": tokenizer.digest, "ids": asdict(tokenizer.ids)},
-        labels=plan.labels,
-        tags=tuple(tag_names(plan.labels)),
+        labels=tuple(labels),
+        tags=tuple(tag_names(labels)),
         about=plan.record["about"],
         annotator=plan.record["annotator"],
         segmenter=plan.record["segmenter"],
-        splits=splits,
+        splits={
+            split: _split_record(plan.sources[split], of_split, shards[split])
+            for split, of_split in receipts.items()
+        },
     )
     _write(out, manifest, tokenizer, receipts)
     return manifest
 
 
-def _split_record(sources: Sequence[Any], receipts: Sequence[Receipt]) -> SplitRecord:
+def _split_record(
+    sources: Sequence[Any], receipts: Sequence[Receipt], shards: Sequence[ShardRecord]
+) -> SplitRecord:
     """Add up the receipts of a split."""
     sums: dict[str, Any] = {}
     for count in fields(Counts):
@@ -127,7 +84,6 @@ def _split_record(sources: Sequence[Any], receipts: Sequence[Receipt]) -> SplitR
             sums[count.name] = sum(values)
 
     set_aside = sum(len(receipt.set_aside) for receipt in receipts)
-    shards = tuple(receipt.shard for receipt in receipts)
     return SplitRecord(
         **sums,
         written=sums["read"] - set_aside,
@@ -136,19 +92,19 @@ def _split_record(sources: Sequence[Any], receipts: Sequence[Receipt]) -> SplitR
         tokens=sum(shard.tokens for shard in shards),
         mentions=sum(shard.mentions for shard in shards),
         sources=tuple(sources),
-        shards=shards,
+        shards=tuple(shards),
     )
 
 
-def _refuse_nothing(splits: dict[str, SplitRecord], receipts: dict[str, list[Receipt]]) -> None:
+def _refuse_nothing(receipts: dict[str, list[Receipt]]) -> None:
     """Raise if no document at all could be used, and give the reason of the first."""
-    if any(split.written for split in splits.values()):
+    every = [receipt for of_split in receipts.values() for receipt in of_split]
+    read = sum(receipt.read for receipt in every)
+    aside = [aside for receipt in every for aside in receipt.set_aside]
+    if read > len(aside):
         return
 
-    all_aside = (aside for of in receipts.values() for receipt in of for aside in receipt.set_aside)
-    first = next(all_aside, None)
-    why = f"; the first is {first.place}: {first.reason}" if first else ""
-    read = sum(split.read for split in splits.values())
+    why = f"; the first is {aside[0].place}: {aside[0].reason}" if aside else ""
     raise BuildError(
         f"source: expected documents, got none that can be used of {read} read{why}; "
         "check the pipeline's [source]"

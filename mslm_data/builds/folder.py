@@ -3,7 +3,10 @@
 DIR/.build/locks/       one lock for a whole build, one for each part
 DIR/.build/plan.json    the record of the plan
 DIR/.build/staging/     large compressed inputs, unpacked
+DIR/.build/pieces/      what work units made, until the shards are joined of it
+DIR/.build/repeated.json  ids that several work units have, once that is known
 DIR/.build/receipts/    one for each work unit that is done
+DIR/.build/shards/      one for each shard that is joined
 DIR/.build/trails/      for units at which processes died
 DIR/SPLIT/              the shards
 """
@@ -11,17 +14,20 @@ DIR/SPLIT/              the shards
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from filelock import FileLock, Timeout
 
-from mslm_data.builds.plan import Plan
-from mslm_data.data.document import SetAside, WorkUnit
+from mslm_data.builds.looking import Fingerprint
+from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
+from mslm_data.builds.stages import Inputs
+from mslm_data.builds.tasks import WorkUnit
+from mslm_data.data.document import SetAside
 from mslm_data.errors import BuildError
 from mslm_data.io.files import (
     canonical_json,
@@ -29,10 +35,13 @@ from mslm_data.io.files import (
     make_folder,
     sha256_of,
     write_whole,
+    writing_whole,
 )
 from mslm_data.shard import manifest as manifests
 from mslm_data.shard.manifest import Counts, Manifest, read_manifest
 from mslm_data.shard.write import ShardRecord
+
+T = TypeVar("T")
 
 _PATIENCE_S = 10.0
 """How long a part waits for the lock of a whole build, which other parts hold for a moment only."""
@@ -91,16 +100,17 @@ def _lock(path: Path, *, patience: float = 0) -> FileLock:
     return FileLock(path, timeout=patience, mode=0o600)
 
 
-def prepare(out: Path, plan: Plan, *, alone: bool) -> None:
-    """Make the folders that work units write into.
+def prepare(out: Path, splits: Iterable[str], *, alone: bool) -> None:
+    """Make the folders that tasks write into.
 
     Args:
         out: The folder.
-        plan: Its plan.
+        splits: The splits to build.
         alone: Whether no other process is at work here, so that temporary files are those of killed
             ones and can go.
     """
-    folders = [receipts_folder(out), *(out / split for split in plan.sources)]
+    own = [out / ".build" / name for name in ("pieces", "receipts", "shards")]
+    folders = [*own, *(out / split for split in splits)]
     for folder in folders:
         make_folder(folder)
     if alone:
@@ -132,27 +142,41 @@ def is_built(out: Path) -> bool:
     return (out / manifests.NAME).is_file()
 
 
-def finished_already(out: Path, plan: Plan) -> Manifest:
-    """Return the manifest of a finished folder that follows a plan, and clear its unfinished state.
+def finished_already(
+    out: Path,
+    found: Inputs,
+    identity: Mapping[str, Any],
+    of_files: Mapping[Path, Fingerprint],
+) -> Manifest:
+    """Return the manifest of a finished folder, and clear its unfinished state.
+
+    Args:
+        out: The folder.
+        found: The input files that it should be made of.
+        identity: All else that should have made it; see `plan.identity_of`.
+        of_files: File -> its fingerprint.
 
     Raises:
-        BuildError: It follows another plan.
+        BuildError: It was made of something else.
     """
     manifest = read_manifest(out)
-    if manifest.plan != plan.digest:
-        before = {
-            "name": manifest.name,
-            "about": manifest.about,
-            "pipeline": manifest.pipeline,
-            "annotator": manifest.annotator,
-            "segmenter": manifest.segmenter,
-            "tokenizer": manifest.tokenizer["sha256"],
-            "versions": manifest.versions,
-            "labels": list(manifest.labels),
-            "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
-        }
-        now = msgspec.json.decode(canonical_json({name: plan.record[name] for name in before}))
-        _refuse_difference(out, before, now, "what was built from something else")
+    before = {
+        "name": manifest.name,
+        "about": manifest.about,
+        "pipeline": manifest.pipeline,
+        "annotator": manifest.annotator,
+        "segmenter": manifest.segmenter,
+        "tokenizer": manifest.tokenizer["sha256"],
+        "versions": manifest.versions,
+        "labels": list(manifest.labels),
+        "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
+    }
+    now = {**identity, "sources": fingerprints(found, of_files)}
+
+    # Labels that the pipeline does not name follow from it and the sources.
+    now["labels"] = now["labels"] or before["labels"]
+    now = msgspec.json.decode(canonical_json(now))
+    _refuse_difference(out, before, now, "what was built from something else")
 
     shutil.rmtree(out / ".build", ignore_errors=True)
     return manifest
@@ -185,10 +209,20 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt(Counts):
-    """The outcome of a work unit: its counts, the documents that it set aside, and its shard."""
+    """The outcome of a work unit.
+
+    Attributes:
+        set_aside: The documents that it set aside.
+        repeated: Ids of its documents that documents of earlier units have, as far as that was
+            known; sorted.
+        labels: The labels of its mentions, before overlaps were resolved.
+        piece: The rows that it left.
+    """
 
     set_aside: tuple[SetAside, ...]
-    shard: ShardRecord
+    repeated: tuple[str, ...]
+    labels: tuple[str, ...]
+    piece: ShardRecord
 
 
 def receipts_folder(out: Path) -> Path:
@@ -196,57 +230,77 @@ def receipts_folder(out: Path) -> Path:
     return out / ".build" / "receipts"
 
 
-def receipt_name(unit: WorkUnit) -> str:
-    """Return the file name of a unit's receipt."""
-    return f"{unit.name}.json"
+def piece_path(out: Path, unit: str) -> Path:
+    """Return where the unit of this name leaves its piece."""
+    return out / ".build" / "pieces" / f"{unit}.arrow"
 
 
-def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> str:
-    """Write a unit's receipt, which makes the unit done, and return its file name."""
-    name = receipt_name(unit)
+def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
+    """Write a unit's receipt, which makes the unit done."""
     content = asdict(receipt) | {"set_aside": [*map(list, receipt.set_aside)]}
-    write_whole(receipts_folder(out) / name, [canonical_json(content)])
-    return name
+    _write(receipts_folder(out) / f"{unit.name}.json", content)
 
 
-def read_receipt(out: Path, unit: WorkUnit, *, every_byte: bool = False) -> Receipt | None:
-    """Return a unit's receipt, or None if the unit is not done.
+def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
+    """Return a unit's receipt, or None if there is none that can be read."""
+    return _read(receipts_folder(out) / f"{unit.name}.json", Receipt)
 
-    A unit is done if its receipt can be read and its shard is there in full.
 
-    Args:
-        out: The unfinished folder.
-        unit: The unit.
-        every_byte: Whether the shard's checksum is computed, not only its size compared.
-    """
-    path = receipts_folder(out) / receipt_name(unit)
-    try:
-        value: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-        receipt = msgspec.convert(value, Receipt)
-        shard = shard_path(out, unit, receipt)
-        whole = shard.stat().st_size == receipt.shard.bytes
-        if whole and every_byte:
-            whole = sha256_of(shard) == receipt.shard.sha256
-    except (OSError, msgspec.DecodeError):
-        return None
-    return receipt if whole else None
+def is_done(out: Path, unit: WorkUnit) -> bool:
+    """Return whether a unit has left its receipt and all of its piece."""
+    receipt = read_receipt(out, unit)
+    if receipt is None or receipt.repeated != tuple(sorted(unit.repeated)):
+        return False
+    return is_whole(piece_path(out, unit.name), receipt.piece)
 
 
 def require_receipt(out: Path, unit: WorkUnit) -> Receipt:
-    """Return the receipt of a unit that must be done, its shard checked byte by byte.
+    """Return the receipt of a unit that must be done.
 
     Raises:
         BuildError: The unit is not done.
     """
-    receipt = read_receipt(out, unit, every_byte=True)
+    receipt = read_receipt(out, unit)
     if receipt is None:
-        raise BuildError(
-            f"{out}: work unit {unit.number} of {unit.split} is not done; run the same command "
-            "again"
-        )
+        raise BuildError(f"{out}: work unit {unit.name} is not done; run the same command again")
     return receipt
 
 
-def shard_path(out: Path, unit: WorkUnit, receipt: Receipt) -> Path:
-    """Return the path of a unit's shard."""
-    return out / unit.split / receipt.shard.file
+# Which shards are joined --------------------------------------------------------------------------
+
+
+def write_joined(out: Path, name: str, record: ShardRecord) -> None:
+    """Write what a shard became, which makes it joined."""
+    _write(out / ".build" / "shards" / f"{name}.json", asdict(record))
+
+
+def read_joined(out: Path, shard: PlannedShard) -> ShardRecord | None:
+    """Return what a shard became, or None if it is not joined."""
+    return _read(out / ".build" / "shards" / f"{shard.name}.json", ShardRecord)
+
+
+def is_joined(out: Path, shard: PlannedShard) -> bool:
+    """Return whether a shard is joined and there, every byte of it."""
+    record = read_joined(out, shard)
+    return record is not None and is_whole(out / shard.split / record.file, record)
+
+
+def is_whole(path: Path, record: ShardRecord) -> bool:
+    """Return whether a file has the bytes that a record says."""
+    try:
+        return path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
+    except OSError:
+        return False
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a receipt. It need not outlive a crash of the machine: what it lacks is done again."""
+    with writing_whole(path, durable=False) as file:
+        file.write(canonical_json(content))
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None

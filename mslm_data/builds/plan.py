@@ -1,11 +1,12 @@
-"""Plans a build: work units, a pure function of inputs and pipeline, and all that decides bytes."""
+"""Plans a build: shards and work units, and all that decides bytes.
+
+They are a pure function of the inputs and the pipeline.
+"""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import importlib.metadata
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,29 +15,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mslm_data._version import __version__
-from mslm_data.annotate import Annotator
 from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.looking import UNIT_BYTES, Fingerprint, Looking
 from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of
+from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.columns import FORMAT
-from mslm_data.data.document import Part, WorkUnit
+from mslm_data.data.document import Part
 from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
-from mslm_data.io.files import canonical_json, make_folder, sha256_of, write_whole
+from mslm_data.io.files import canonical_json
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import SPLIT_NAME
-from mslm_data.source import Source
-from mslm_data.source.reading.files import MAX_UNPACKED
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
 """Packages besides this one whose version can change bytes."""
 _LISTED = 64
 """Input files that a manifest names one by one; of more it holds one digest over all."""
-_RATIO = 4
-"""Ratio of a text's size to its compressed size, roughly, for texts that compress badly."""
-_AT_ONCE = 1 << 20
-"""Bytes that are unpacked at a time."""
 
 
 class Stamp(NamedTuple):
@@ -47,91 +43,150 @@ class Stamp(NamedTuple):
     mtime_ns: int
 
 
+class PlannedShard(NamedTuple):
+    """Name a shard, and what it is made of.
+
+    Attributes:
+        split: The split that it belongs to.
+        number: Its number within the split, from 0.
+        parts: The pieces of input, in order.
+        units: The work units that these are cut into.
+        sizes: About how many bytes of input each unit has.
+    """
+
+    split: str
+    number: int
+    parts: tuple[Part, ...]
+    units: tuple[WorkUnit, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name that receipts and messages use."""
+        return f"{self.split}-{self.number:05d}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The work units of a build, with all that decides its bytes.
+    """The shards of a build, with all that decides its bytes.
 
     Attributes:
         pipeline: As it was given, with the options that only all inputs together could decide.
-        large: Compressed files that are worth unpacking before they are cut; see `make_plan`.
-        units: Work units, each of which becomes one shard, in order within its split.
-        sizes: About how many bytes of input each unit has.
-        labels: The label of each index.
+        shards: Shards, in order within their split.
         sources: Split -> name, bytes and sha256 of its input files.
-        stamps: Input -> stamps of its files, taken before the build reads them.
-        record: Everything that decides bytes, as plain values: `digest` is of it, and two builds
-            are the same if it is equal.
+        record: Everything that decides bytes, as plain values. Its labels are the pipeline's; where
+            it has none, they are the source's, which are known when every document has been read.
     """
 
     pipeline: Pipeline
-    large: tuple[Path, ...]
-    units: tuple[WorkUnit, ...]
-    sizes: tuple[int, ...]
-    labels: tuple[str, ...]
+    shards: tuple[PlannedShard, ...]
     sources: Mapping[str, tuple[Mapping[str, Any], ...]]
-    stamps: Mapping[str, tuple[Stamp, ...]]
     record: Mapping[str, Any]
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the record."""
-        return hashlib.sha256(canonical_json(self.record)).hexdigest()
+    def units(self) -> list[WorkUnit]:
+        """Every work unit, in order."""
+        return [unit for shard in self.shards for unit in shard.units]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Name of a work unit -> about how many bytes of input it has."""
+        return {
+            unit.name: size
+            for shard in self.shards
+            for unit, size in zip(shard.units, shard.sizes, strict=True)
+        }
+
+    def digest(self, labels: Sequence[str]) -> str:
+        """Return the SHA-256 of the record: two builds are the same if it is equal.
+
+        Args:
+            labels: The label of each index.
+        """
+        whole = {**self.record, "labels": list(labels)}
+        return hashlib.sha256(canonical_json(whole)).hexdigest()
 
     def totals(self) -> dict[str, int]:
-        """Return the number of units of each split."""
+        """Return the number of shards of each split."""
         totals = dict.fromkeys(self.sources, 0)
-        for unit in self.units:
-            totals[unit.split] += 1
+        for shard in self.shards:
+            totals[shard.split] += 1
         return totals
 
 
-def make_plan(
-    pipeline: Pipeline, inputs: Sequence[Path], tokenizer: Tokenizer, *, staging: Path | None = None
-) -> Plan:
-    """Plan a build.
+def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
+    """Find the files of a build, and check what can be checked without reading them.
 
     Args:
         pipeline: How the corpus is read, annotated, segmented, encoded and sharded.
         inputs: Files or folders.
-        tokenizer: Makes the tokens.
-        staging: A folder into which large compressed files are unpacked, so that they can be cut
-            like others. None leaves them whole.
 
     Raises:
-        SourceError: There are no inputs of this format, or a compressed one is damaged.
+        SourceError: There are no inputs of this format.
         PipelineError: There are no labels or too many, or a split's name cannot be a folder's.
     """
     found = find_inputs(pipeline, inputs)
-    pipeline = found.pipeline
+    where = f"pipeline '{pipeline.name}'"
     for split in found.files:
         if not SPLIT_NAME.fullmatch(split):
             raise PipelineError(
-                f"pipeline '{pipeline.name}', [source] splits: expected names of letters, digits, "
-                f"'.', '_' and '-', got '{split}'"
+                f"{where}, [source] splits: expected names of letters, digits, '.', '_' and '-', "
+                f"got '{split}'"
             )
 
-    # Taken before the build reads anything, so that no later change passes unseen.
-    paths = [path for of_split in found.files.values() for path in of_split]
-    stamps = {str(path): tuple(map(_stamp, found.source.files(path))) for path in paths}
+    if pipeline.annotate.labels:
+        refuse_too_many(pipeline, pipeline.annotate.labels)
+    elif pipeline.annotate.use != "gold":
+        labels = annotator_of(pipeline).labels()
+        known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
+        raise PipelineError(
+            f"{where}, [annotate]: expected labels, got none; choose with "
+            f"--set 'annotate.labels={known}' among those that '{pipeline.annotate.use}' finds"
+        )
+    return found
 
-    large = _worth_staging(found.source, paths, unit_bytes=pipeline.shard.unit_bytes)
-    units, sizes = _cut(found, stage(staging, large) if staging else {})
-    annotator = annotator_of(pipeline)
-    labels = pipeline.annotate.labels or _labels_in(pipeline, annotator, found.source, units)
+
+def refuse_too_many(pipeline: Pipeline, labels: Sequence[str]) -> None:
+    """Raise PipelineError for more labels than tags can tell apart."""
     if len(labels) > MAX_LABELS:
         raise PipelineError(
             f"pipeline '{pipeline.name}': expected at most {MAX_LABELS} labels, got {len(labels)}; "
             "merge or choose some with [annotate] rename and labels"
         )
 
-    known: dict[Path, Mapping[str, Any]] = {}
-    sources = {
-        split: _fingerprint(found.source, paths, known) for split, paths in found.files.items()
+
+def make_plan(found: Inputs, looked: Looking, identity: Mapping[str, Any]) -> Plan:
+    """Plan a build.
+
+    Args:
+        found: The files of each split.
+        looked: What they hold.
+        identity: All that decides bytes besides the files; see `identity_of`.
+    """
+    pipeline = found.pipeline
+    shards = tuple(_shards(found, looked))
+    sources = fingerprints(found, looked.fingerprints)
+    record = {
+        **identity,
+        "format": FORMAT,
+        "sources": sources,
+        "units": [_record_of(shard) for shard in shards],
     }
+    return Plan(pipeline=pipeline, shards=shards, sources=sources, record=record)
+
+
+def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return all that decides a build's bytes besides its input files, as plain values.
+
+    Raises:
+        AnnotateError: The annotator's model or table is missing or damaged.
+        PipelineError: The segmenter's model is missing.
+    """
+    pipeline = found.pipeline
+    annotator = annotator_of(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
-    record = {
-        "format": FORMAT,
+    return {
         "name": pipeline.name,
         "about": asdict(pipeline.about),
         "pipeline": effective,
@@ -139,20 +194,8 @@ def make_plan(
         "segmenter": segmenter_of(pipeline).digest(),
         "tokenizer": tokenizer.digest,
         "versions": versions(),
-        "labels": list(labels),
-        "sources": sources,
-        "units": [_record_of(unit) for unit in units],
+        "labels": list(pipeline.annotate.labels),
     }
-    return Plan(
-        pipeline=pipeline,
-        large=tuple(large),
-        units=tuple(units),
-        sizes=tuple(sizes),
-        labels=tuple(labels),
-        sources=sources,
-        stamps=stamps,
-        record=record,
-    )
 
 
 @cache
@@ -162,162 +205,127 @@ def versions() -> dict[str, str]:
     return {"mslm-data": __version__} | others
 
 
-def _record_of(unit: WorkUnit) -> list[Any]:
-    """Return a unit as plain values, its files without their folders."""
-    parts = [[Path(part.path).name, *part[1:]] for part in unit.parts]
-    return [unit.split, unit.number, parts]
+def _record_of(shard: PlannedShard) -> list[Any]:
+    """Return a shard as plain values, its files without their folders."""
+    parts = [[Path(part.path).name, *part[1:]] for part in shard.parts]
+    return [shard.split, shard.number, parts]
 
 
-# Work units ---------------------------------------------------------------------------------------
+# Shards and work units ----------------------------------------------------------------------------
 
 
-def _cut(found: Inputs, staged: Mapping[Path, Path]) -> tuple[list[WorkUnit], list[int]]:
-    """Cut all files into work units.
+class _Piece(NamedTuple):
+    """A part of a file, with its bytes and the parts of it that work units read."""
 
-    Args:
-        found: The files of each split.
-        staged: File -> what it was unpacked to; others are cut as they are.
+    part: Part
+    bytes: int
+    parts: list[Part]
 
-    Returns:
-        The units, and about how many bytes of input each has.
-    """
-    units: list[WorkUnit] = []
-    sizes: list[int] = []
+
+def _shards(found: Inputs, looked: Looking) -> Iterator[PlannedShard]:
+    """Give the shards of all splits."""
+    shard_bytes = found.pipeline.shard.unit_bytes
     for split, paths in found.files.items():
-        source = found.source.of_split(split)
-        plain = [staged.get(path, path) for path in paths]
-        packed = _pack(source, plain, found.pipeline.shard.unit_bytes)
-        for number, (parts, size) in enumerate(packed):
-            units.append(WorkUnit(split, number, parts))
-            sizes.append(int(size * found.source.share_of(split)))
-    return units, sizes
+        pieces = (_pieces(looked.cuts[split, path]) for path in paths)
+        share = found.source.share_of(split)
+        for number, shard in enumerate(_pack(pieces, shard_bytes)):
+            units, sizes = _units(split, number, shard, min(UNIT_BYTES, shard_bytes))
+            parts = tuple(piece.part for piece in shard)
+            yield PlannedShard(
+                split, number, parts, units, tuple(int(size * share) for size in sizes)
+            )
 
 
-def _pack(
-    source: Source, paths: Sequence[Path], unit_bytes: int
-) -> Iterator[tuple[tuple[Part, ...], int]]:
-    """Give the parts of each unit and their bytes, files in order.
+def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
+    """Return the parts of one file that make a shard each, or the whole file alone."""
+    size = Path(next(iter(cuts)).path).stat().st_size
+    return [_Piece(part, size // len(cuts), parts) for part, parts in cuts.items()]
 
-    A large file makes several units; small files that follow each other share one.
+
+def _pack(files: Iterable[list[_Piece]], shard_bytes: int) -> Iterator[list[_Piece]]:
+    """Give what each shard is made of, files in order.
+
+    A large file makes several shards; small files that follow each other share one.
     """
-    group: list[Part] = []
+    group: list[_Piece] = []
     filled = 0
-    for path in paths:
-        size = path.stat().st_size
-        parts = list(source.cut(path, target_bytes=unit_bytes))
-
-        if group and (len(parts) > 1 or filled + size > unit_bytes):
-            yield tuple(group), filled
+    for pieces in files:
+        size = sum(piece.bytes for piece in pieces)
+        if group and (len(pieces) > 1 or filled + size > shard_bytes):
+            yield group
             group = []
             filled = 0
-        if len(parts) > 1:
-            yield from (((part,), size // len(parts)) for part in parts)
+        if len(pieces) > 1:
+            yield from ([piece] for piece in pieces)
         else:
-            group += parts
+            group += pieces
             filled += size
     if group:
-        yield tuple(group), filled
+        yield group
 
 
-# Large compressed files ---------------------------------------------------------------------------
-
-
-def _worth_staging(source: Source, paths: Iterable[Path], *, unit_bytes: int) -> list[Path]:
-    """Return the compressed files that are worth unpacking once.
-
-    A gzip file can only be read from its beginning, so it makes one unit, however large. Unpacked,
-    it is cut like a plain file. Not where documents lie in several files: these stay together.
-    """
-    return [
-        path
-        for path in sorted(set(paths))
-        if path.suffix == ".gz"
-        and path.stat().st_size * _RATIO > unit_bytes
-        and list(source.files(path)) == [path]
-    ]
-
-
-def stage(folder: Path, paths: Iterable[Path]) -> dict[Path, Path]:
-    """Unpack files into a folder of the unfinished build, if they are not there yet.
-
-    They may be patients' text: the folder is private, and goes when the build is finished.
-
-    Returns:
-        File -> what it was unpacked to, of the same name without `.gz`.
-
-    Raises:
-        SourceError: A file is damaged, or larger than `MAX_UNPACKED`.
-    """
-    staged: dict[Path, Path] = {}
-    for path in paths:
-        stamp = " ".join(map(str, _stamp(path)))
-        folder_of_stamp = folder / hashlib.sha256(stamp.encode()).hexdigest()[:16]
-        staged[path] = folder_of_stamp / path.name.removesuffix(".gz")
-        if not staged[path].is_file():
-            make_folder(folder_of_stamp)
-            write_whole(staged[path], _unpacked(path))
-    return staged
-
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    size = 0
-    try:
-        with gzip.open(path) as file:
-            while piece := file.read(_AT_ONCE):
-                size += len(piece)
-                if size > MAX_UNPACKED:
-                    raise SourceError(
-                        f"{path}: unpacks to more than {MAX_UNPACKED >> 30} GiB; pass it unpacked"
-                    )
-                yield piece
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(
-            f"{path}: cannot be unpacked ({type(error).__name__}); is the file whole?"
-        ) from None
+def _units(
+    split: str, shard: int, pieces: Sequence[_Piece], unit_bytes: int
+) -> tuple[tuple[WorkUnit, ...], tuple[int, ...]]:
+    """Return the work units of a shard, and the bytes of each; small parts share one."""
+    groups: list[list[Part]] = []
+    sizes: list[int] = []
+    for piece in pieces:
+        size = piece.bytes // len(piece.parts)
+        for part in piece.parts:
+            if groups and sizes[-1] + size <= unit_bytes:
+                groups[-1].append(part)
+                sizes[-1] += size
+            else:
+                groups.append([part])
+                sizes.append(size)
+    units = [WorkUnit(split, shard, number, tuple(of)) for number, of in enumerate(groups)]
+    return tuple(units), tuple(sizes)
 
 
 # Labels -------------------------------------------------------------------------------------------
 
 
-def _labels_in(
-    pipeline: Pipeline, annotator: Annotator, source: Source, units: Sequence[WorkUnit]
-) -> tuple[str, ...]:
-    """Read the whole source for the labels that occur, sorted.
+def labels_of(found: Inputs) -> tuple[str, ...]:
+    """Return the labels of a build, sorted; where the pipeline has none, by reading the source.
 
     Raises:
-        PipelineError: The mentions are not the source's, so that reading it tells nothing.
+        SourceError: A file cannot be read.
     """
-    rename = pipeline.annotate.rename
-    if pipeline.annotate.use != "gold":
-        known = sorted({rename.get(label, label) for label in annotator.labels()})
-        raise PipelineError(
-            f"pipeline '{pipeline.name}', [annotate]: expected labels, got none; choose with "
-            f"--set 'annotate.labels={known}' among those that '{pipeline.annotate.use}' finds"
-        )
+    if found.pipeline.annotate.labels:
+        return found.pipeline.annotate.labels
 
-    found: set[str] = set()
-    for part in chain.from_iterable(unit.parts for unit in units):
-        for record in source.batches(part):
+    labels: set[str] = set()
+    for split in found.files:
+        for record in found.batches(split):
             if isinstance(record, Documents):
+                rename = found.pipeline.annotate.rename
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
-                found.update(mentions.labels_found())
-    return tuple(sorted(found))
+                labels.update(mentions.labels_found())
+    return tuple(sorted(labels))
 
 
 # Whether inputs are the same ----------------------------------------------------------------------
 
 
-def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], unit: WorkUnit) -> None:
-    """Check that a unit's inputs are still those that the build was planned for.
+def stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
+    """Return input -> stamps of its files, to be taken before the build reads anything."""
+    return {
+        str(path): tuple(map(_stamp, found.source.files(path))) for path in found.splits_of_paths()
+    }
+
+
+def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
+    """Check that inputs are still those that the build was planned for.
 
     Args:
         stamps: Input -> stamps of its files; an input without stamps is not checked.
-        unit: The unit.
+        paths: Inputs.
 
     Raises:
         SourceError: A file has changed or is gone.
     """
-    for stamp in chain.from_iterable(stamps.get(part.path, ()) for part in unit.parts):
+    for stamp in chain.from_iterable(stamps.get(path, ()) for path in paths):
         try:
             same = _stamp(Path(stamp.path)) == stamp
         except OSError:
@@ -335,26 +343,27 @@ def _stamp(path: Path) -> Stamp:
     return Stamp(str(path), status.st_size, status.st_mtime_ns)
 
 
-def _fingerprint(
-    source: Source, paths: Sequence[Path], known: dict[Path, Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], ...]:
-    """Return name, size and digest of each input file, or of all together if there are many.
+def fingerprints(
+    found: Inputs, of_files: Mapping[Path, Fingerprint]
+) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Return split -> name, size and digest of its input files, or of all together if many.
 
     Args:
-        source: Says which files an input consists of.
-        paths: Inputs of one split.
-        known: Fingerprints so far, as splits can share files; added to.
+        found: The files of each split.
+        of_files: File -> its fingerprint.
     """
-    files = [file for path in paths for file in source.files(path)]
-    for file in files:
-        if file not in known:
-            size = file.stat().st_size
-            known[file] = {"name": file.name, "bytes": size, "sha256": sha256_of(file)}
+    return {
+        split: _listed(
+            [of_files[file]._asdict() for path in paths for file in found.source.files(path)]
+        )
+        for split, paths in found.files.items()
+    }
 
-    fingerprints = [known[file] for file in files]
-    if len(fingerprints) <= _LISTED:
-        return tuple(fingerprints)
 
-    whole = hashlib.sha256(canonical_json(fingerprints)).hexdigest()
-    total = sum(file["bytes"] for file in fingerprints)
-    return ({"name": f"{len(fingerprints)} files", "bytes": total, "sha256": whole},)
+def _listed(files: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    if len(files) <= _LISTED:
+        return tuple(files)
+
+    whole = hashlib.sha256(canonical_json(files)).hexdigest()
+    total = sum(file["bytes"] for file in files)
+    return ({"name": f"{len(files)} files", "bytes": total, "sha256": whole},)

@@ -12,8 +12,9 @@ import numpy as np
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.stages import load_annotator, source_of
+from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import NotChosen, Part, SetAside, WorkUnit
+from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, one_by_one, totals
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Pipeline
@@ -34,6 +35,7 @@ class Reading:
         given: Mentions that the annotator found, with those that it left out.
         left_out: Reason -> mentions that documents do not have.
         adjusted: Reason -> mentions not just as the source has them.
+        labels: Labels of mentions, as keys, before overlaps were resolved.
         set_aside: Documents that cannot be used.
     """
 
@@ -56,6 +58,7 @@ class Reading:
         self.not_chosen = Counter[str]()
         self.left_out = Counter[str]()
         self.adjusted = Counter[str]()
+        self.labels = dict[str, None]()
         self.set_aside: list[SetAside] = []
 
     def batches(self, unit: WorkUnit) -> Iterator[Documents]:
@@ -125,6 +128,13 @@ class Reading:
             part: The piece of a file that they stand in.
             path_of: Id -> path of the file that had it last; changed.
         """
+        # Nearly always every id is new, which two sets say at once.
+        ids = dict.fromkeys(documents.ids, part.path)
+        is_new = ids.keys().isdisjoint(path_of) and ids.keys().isdisjoint(self._repeated)
+        if is_new and len(ids) == len(documents):
+            path_of.update(ids)
+            return documents
+
         kept = []
         for number, doc_id in enumerate(documents.ids):
             if _repeats(doc_id, part, path_of) or doc_id in self._repeated:
@@ -152,6 +162,7 @@ class Reading:
             wanted, unwanted = relabel(
                 found.mentions, rename=annotate.rename, labels=annotate.labels
             )
+            self.labels |= dict.fromkeys(wanted.labels_found())
             flat, overlapping = flatten(wanted)
             for reasons in (left_out, unwanted, overlapping):
                 self.left_out.update(reasons)

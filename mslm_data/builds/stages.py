@@ -57,6 +57,19 @@ class Inputs(NamedTuple):
     source: Source
     files: Mapping[str, list[Path]]
 
+    def splits_of_paths(self) -> dict[Path, list[str]]:
+        """Return file -> the splits that have it, files in order."""
+        splits: dict[Path, list[str]] = {}
+        for split, paths in self.files.items():
+            for path in paths:
+                splits.setdefault(path, []).append(split)
+        return splits
+
+    def every_file(self) -> list[Path]:
+        """Return every file that is read, with those that stand beside others, each once."""
+        read = chain.from_iterable(map(self.source.files, self.splits_of_paths()))
+        return list(dict.fromkeys(read))
+
     def records(self, split: str) -> Iterator[Document | SetAside | NotChosen]:
         """Read the documents of a split one by one, file by file."""
         source = self.source.of_split(split)
@@ -70,7 +83,7 @@ class Inputs(NamedTuple):
     def _parts(self, split: str) -> Iterator[Part]:
         source = self.source.of_split(split)
         for path in self.files[split]:
-            yield from source.cut(path, target_bytes=self.pipeline.shard.unit_bytes)
+            yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)
 
 
 def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:

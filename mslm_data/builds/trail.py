@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 
@@ -38,12 +37,12 @@ class Trail:
         fatal: Numbers of documents to set aside, from 0 in the unit's order of annotation.
     """
 
-    def __init__(self, folder: Path, unit: WorkUnit) -> None:
-        """Read the deaths so far."""
-        self._name = unit.name
+    def __init__(self, folder: Path, name: str) -> None:
+        """Read the deaths so far at the task of this name."""
+        self._name = name
         self._folder = folder / ".build" / "trails"
-        self._deaths_file = self._folder / f"{unit.name}.json"
-        self._place = self._folder / f"{unit.name}.at"
+        self._deaths_file = self._folder / f"{name}.json"
+        self._place = self._folder / f"{name}.at"
         self._handle = -1
 
         try:

@@ -162,7 +162,7 @@ def _build(
         downloading=downloading,
     )
     if dry_run:
-        report = _planned(ready.out, ready.plan())
+        report = _planned(ready.out, *ready.plan())
         if not quiet:
             _print_plan(report)
         return report
@@ -211,7 +211,7 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
     return {"labels": list(manifest.labels), "splits": splits, **totals}
 
 
-def _planned(out: Path, plan: Plan) -> dict[str, Any]:
+def _planned(out: Path, plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
     """Return what `build --dry-run --json` says."""
     totals = plan.totals()
     splits = {
@@ -222,7 +222,7 @@ def _planned(out: Path, plan: Plan) -> dict[str, Any]:
         }
         for split, files in plan.sources.items()
     }
-    return {"out": str(out), "dry_run": True, "labels": list(plan.labels), "splits": splits}
+    return {"out": str(out), "dry_run": True, "labels": list(labels), "splits": splits}
 
 
 def _together(reports: Mapping[str, Mapping[str, Any]], out: Path | None) -> dict[str, Any]:

@@ -142,28 +142,7 @@ class Part(NamedTuple):
     first: int = 0
     line: int = 1
 
-
-class WorkUnit(NamedTuple):
-    """Name a piece of a build: the parts of files that one process reads and turns into one shard.
-
-    Units are a pure function of the inputs and the pipeline.
-
-    Attributes:
-        split: The split that the shard belongs to.
-        number: The shard's number within the split, from 0.
-        parts: The pieces of input, in order.
-    """
-
-    split: str
-    number: int
-    parts: tuple[Part, ...]
-
     @property
-    def name(self) -> str:
-        """Return the name that receipts and messages use."""
-        return f"{self.split}-{self.number:05d}"
-
-    @property
-    def paths(self) -> list[str]:
-        """Return the files that the unit reads, a file of several parts several times."""
-        return [part.path for part in self.parts]
+    def is_whole(self) -> bool:
+        """Whether the piece is all of its file."""
+        return self.start == 0 and self.stop < 0

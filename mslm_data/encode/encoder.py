@@ -163,8 +163,8 @@ def digests_of(corpus: str, documents: Documents) -> Array:
     line = documents.line.encode() if is_ascii else b""
 
     digests = []
-    bounds = zip(documents.starts.tolist(), documents.ends.tolist(), strict=True)
-    for doc_id, (start, end) in zip(documents.ids, bounds, strict=True):
+    bounds = zip(documents.ids, documents.starts.tolist(), documents.ends.tolist(), strict=True)
+    for doc_id, start, end in bounds:
         if is_ascii:
             text = line[start:end]
         else:

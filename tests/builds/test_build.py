@@ -163,19 +163,19 @@ def test_build__does_a_unit_again_whose_receipt_is_damaged(
 ) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 1))
-    (out / ".build" / "receipts" / "train-00001.json").write_bytes(damage)
+    (out / ".build" / "receipts" / "train-00001-00000.json").write_bytes(damage)
 
     made.built(out, pipeline=SMALL)
 
     assert made.tree(out) == expected
 
 
-def test_build__does_a_unit_again_whose_shard_is_gone_or_cut_off(
+def test_build__does_a_unit_again_whose_piece_is_gone_or_cut_off(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 1))
-    first, second, *_ = sorted((out / "train").glob("*.arrow"))
+    first, second, *_ = sorted((out / ".build" / "pieces").glob("*.arrow"))
     first.unlink()
     second.write_bytes(b"ARROW")
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds.plan import Plan, make_plan, refuse_changed
+from mslm_data import builds
+from mslm_data.builds import looking
+from mslm_data.builds import plan as plans
+from mslm_data.builds.plan import Plan, find, refuse_changed, stamps_of
+from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
 from tests import made
 
@@ -15,45 +19,63 @@ NCBI = made.SAMPLE / "ncbi-disease"
 
 
 def plan_of(inputs: Path = NCBI, **options: object) -> Plan:
-    return make_plan(made.pipeline_of(**options), [inputs], made.word_piece())
+    plan, _ = builds.planned(made.pipeline_of(**options), [inputs], made.word_piece())
+    return plan
 
 
-def test_make_plan__cuts_each_file_into_units_that_cover_it() -> None:
+def assert_covered(parts: list[Part], path: Path) -> None:
+    assert {part.path for part in parts} == {str(path)}
+    assert parts[0].start == 0
+    assert all(before.stop == after.start for before, after in pairwise(parts))
+    assert parts[-1].stop in (-1, path.stat().st_size)
+
+
+@pytest.mark.parametrize("small", [300, 1 << 20])
+def test_plan__cuts_each_file_into_shards_and_units_that_cover_it(
+    small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "UNIT_BYTES", small)
+    monkeypatch.setattr(plans, "UNIT_BYTES", small)
+
     plan = plan_of(unit_bytes=1500)
 
     for split, name in (("train", "train"), ("validation", "devel"), ("test", "test")):
         path = NCBI / f"{name}.tsv"
-        units = [unit for unit in plan.units if unit.split == split]
-        parts = [part for unit in units for part in unit.parts]
-        assert [unit.number for unit in units] == list(range(len(units)))
-        assert {part.path for part in parts} == {str(path)}
-        assert parts[0].start == 0
-        assert all(before.stop == after.start for before, after in pairwise(parts))
-        assert parts[-1].stop in (-1, path.stat().st_size)
-    assert sum(plan.sizes) > sum(path.stat().st_size for path in NCBI.glob("*.tsv")) - len(
+        shards = [shard for shard in plan.shards if shard.split == split]
+        assert [shard.number for shard in shards] == list(range(len(shards)))
+        assert_covered([part for shard in shards for part in shard.parts], path)
+        for shard in shards:
+            assert [unit.number for unit in shard.units] == list(range(len(shard.units)))
+            in_units = [part for unit in shard.units for part in unit.parts]
+            assert (in_units[0].start, in_units[-1].stop) == (
+                shard.parts[0].start, shard.parts[-1].stop,
+            )  # fmt: skip
+        assert_covered([p for shard in shards for unit in shard.units for p in unit.parts], path)
+    assert (len(plan.units) > 2 * len(plan.shards)) == (small == 300)
+    assert sum(plan.sizes.values()) > sum(path.stat().st_size for path in NCBI.glob("*.tsv")) - len(
         plan.units
-    )
+    ) - len(plan.shards)
 
 
-def test_make_plan__records_each_part_of_each_unit_without_folders() -> None:
+def test_plan__records_each_part_of_each_shard_without_folders() -> None:
     plan = plan_of(unit_bytes=1500)
 
     assert plan.record["units"] == [
         [
-            unit.split,
-            unit.number,
+            shard.split,
+            shard.number,
             [
                 [Path(part.path).name, part.start, part.stop, part.first, part.line]
-                for part in unit.parts
+                for part in shard.parts
             ],
         ]
-        for unit in plan.units
+        for shard in plan.shards
     ]
     assert len({(start, stop) for _, _, [[_, start, stop, _, _]] in plan.record["units"]}) > 5
     assert str(made.SAMPLE) not in repr(plan.record)
 
 
-def test_make_plan__puts_small_files_together(tmp_path: Path) -> None:
+def test_plan__puts_small_files_together(tmp_path: Path) -> None:
     for name in ("train-a.tsv", "train-b.tsv", "train-c.tsv"):
         (tmp_path / name).write_text("kinase\tB-X\n" * 10)
     size = (tmp_path / "train-a.tsv").stat().st_size
@@ -64,10 +86,10 @@ def test_make_plan__puts_small_files_together(tmp_path: Path) -> None:
         ["train-a.tsv", "train-b.tsv"],
         ["train-c.tsv"],
     ]
-    assert plan.sizes == (2 * size, size)
+    assert list(plan.sizes.values()) == [2 * size, size]
 
 
-def test_make_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
+def test_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,Illness\naspirin,Drug\n")
     annotate = {
         "use": "terms",
@@ -82,13 +104,13 @@ def test_make_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None
 def test_refuse_changed__names_the_file_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("kinase\tB-X\n")
-    plan = plan_of(tmp_path)
-    refuse_changed(plan.stamps, plan.units[0])
+    stamps = stamps_of(find(made.pipeline_of(), [tmp_path]))
+    refuse_changed(stamps, [str(path)])
 
     path.write_text("kinase\tO\n\n")
     with pytest.raises(SourceError, match=f"^{path}: expected a file that stays as it is"):
-        refuse_changed(plan.stamps, plan.units[0])
+        refuse_changed(stamps, [str(path)])
 
     path.unlink()
     with pytest.raises(SourceError, match=f"^{path}: expected a file that stays as it is"):
-        refuse_changed(plan.stamps, plan.units[0])
+        refuse_changed(stamps, [str(path)])

@@ -10,21 +10,22 @@ from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
 from mslm_data.builds.reading import Reading
 from mslm_data.builds.stages import load_annotator
+from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import Document, Part, SetAside, Span, WorkUnit
+from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
 from mslm_data.pipeline import AnnotateOptions
 from tests import made
 from tests.faults.corpora import CORPORA
 
-UNIT = WorkUnit("train", 0, ())
+UNIT = WorkUnit("train", 0, 0, ())
 
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Reading:
     """The reading of a unit, with the annotator that keeps the mentions of the source."""
-    trail = Trail(tmp_path, UNIT)
+    trail = Trail(tmp_path, UNIT.name)
     return Reading(made.pipeline_of(), repeated=frozenset(), trail=trail)
 
 
@@ -93,8 +94,8 @@ def test_batches__sets_one_failing_document_of_several_aside(
         return annotate(self, documents)
 
     monkeypatch.setattr(Gold, "annotate", failing)
-    unit = WorkUnit("train", 0, (Part(str(path)),))
-    reading = Reading(made.pipeline_of(), repeated=frozenset(), trail=Trail(tmp_path, unit))
+    unit = WorkUnit("train", 0, 0, (Part(str(path)),))
+    reading = Reading(made.pipeline_of(), repeated=frozenset(), trail=Trail(tmp_path, unit.name))
 
     batches = list(reading.batches(unit))
 
@@ -113,8 +114,8 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     ids = ["1", "2", "1", "3", "4"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
-    unit = WorkUnit("train", 0, (Part(str(path)),))
-    reading = Reading(made.pipeline_of(), repeated=frozenset("3"), trail=Trail(tmp_path, unit))
+    unit = WorkUnit("train", 0, 0, (Part(str(path)),))
+    reading = Reading(made.pipeline_of(), repeated=frozenset("3"), trail=Trail(tmp_path, unit.name))
 
     (documents,) = reading.batches(unit)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds import plan
+from mslm_data.builds import looking
+from mslm_data.builds.tasks import Unpack
 from mslm_data.errors import SourceError
 from mslm_data.loading import load
 from tests import made
@@ -44,32 +45,37 @@ def test_build__twice_from_compressed_files_is_done_already(tmp_path: Path) -> N
     assert len(load(tmp_path / "out")["train"]) == 60
 
 
-def test_stage__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unpacking(path: Path, staging: Path) -> Unpack:
+    return Unpack(0, str(path), str(staging / "digest" / path.name.removesuffix(".gz")))
+
+
+def test_unpack__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
-    (plain,) = plan.stage(tmp_path / "staging", [path]).values()
-    monkeypatch.setattr(plan, "write_whole", pytest.fail)
+    task = unpacking(path, tmp_path / "staging")
+    looking.unpack(task)
+    monkeypatch.setattr(looking, "write_whole", pytest.fail)
 
-    (again,) = plan.stage(tmp_path / "staging", [path]).values()
+    looking.unpack(task)
 
-    assert again == plain
+    plain = Path(task.into)
     assert plain.read_bytes() == (NCBI / "train.tsv").read_bytes()
     assert plain.stat().st_mode & 0o777 == 0o600
     assert plain.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_stage__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) -> None:
+def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be unpacked"):
-        plan.stage(tmp_path / "staging", [path])
+        looking.unpack(unpacking(path, tmp_path / "staging"))
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
 
 
-def test_stage__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpack__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
-    monkeypatch.setattr(plan, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(looking, "MAX_UNPACKED", 100)
 
     with pytest.raises(SourceError, match="unpacks to more than"):
-        plan.stage(tmp_path / "staging", [path])
+        looking.unpack(unpacking(path, tmp_path / "staging"))

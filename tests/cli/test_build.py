@@ -220,11 +220,11 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
 
     write, calls = work_unit.write_shard, []
 
-    def interrupted(*args: object) -> object:
+    def interrupted(*args: object, **options: object) -> object:
         calls.append(args)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return write(*args)  # type: ignore[arg-type]
+        return write(*args, **options)  # type: ignore[arg-type]
 
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json")
     monkeypatch.setattr(work_unit, "write_shard", interrupted)

@@ -11,7 +11,7 @@ import pytest
 
 import mslm_data as md
 from mslm_data.annotate.medcat.annotator import MedCat
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, Part
 from mslm_data.io import resources
 from mslm_data.source.formats.notes import Notes
 from tests.cli.running import run
@@ -192,7 +192,7 @@ def test_build__real_notes_have_their_true_counts_and_what_medcat_found(
         texts = {row["ROW_ID"]: row["TEXT"] for row in csv.DictReader(file)}
     annotator = MedCat(model_pack=str(CONCEPTS)).load()
     names: dict[str, set[str]] = {}
-    for part in Notes(pattern="*").cut(notes, target_bytes=1 << 30):
+    for part in Notes(pattern="*").cut(Part(str(notes)), target_bytes=1 << 30):
         for record in Notes(pattern="*", placeholders="token").read(part):
             if isinstance(record, Document):
                 (found,) = annotator.find([record])

@@ -13,5 +13,5 @@ from tests.engine.works import SlowWork, finely
 
 if __name__ == "__main__":
     corpus, inputs, out = sys.argv[1:]
-    builds.UnitBuilder = SlowWork  # type: ignore[misc]
+    builds.BuildWork = SlowWork  # type: ignore[misc]
     finely(corpus).build(Path(inputs), Path(out), workers=3, engine="ray")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.document import WorkUnit
+from mslm_data.builds.tasks import WorkUnit
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.errors import BuildError, SourceError
 from tests.engine.works import Done, Fake, units
@@ -126,7 +126,7 @@ def test_supervise__tries_a_task_of_the_second_wave_again(work: Fake) -> None:
     supervise(work, [first], workers, done)
 
     assert sorted(done.names) == [unit.name for unit in units(4)]
-    assert work.deaths == ["train-00002"]
+    assert work.deaths == ["train-00000-00002"]
     assert workers.started == [0, 1, 2]
 
 
@@ -157,10 +157,10 @@ def test_supervise__asks_the_work_when_a_unit_has_cost_too_many(work: Fake) -> N
 
     workers = Told(said)
 
-    with pytest.raises(BuildError, match=r"^train-00001: died too often$"):
+    with pytest.raises(BuildError, match=r"^train-00000-00001: died too often$"):
         do(work, workers)
 
-    assert work.deaths == ["train-00001"] * 3
+    assert work.deaths == ["train-00000-00001"] * 3
     assert workers.ended
 
 

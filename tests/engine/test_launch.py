@@ -281,7 +281,7 @@ def test_run__says_so_if_the_server_is_killed(work: Fake) -> None:
         local.run(napping, units(1), workers=2, done=Done(), preload=NOTHING)
     killer.join()
 
-    assert napping.deaths == ["train-00000"]
+    assert napping.deaths == ["train-00000-00000"]
     wait_for(lambda: gone(killed[0]))
 
 
@@ -295,7 +295,7 @@ def test_run__leaves_no_file_open(work: Fake) -> None:
     local.run(work, units(4), workers=2, done=Done(), preload=NOTHING)
 
     assert len(list(folder.iterdir())) == before
-    assert work.deaths == ["train-00001"]
+    assert work.deaths == ["train-00000-00001"]
 
 
 def test_run__goes_on_though_the_preload_fails(
@@ -359,7 +359,7 @@ def test_spawner__starts_workers_anew(work: Fake) -> None:
     supervise(work, units(3), processes, done)
 
     assert sorted(done.names) == [unit.name for unit in units(3)]
-    assert work.deaths == ["train-00001"]
+    assert work.deaths == ["train-00000-00001"]
     assert "below `if __name__ == '__main__':`" in processes.advice
 
 

@@ -40,7 +40,7 @@ def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
     local.run(work, [first], workers=2, done=done, preload=NOTHING)
 
     assert sorted(done.names) == [unit.name for unit in units(4)]
-    assert work.deaths == ["train-00001"]
+    assert work.deaths == ["train-00000-00001"]
 
 
 def test_run__does_nothing_if_there_is_nothing_to_do(work: Fake) -> None:

@@ -77,7 +77,7 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
         kill_node(node)
         Path(f"{out}.go").touch()
 
-    monkeypatch.setattr(builds, "UnitBuilder", works.SlowWork)
+    monkeypatch.setattr(builds, "BuildWork", works.SlowWork)
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     notes.build(inputs, out, workers=2, engine="ray")
@@ -92,7 +92,7 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
 ) -> None:
     lines = CORPORA["lines"]
     inputs, out = lines.write(tmp_path), tmp_path / "out"
-    monkeypatch.setattr(builds, "UnitBuilder", FaultyWork)
+    monkeypatch.setattr(builds, "BuildWork", FaultyWork)
     tell(out, do="die", document="20")
 
     manifest = lines.build(inputs, out, workers=2, engine="ray")

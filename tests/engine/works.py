@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds import work_unit
-from mslm_data.data.document import Part, WorkUnit
+from mslm_data.builds.tasks import Task, WorkUnit
+from mslm_data.builds.work import BuildWork
+from mslm_data.data.document import Part
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus
 
@@ -20,7 +21,7 @@ CANARY = "zebulonkanarie"
 
 
 def units(count: int, path: str = __file__) -> list[WorkUnit]:
-    return [WorkUnit("train", number, (Part(path),)) for number in range(count)]
+    return [WorkUnit("train", 0, number, (Part(path),)) for number in range(count)]
 
 
 class Done:
@@ -104,13 +105,15 @@ def finely(name: str) -> Corpus:
     return corpus._replace(pipeline=replace(corpus.pipeline, shard=units))
 
 
-class SlowWork(work_unit.UnitBuilder):
+class SlowWork(BuildWork):
     """Builds units slowly, and not before a file beside the folder allows it.
 
     Another file says which process is at a unit.
     """
 
-    def __call__(self, of: WorkUnit) -> str:
+    def __call__(self, of: Task) -> str:
+        if not isinstance(of, WorkUnit):
+            return super().__call__(of)
         note = Path(f"{self.folder}.at") / str(os.getpid())
         note.parent.mkdir(exist_ok=True)
         note.touch()
@@ -121,7 +124,7 @@ class SlowWork(work_unit.UnitBuilder):
         note.unlink()
         return receipt
 
-    def died(self, of: WorkUnit) -> None:
+    def died(self, of: Task) -> None:
         with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:
             file.write(f"{of.name}\n")
         super().died(of)

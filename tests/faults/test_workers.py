@@ -18,7 +18,6 @@ import pytest
 from mslm_data import builds
 from mslm_data.builds import stages
 from mslm_data.builds.trail import Trail
-from mslm_data.data.document import WorkUnit
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
@@ -33,7 +32,7 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builds, "UnitBuilder", works.FaultyWork)
+    monkeypatch.setattr(builds, "BuildWork", works.FaultyWork)
     monkeypatch.setattr(
         stages, "_LOADED", {}
     )  # what was annotated before is not forgotten otherwise
@@ -123,17 +122,17 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
     trails = out / ".build" / "trails"
     trails.mkdir(parents=True)
     for number in range(4):
-        (trails / f"train-{number:05d}.json").write_text('{"unknown": 19}')
+        (trails / f"train-{number:05d}-00000.json").write_text('{"unknown": 19}')
 
     with pytest.raises(
         BuildError,
-        match=r"train-00001: a worker process died 20 times.*the same command resumes the build",
+        match=r"train-00001-00000: a worker process died 20 times.*the same command resumes the build",
     ):
         LINES.build(inputs, out, workers=2)
 
 
 def test_trail__gives_up_before_the_first_document(tmp_path: Path) -> None:
-    unit = WorkUnit("train", 0, ())
+    unit = "train-00000-00000"
     Trail(tmp_path, unit).died()
     for _ in range(2):
         with Trail(tmp_path, unit):

@@ -9,22 +9,22 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mslm_data.annotate import Annotated
 from mslm_data.annotate.terms.annotator import LoadedTerms
-from mslm_data.builds import work_unit
-from mslm_data.data.document import Document, WorkUnit
+from mslm_data.builds.tasks import Task
+from mslm_data.builds.work import BuildWork
+from mslm_data.data.documents import Documents
 
 _annotate = LoadedTerms.annotate
 
 
-class FaultyWork(work_unit.UnitBuilder):
+class FaultyWork(BuildWork):
     """Goes wrong as a file beside the folder says: `{"do": …, "document": id, "times": most}`."""
 
-    def __call__(self, of: WorkUnit) -> str:
+    def __call__(self, of: Task) -> str:
         fault = Path(f"{self.folder}.fault")
         told = json.loads(fault.read_text()) if fault.is_file() else {}
         if told:
@@ -47,24 +47,23 @@ def deaths(out: Path) -> int:
 
 
 def _faulty(fault: Path, told: dict[str, Any]) -> Any:
-    def annotate(self: LoadedTerms, documents: Sequence[Document]) -> list[Annotated]:
+    def annotate(self: LoadedTerms, documents: Documents) -> Annotated:
         times = Path(f"{fault}.times")
-        for document in documents:
-            if document.id == told["document"] and deaths(fault.with_suffix("")) < told.get(
-                "times", 1 << 30
-            ):
-                Path(f"{fault}.pid").write_text(str(os.getpid()))
-                with times.open("ab") as file:
-                    file.write(b".")
-                _go_wrong(told["do"], document)
+        if told["document"] in documents.ids and deaths(fault.with_suffix("")) < told.get(
+            "times", 1 << 30
+        ):
+            Path(f"{fault}.pid").write_text(str(os.getpid()))
+            with times.open("ab") as file:
+                file.write(b".")
+            _go_wrong(told["do"], documents.line)
         return _annotate(self, documents)
 
     return annotate
 
 
-def _go_wrong(how: str, document: Document) -> None:
+def _go_wrong(how: str, text: str) -> None:
     if how == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "hang":
         time.sleep(600)
-    raise {"raise": ValueError, "memory": MemoryError, "disk": OSError}[how](document.text)
+    raise {"raise": ValueError, "memory": MemoryError, "disk": OSError}[how](text)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,16 +16,23 @@ some_texts = st.one_of(made.documents_of_text(), made.documents_of_words()).map(
 )
 
 
+def found_in(texts):
+    """Find the words of texts on one line, a line end between them."""
+    bounds = [0, *accumulate(len(text) + 1 for text in texts)]
+    line = "\n".join(texts).encode("utf-32-le", "surrogatepass")
+    return texts_of(np.frombuffer(line, np.uint32), np.array(bounds[:-1], np.int64))
+
+
 @given(some_texts)
 def test_split_text__equals_twin(text):
-    words = texts_of([text]).words
+    words = found_in([text]).words
 
     assert words.tolist() == [[word.start, word.end, word.gap] for word in twin.words_of(text)]
 
 
 @given(st.lists(some_texts, max_size=4))
 def test_split_text__a_text_is_its_own(texts):
-    together = texts_of(texts)
+    together = found_in(texts)
     starts = together.starts.tolist()
 
     words = [

@@ -1,0 +1,246 @@
+"""Decide which tasks of a build are possible, and do what lies between them.
+
+The leading process does nothing that takes time in the size of the input: it hands tasks out, adds
+up receipts, and sorts one number a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mslm_data.builds.finish import finish
+from mslm_data.builds.folder import (
+    is_done,
+    is_joined,
+    keep_plan,
+    read_receipt,
+    require_receipt,
+)
+from mslm_data.builds.looking import Looking
+from mslm_data.builds.plan import Plan, make_plan, refuse_too_many
+from mslm_data.builds.repeats import find_repeats, known_repeats
+from mslm_data.builds.stages import Inputs
+from mslm_data.builds.tasks import Join, Task, WorkUnit, read_answer
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.shard.manifest import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a build is; never text.
+
+    Attributes:
+        done: Work units done, in earlier builds too.
+        total: Work units; 0 as long as the input files are looked at.
+        bytes_done: Bytes of input of the units done.
+        bytes_total: Bytes of input.
+        documents: Documents read.
+        rows: Rows written.
+    """
+
+    done: int
+    total: int
+    bytes_done: int
+    bytes_total: int
+    documents: int
+    rows: int
+
+
+class Agenda:
+    """The tasks of one build, from the first look at the files to the last shard.
+
+    Attributes:
+        manifest: Of the folder, once it is finished; None before, and where only a part was built.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        inputs: Inputs,
+        tokenizer: Tokenizer,
+        identity: Mapping[str, Any],
+        *,
+        part: tuple[int, int] | None,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        """Begin with the files.
+
+        Args:
+            out: The folder.
+            inputs: The files of each split.
+            tokenizer: Makes the tokens.
+            identity: From `plan.identity`.
+            part: `(i, n)`: do every n-th unit, beginning with unit i (from 1), and then nothing.
+            progress: Called as work units finish.
+        """
+        self._out = out
+        self._inputs = inputs
+        self._tokenizer = tokenizer
+        self._identity = identity
+        self._part = part
+        self._progress = _Counter(out, progress)
+
+        self._looking = Looking(inputs, staging=out / ".build" / "staging")
+        self._plan: Plan
+        self._all: list[WorkUnit]  # every unit of the plan
+        self._waiting: set[str] = set()  # names of the units or shards under way
+        self._next: Callable[[], list[Task]] = self._units
+        self.manifest: Manifest | None = None
+
+    def first(self) -> list[Task]:
+        """Return what can be done at once."""
+        tasks = self._looking.tasks()
+        return tasks or self._next()
+
+    def done(self, text: str) -> Sequence[Task]:
+        """Take a task's answer, and return the tasks that have become possible.
+
+        Raises:
+            BuildError: The folder follows another plan, documents of two files share an id, or no
+                document at all could be used.
+        """
+        name, value = read_answer(text)
+        if not self._looking.is_over():
+            tasks = self._looking.take(name, value)
+            return self._next() if self._looking.is_over() else tasks
+
+        self._waiting.discard(name)
+        self._progress.count(name)
+        return () if self._waiting else self._next()
+
+    def _units(self) -> list[Task]:
+        """Plan the build, and return the units that are not done."""
+        self._plan = make_plan(self._inputs, self._looking, self._identity)
+        keep_plan(self._out, self._plan)
+
+        units = known_repeats(self._out, self._plan.units)
+        then = self._repeats if units is None else self._joins
+        self._all = units or self._plan.units
+
+        # The pieces of a shard are removed when it is joined.
+        joined = {
+            unit.name
+            for shard in self._plan.shards
+            if is_joined(self._out, shard)
+            for unit in shard.units
+            if read_receipt(self._out, unit)
+        }
+        wanted = self._all
+        if self._part is not None:
+            wanted = wanted[self._part[0] - 1 :: self._part[1]]
+        missing = [
+            unit for unit in wanted if unit.name not in joined and not is_done(self._out, unit)
+        ]
+        self._progress.start(wanted, missing, self._plan.sizes)
+        return self._wait_for(missing, self._over if self._part is not None else then)
+
+    def _over(self) -> list[Task]:
+        """Leave the rest to other parts."""
+        return []
+
+    def _repeats(self) -> list[Task]:
+        """Return the units to be done again, because their documents' ids came before."""
+        self._all = find_repeats(self._out, self._all)
+        again = [unit for unit in self._all if unit.repeated]
+        return self._wait_for(again, self._joins)
+
+    def _joins(self) -> list[Task]:
+        """Return the shards that are not joined."""
+        totals = self._plan.totals()
+        labels = self._labels()
+        joins = [
+            Join(
+                shard.split,
+                shard.number,
+                totals[shard.split],
+                tuple(unit.name for unit in shard.units),
+                labels,
+            )
+            for shard in self._plan.shards
+            if not is_joined(self._out, shard)
+        ]
+        return self._wait_for(joins, self._finish)
+
+    def _finish(self) -> list[Task]:
+        self.manifest = finish(self._out, self._plan, self._labels(), self._tokenizer)
+        return []
+
+    def _wait_for(
+        self, tasks: Sequence[WorkUnit | Join], then: Callable[[], list[Task]]
+    ) -> list[Task]:
+        """Return tasks, after which something else becomes possible; at once if there is none."""
+        self._next = then
+        self._waiting = {task.name for task in tasks}
+        return list(tasks) if tasks else then()
+
+    def _labels(self) -> tuple[str, ...]:
+        """Return the label of each index: the pipeline's, or those of the source, sorted."""
+        pipeline = self._plan.pipeline
+        if pipeline.annotate.labels:
+            return pipeline.annotate.labels
+
+        labels = {
+            label for unit in self._plan.units for label in require_receipt(self._out, unit).labels
+        }
+        refuse_too_many(pipeline, [*labels])
+        return tuple(sorted(labels))
+
+
+class _Counter:
+    """Turns names of finished units into progress."""
+
+    def __init__(self, out: Path, progress: Callable[[Progress], None]) -> None:
+        self._out = out
+        self._progress = progress
+        self._sizes: dict[str, tuple[WorkUnit, int]] = {}
+        self._done: set[str] = set()
+        self._bytes = 0
+        self._documents = 0
+        self._rows = 0
+
+    def start(
+        self, units: Sequence[WorkUnit], missing: Sequence[WorkUnit], sizes: Mapping[str, int]
+    ) -> None:
+        """Count the units that earlier builds have done.
+
+        Args:
+            units: Units of this build.
+            missing: Units that are to be done.
+            sizes: Name of a unit -> about how many bytes of input it has.
+        """
+        self._sizes = {unit.name: (unit, sizes[unit.name]) for unit in units}
+        to_do = {unit.name for unit in missing}
+        for name in self._sizes:
+            if name not in to_do:
+                self._add(name)
+        self._tell()
+
+    def count(self, name: str) -> None:
+        """Count a unit, unless it was done again or is not a unit."""
+        if name in self._sizes and name not in self._done:
+            self._add(name)
+            self._tell()
+
+    def _add(self, name: str) -> None:
+        unit, size = self._sizes[name]
+        self._done.add(name)
+        self._bytes += size
+        receipt = read_receipt(self._out, unit)
+        if receipt:
+            self._documents += receipt.read
+            self._rows += receipt.piece.rows
+
+    def _tell(self) -> None:
+        self._progress(
+            Progress(
+                done=len(self._done),
+                total=len(self._sizes),
+                bytes_done=self._bytes,
+                bytes_total=sum(size for _, size in self._sizes.values()),
+                documents=self._documents,
+                rows=self._rows,
+            )
+        )

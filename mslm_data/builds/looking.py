@@ -1,0 +1,238 @@
+"""Looks at the input files: their digests, and where they are cut into shards and work units.
+
+Every file is looked at by a task of its own, so that a build's first readings run on all workers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data.builds.stages import Inputs
+from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
+from mslm_data.data.document import Part
+from mslm_data.errors import SourceError
+from mslm_data.io.files import make_folder, sha256_of, write_whole
+from mslm_data.source import Source
+from mslm_data.source.reading.files import MAX_UNPACKED
+
+UNIT_BYTES = 4 << 20
+"""About how many bytes of input a work unit has, whatever the size of shards: enough to be worth a
+task, and few enough that every core has some and that memory stays small."""
+_DIGESTED_AT_ONCE = 64 << 20
+"""Bytes of small files that one task digests."""
+_RATIO = 4
+"""Ratio of a text's size to its compressed size, roughly, for texts that compress badly."""
+_AT_ONCE = 1 << 20
+"""Bytes that are unpacked at a time."""
+
+
+class Fingerprint(NamedTuple):
+    """Identify an input file: its name, size and SHA-256."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Looking:
+    """The tasks that look at the input files, and what they found.
+
+    Attributes:
+        fingerprints: File -> its fingerprint.
+        cuts: Split, file -> the parts that make a shard each (if there are several), and the parts
+            of each of these that work units read.
+    """
+
+    def __init__(self, inputs: Inputs, *, staging: Path | None) -> None:
+        """Begin with nothing known.
+
+        Args:
+            inputs: The files of each split.
+            staging: A folder into which large compressed files are unpacked; None leaves them
+                whole.
+        """
+        self._inputs = inputs
+        self._staging = staging
+        self._shard_bytes = inputs.pipeline.shard.unit_bytes
+        self._unit_bytes = min(UNIT_BYTES, self._shard_bytes)
+        self._splits = inputs.splits_of_paths()
+
+        # Tasks that are not done; for cuts also the file and, below a shard, the shard's part.
+        self._unpacking: dict[str, Unpack] = {}
+        self._digesting: dict[str, Digest] = {}
+        self._cutting: dict[str, tuple[Cut, Path, Part | None]] = {}
+        self._num_cuts = 0
+
+        self.fingerprints: dict[Path, Fingerprint] = {}
+        self.cuts: dict[tuple[str, Path], dict[Part, list[Part]]] = {}
+
+    def is_over(self) -> bool:
+        """Return whether everything is known."""
+        return not (self._unpacking or self._digesting or self._cutting)
+
+    def tasks(self) -> list[Task]:
+        """Return the first tasks, and find out at once what costs nothing."""
+        tasks: list[Task] = []
+        for number, paths in enumerate(_in_groups(self._inputs.every_file())):
+            digest = Digest(number, tuple(map(str, paths)))
+            self._digesting[digest.name] = digest
+            tasks.append(digest)
+
+        large = dict.fromkeys(self._worth_unpacking() if self._staging else ())
+        for number, path in enumerate(large):
+            unpack = Unpack(number, str(path), str(_staged(self._staging, path)))
+            self._unpacking[unpack.name] = unpack
+            tasks.append(unpack)
+        for path in self._splits:
+            if path not in large:
+                tasks += self._shards(path, path)
+        return tasks
+
+    def take(self, name: str, value: Any) -> list[Task]:
+        """Take the answer of a task, and return the tasks that have become possible.
+
+        Args:
+            name: The task's name.
+            value: What it was answered with.
+        """
+        if name in self._digesting:
+            digest = self._digesting.pop(name)
+            found = (Fingerprint(*row) for row in value)
+            self.fingerprints.update(zip(map(Path, digest.paths), found, strict=True))
+            return []
+        if name in self._unpacking:
+            unpack = self._unpacking.pop(name)
+            return self._shards(Path(unpack.path), Path(unpack.into))
+
+        cut, path, shard = self._cutting.pop(name)
+        parts = [Part(cut.part.path, *row) for row in value]
+        if shard is not None:
+            self.cuts[cut.split, path][shard] = parts
+            return []
+        return self._units(cut.split, path, parts)
+
+    def _worth_unpacking(self) -> list[Path]:
+        """Return the compressed files that are worth unpacking once.
+
+        A gzip file can only be read from its beginning, so it makes one unit, however large.
+        Unpacked, it is cut like a plain file. Not where documents lie in several files: these stay
+        together.
+        """
+        return [
+            path
+            for path in self._splits
+            if path.suffix == ".gz"
+            and path.stat().st_size * _RATIO > self._unit_bytes
+            and list(self._inputs.source.files(path)) == [path]
+        ]
+
+    def _shards(self, path: Path, plain: Path) -> list[Task]:
+        """Cut a file into shards, for every split that has it.
+
+        Args:
+            path: The file.
+            plain: The same file, or what it was unpacked to.
+        """
+        tasks: list[Task] = []
+        whole = Part(str(plain))
+        for split in self._splits[path]:
+            if plain.stat().st_size > self._shard_bytes:
+                tasks.append(self._cut(split, path, whole, self._shard_bytes, None))
+            else:
+                source = self._inputs.source.of_split(split)
+                parts = list(source.cut(whole, target_bytes=self._shard_bytes))
+                tasks += self._units(split, path, parts)
+        return tasks
+
+    def _units(self, split: str, path: Path, shards: Sequence[Part]) -> list[Task]:
+        """Cut the parts that make a shard each into those of work units."""
+        cuts = {shard: [shard] for shard in shards}
+        self.cuts[split, path] = cuts
+        if self._unit_bytes == self._shard_bytes:
+            return []
+        size = Path(shards[0].path).stat().st_size
+        if size // len(shards) <= self._unit_bytes:
+            return []
+        return [self._cut(split, path, shard, self._unit_bytes, shard) for shard in shards]
+
+    def _cut(
+        self, split: str, path: Path, part: Part, target_bytes: int, shard: Part | None
+    ) -> Cut:
+        cut = Cut(self._num_cuts, split, part, target_bytes)
+        self._num_cuts += 1
+        self._cutting[cut.name] = cut, path, shard
+        return cut
+
+
+def _in_groups(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """Put small files together that one task digests."""
+    group: list[Path] = []
+    filled = 0
+    for path in paths:
+        group.append(path)
+        filled += path.stat().st_size
+        if filled >= _DIGESTED_AT_ONCE:
+            yield group
+            group = []
+            filled = 0
+    if group:
+        yield group
+
+
+# What the tasks do --------------------------------------------------------------------------------
+
+
+def digest(task: Digest) -> list[Fingerprint]:
+    """Digest files."""
+    paths = map(Path, task.paths)
+    return [Fingerprint(path.name, path.stat().st_size, sha256_of(path)) for path in paths]
+
+
+def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
+    """Cut a part of a file, and return `start, stop, first, line` of each part of it."""
+    parts = source.of_split(task.split).cut(task.part, target_bytes=task.target_bytes)
+    return [(part.start, part.stop, part.first, part.line) for part in parts]
+
+
+def unpack(task: Unpack) -> None:
+    """Unpack a file into a folder of the unfinished build, if it is not there yet.
+
+    It may be patients' text: the folder is private, and goes when the build is finished.
+
+    Raises:
+        SourceError: The file is damaged, or larger than `MAX_UNPACKED`.
+    """
+    into = Path(task.into)
+    if not into.is_file():
+        make_folder(into.parent)
+        write_whole(into, _unpacked(Path(task.path)))
+
+
+def _staged(staging: Path | None, path: Path) -> Path:
+    """Return where a compressed file is unpacked to, under its own name without `.gz`."""
+    assert staging is not None  # noqa: S101 - for the type checker
+    status = path.stat()
+    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
+    return staging / hashlib.sha256(stamp.encode()).hexdigest()[:16] / path.name.removesuffix(".gz")
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    size = 0
+    try:
+        with gzip.open(path) as file:
+            while piece := file.read(_AT_ONCE):
+                size += len(piece)
+                if size > MAX_UNPACKED:
+                    raise SourceError(
+                        f"{path}: unpacks to more than {MAX_UNPACKED >> 30} GiB; pass it unpacked"
+                    )
+                yield piece
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(
+            f"{path}: cannot be unpacked ({type(error).__name__}); is the file whole?"
+        ) from None

@@ -1,0 +1,160 @@
+"""The tasks of a build: what an engine's workers do, one at a time.
+
+A build has four kinds, in this order. `agenda` says when each becomes possible.
+
+1. `Unpack` large compressed files, so that they can be cut like others.
+2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.
+3. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
+4. `Join` the pieces of each shard.
+
+A task's answer is its name and a value, as JSON; never text of a document.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from mslm_data.data.document import Part
+
+
+class Unpack(NamedTuple):
+    """Unpack a compressed file into the unfinished folder; answers with nothing.
+
+    Attributes:
+        number: Its number among the build's files.
+        path: The file.
+        into: What it becomes.
+    """
+
+    number: int
+    path: str
+    into: str
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"unpack-{self.number:05d}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return (self.path,)
+
+
+class Digest(NamedTuple):
+    """Digest files; answers with `[name, bytes, sha256]` of each.
+
+    Attributes:
+        number: The task's number among those of its kind.
+        paths: The files.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"digest-{self.number:05d}"
+
+
+class Cut(NamedTuple):
+    """Cut a part of a file; answers with `[start, stop, first, line]` of each part of it.
+
+    Attributes:
+        number: The task's number among those of its kind.
+        split: The split whose records are cut.
+        part: What is cut.
+        target_bytes: About how many bytes of the split a part gets.
+    """
+
+    number: int
+    split: str
+    part: Part
+    target_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"cut-{self.number:05d}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return (self.part.path,)
+
+
+class WorkUnit(NamedTuple):
+    """Read parts of files, and write the piece of a shard that they make; answers with nothing.
+
+    Its receipt says what became of the documents. Units are a pure function of the inputs and the
+    pipeline.
+
+    Attributes:
+        split: The split that the shard belongs to.
+        shard: The shard's number within the split, from 0.
+        number: The piece's number within the shard, from 0.
+        parts: The pieces of input, in order.
+        repeated: Ids of its documents that documents of earlier units have; see
+            `repeats.repeated_ids`.
+    """
+
+    split: str
+    shard: int
+    number: int
+    parts: tuple[Part, ...]
+    repeated: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The name that receipts and messages use."""
+        return f"{self.split}-{self.shard:05d}-{self.number:05d}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return tuple(dict.fromkeys(part.path for part in self.parts))
+
+
+class Join(NamedTuple):
+    """Write a shard from its pieces, and remove these; answers with nothing.
+
+    Attributes:
+        split: The split that the shard belongs to.
+        shard: Its number within the split, from 0.
+        of: Number of the split's shards.
+        pieces: Names of the units that wrote its pieces, in order.
+        labels: The label of each index.
+    """
+
+    split: str
+    shard: int
+    of: int
+    pieces: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that receipts and messages use."""
+        return f"{self.split}-{self.shard:05d}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The input files that are read: none."""
+        return ()
+
+
+Task: TypeAlias = Unpack | Digest | Cut | WorkUnit | Join
+
+
+def answer(task: Task, value: Any = None) -> str:
+    """Return what a worker answers when a task is done."""
+    return msgspec.json.encode([task.name, value]).decode()
+
+
+def read_answer(text: str) -> tuple[str, Any]:
+    """Return the name of a task that is done, and the value that it was answered with."""
+    name, value = msgspec.json.decode(text)
+    return name, value

@@ -1,0 +1,79 @@
+"""Does the tasks of a build, in whatever process they are sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mslm_data.builds import looking
+from mslm_data.builds.folder import piece_path, write_joined
+from mslm_data.builds.plan import Stamp, refuse_changed
+from mslm_data.builds.stages import annotator_of, source_of
+from mslm_data.builds.tasks import Cut, Digest, Join, Task, Unpack, WorkUnit, answer
+from mslm_data.builds.trail import Trail
+from mslm_data.builds.work_unit import build_unit
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.pipeline import Pipeline
+from mslm_data.shard.pieces import join
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildWork:
+    """Does tasks; see `engine.Work`.
+
+    Attributes:
+        pipeline: Says how.
+        tokenizer: Makes the tokens.
+        folder: The folder that is built.
+        stamps: Input file -> what its files looked like when the build began.
+    """
+
+    pipeline: Pipeline
+    tokenizer: Tokenizer
+    folder: str
+    stamps: Mapping[str, tuple[Stamp, ...]]
+
+    def __call__(self, task: Task) -> str:
+        """Do one task, and return its answer.
+
+        Raises:
+            SourceError: An input file is not what it was when the build began.
+        """
+        refuse_changed(self.stamps, task.paths)
+        value = self._do(task)
+        refuse_changed(self.stamps, task.paths)
+        return answer(task, value)
+
+    def died(self, task: Task) -> None:
+        """Record that a process died at a task; see `engine.Work`."""
+        Trail(Path(self.folder), task.name).died()
+
+    def _do(self, task: Task) -> Any:
+        match task:
+            case Unpack():
+                looking.unpack(task)
+            case Digest():
+                return looking.digest(task)
+            case Cut():
+                return looking.cut(task, source_of(self.pipeline))
+            case WorkUnit():
+                build_unit(task, self.pipeline, self.tokenizer, Path(self.folder))
+            case Join():
+                self._join(task)
+        return None
+
+    def _join(self, task: Join) -> None:
+        out = Path(self.folder)
+        pieces = [piece_path(out, name) for name in task.pieces]
+        record = join(
+            pieces,
+            out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
+            task.labels,
+            weak=annotator_of(self.pipeline).weak,
+            text=self.pipeline.encode.keep_text,
+        )
+        write_joined(out, task.name, record)
+        for piece in pieces:
+            piece.unlink(missing_ok=True)

@@ -29,8 +29,7 @@ _RETURNS = {"torch": "pt", "numpy": "np"}
 _JOINT = {"elm": 1.0, "blm": 0.075}
 _WHY_SINGLE = (
     "rows are read in random order, masked and written as nine columns, and made tensors, each "
-    "about as long as the "
-    "limit takes, which writes five arrays and reads nothing"
+    "about as long as the limit takes, which writes five arrays and reads nothing"
 )
 
 
@@ -120,12 +119,10 @@ def _corpus(
         rates,
         unit="sequences",
         what=f"`md.Batches`, shuffled, joint masking, batches of {SIZE} with ids, labels, kinds, "
-        f"tags and mentions, "
-        f"{'as tensors, ' if form == 'torch' else ''}over {len(train):,} sequences; the peer is "
-        f"`load_from_disk` with "
-        f"the {form} format, {columns}, a shuffling DataLoader without workers and the MLM "
-        f"collator; the limit pads "
-        "rows in their stored order, unmasked. Ids of the rows were equal.",
+        f"tags and mentions, {'as tensors, ' if form == 'torch' else ''}over {len(train):,} "
+        f"sequences; the peer is `load_from_disk` with the {form} format, {columns}, a shuffling "
+        "DataLoader without workers and the MLM collator; the limit pads rows in their stored "
+        "order, unmasked. Ids of the rows were equal.",
         goal=goal,
     )
 
@@ -154,8 +151,7 @@ def _unmasked(shards: Shards, table: Any) -> Row:
         rates,
         unit="sequences",
         what="ours as above, masked and padded; the peer only reads rows of `input_ids` as "
-        "tensors, without a "
-        "collator: neither padded nor masked.",
+        "tensors, without a collator: neither padded nor masked.",
     )
 
 
@@ -216,9 +212,8 @@ def _single(
         rates,
         unit="batches",
         what="ours from shards, shuffled, joint masking, reading, padding, tags and mentions "
-        "included; the peer is the "
-        f"MLM collator on rows of {columns}, lists in memory; the limit writes arrays of that "
-        f"shape.",
+        f"included; the peer is the MLM collator on rows of {columns}, lists in memory; the limit "
+        "writes arrays of that shape.",
         goal=goal,
     )
 

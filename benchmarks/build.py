@@ -242,8 +242,8 @@ def _rows(figures: dict[tuple[str, int], list[Figure]], tokens: int) -> list[Row
                 f"build, {process}, peak memory",
                 {of: memory[of, workers] for of in SIDES},
                 unit="MiB",
-                what="as above; memory of all processes together, without pages of files, "
-                "looked at twenty times a second: less is better.",
+                what="as above; memory of all processes together, without pages of files, looked "
+                "at twenty times a second: less is better.",
             ),
         ]
     return rows

@@ -28,8 +28,7 @@ _DISK = 6
 
 _WHY_KNOWN = (
     "looking words up by their characters is the greatest part, and what rows have besides, their "
-    "keys, mentions and "
-    "cuts, is most of the rest; the peer's rows have none of it"
+    "keys, mentions and cuts, is most of the rest; the peer's rows have none of it"
 )
 
 
@@ -80,10 +79,9 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     )
     what = (
         f"`Encoder.encode` over {len(documents):,} {name}, read already; the peer is "
-        f"`datasets.map(batched=True)` with "
-        "a fast tokenizer, `is_split_into_words`, `word_ids()` and a label for each token, over a "
-        "table already "
-        "loaded. Ids, word numbers and tags of every token were equal."
+        "`datasets.map(batched=True)` with a fast tokenizer, `is_split_into_words`, `word_ids()` "
+        "and a label for each token, over a table already loaded. Ids, word numbers and tags of "
+        "every token were equal."
     )
     return (
         row_of(
@@ -91,8 +89,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
             {of: rates[of] for of in ("ours", "peer", "limit")},
             unit="words",
             what=f"{what} No word is known. The limit is the tokenizer on the {len(words):,} "
-            f"distinct words alone, "
-            "its result left in Rust.",
+            "distinct words alone, its result left in Rust.",
             goal=Goal(peer=6),
         ),
         row_of(
@@ -100,7 +97,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
             {"ours": rates["warm"], "peer": rates["peer"]},
             unit="words",
             what=f"{what} Every word is known from an earlier call, as nearly all are in a large "
-            f"corpus.",
+            "corpus.",
             goal=Goal(peer=30, why=_WHY_KNOWN),
         ),
     )
@@ -122,9 +119,8 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
     return Row(
         name="shards on disk",
         what="bytes a token, less is better: ids, word numbers, tags, mentions, keys and names of "
-        "documents; the peer "
-        "is the table of the recipe above, as `save_to_disk` leaves it: ids, types, mask and "
-        "labels.",
+        "documents; the peer is the table of the recipe above, as `save_to_disk` leaves it: ids, "
+        "types, mask and labels.",
         unit="bytes",
         ours=ours,
         peer=theirs,

@@ -224,28 +224,23 @@ def careless() -> Iterator[None]:
 def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
     rows = [
         f"| {case.source} | {case.engine} | {count['folders']} | {count['leader']} | "
-        f"{count['below']} | "
-        f"{count['began again']} | {count['equal']} |"
+        f"{count['below']} | {count['began again']} | {count['equal']} |"
         for case, count in counts.items()
     ]
     total = sum(count["leader"] + count["below"] for count in counts.values())
     return "\n".join([
         "# Builds that are killed", "",
         "Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at "
-        "random moments, once "
-        f"to {AT_ONCE} times, and started again by the same command; then its bytes were compared "
-        f"with those of a "
-        f"build in peace. {total} kills, seed {seed}, commit {commit(corpora.ROOT)}.", "",
+        f"random moments, once to {AT_ONCE} times, and started again by the same command; then its "
+        f"bytes were compared with those of a build in peace. {total} kills, seed {seed}, commit "
+        f"{commit(corpora.ROOT)}.", "",
         *machine(), "",
         "| source | engine, workers | folders | kills of the program | kills of a process below it "
-        "| "
-        "other failures | equal folders |",
+        "| other failures | equal folders |",
         "| --- | --- | --- | --- | --- | --- | --- |", *rows, "",
-        f"What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's "
-        f"sentences with one worker: "
-        f"{(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} rounds in turn; "
-        f"{(cost[1] - 1) * 100:.1f} to "
-        f"{(cost[2] - 1) * 100:.1f} %).", "",
+        "What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's "
+        f"sentences with one worker: {(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} "
+        f"rounds in turn; {(cost[1] - 1) * 100:.1f} to {(cost[2] - 1) * 100:.1f} %).", "",
     ])  # fmt: skip
 
 

@@ -124,8 +124,8 @@ def many(found: Inputs, scratch: Path, count: int) -> Inputs:
     distinct = len({word for sentence in made for word, _ in sentence})
     says = (
         f"{count:,} sentences in one file, {distinct:,} distinct words: "
-        f"{min(count, len(sentences)):,} of {origin}, the rest drawn from them with "
-        f"{_RARE:.1%} of the words altered"
+        f"{min(count, len(sentences)):,} of {origin}, the rest drawn from them with {_RARE:.1%} of "
+        "the words altered"
     )
     return Inputs(path, found.vocab, says)
 

@@ -58,13 +58,11 @@ _LIMIT = " The limit writes arrays of the shapes of our batches and makes tensor
 _ENCODER = msgspec.msgpack.Encoder()
 _WHY_UNMASKED = (
     "litdata neither masks nor has the other eight columns; writing ours and making tensors of "
-    "them is half of the "
-    "time already, as the limit says"
+    "them is half of the time already, as the limit says"
 )
 _WHY_LISTS = (
     "reading Python's lists, as the limit does, takes a quarter of the time whoever reads them; "
-    "what is left is what a "
-    "batch from shards takes, and a few calls for each column"
+    "what is left is what a batch from shards takes, and a few calls for each column"
 )
 
 
@@ -121,8 +119,8 @@ def _memory(peer: str, ours: float, theirs: float) -> Row:
     return Row(
         name=f"into a training loop, memory: `MaskedLoader`, peer {peer}",
         what=f"no workers, {_EPOCH:,} batches, each in a process of its own: what it has more than "
-        f"at the first, pages "
-        "of mapped files aside; ours and datasets mask, the streaming ones do not. Less is better.",
+        "at the first, pages of mapped files aside; ours and datasets mask, the streaming ones do "
+        "not. Less is better.",
         unit="MiB",
         ours=ours,
         peer=theirs,
@@ -148,9 +146,8 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     )
     how = _workers(workers)
     against = (
-        f"the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
-        f"stores, a shuffling "
-        f"DataLoader, {how}, and the MLM collator."
+        "the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
+        f"stores, a shuffling DataLoader, {how}, and the MLM collator."
     )
     return [
         row_of(
@@ -195,9 +192,8 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
         rates,
         unit="batches",
         what=f"{_says(shards, 'no workers')}; the peer reads the same rows, shuffled, from its own "
-        f"shards on the local "
-        f"disk, {how}, and {does}; it has no other column. "
-        f"Rows of an epoch were equal, whatever their order (checked without workers).{_LIMIT}",
+        f"shards on the local disk, {how}, and {does}; it has no other column. Rows of an epoch "
+        f"were equal, whatever their order (checked without workers).{_LIMIT}",
         goal=Goal(peer=7, why=_WHY_UNMASKED) if of == ("litdata", "pad", 0) else None,
     )
 
@@ -249,15 +245,14 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
             {"ours": rates["bert"], "peer": rates["peer"], "limit": rates["limit"]},
             unit="batches",
             what=f"strategy `bert` over the peer's own rows; {against}; the limit is msgspec "
-            f"packing the three columns "
-            "that are read, and nothing else.",
+            "packing the three columns that are read, and nothing else.",
             goal=Goal(peer=30, why=_WHY_LISTS),
         ),
         row_of(
             "a 32x128 batch from lists: `MaskingCollator` with words and mentions",
             {"ours": rates["joint"], "peer": rates["peer"]},
             unit="batches",
-            what=f"joint masking over rows of `datasets.load_from_disk` of our own folder, all "
+            what="joint masking over rows of `datasets.load_from_disk` of our own folder, all "
             f"columns; {against}.",
         ),
     ]
@@ -324,8 +319,7 @@ def _workers(count: int) -> str:
 def _says(shards: Shards, how: str) -> str:
     return (
         f"`MaskedLoader`, {how}: shuffled, joint masking, batches of {SIZE} with all nine columns "
-        f"as tensors, over "
-        f"{len(shards['train']):,} sequences"
+        f"as tensors, over {len(shards['train']):,} sequences"
     )
 
 

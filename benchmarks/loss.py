@@ -43,10 +43,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
     for road, says in _ROADS.items():
         what = (
             f"`MaskSpecificLoss` {says}, forward and backward, the head's projection included, "
-            f"both weights 1; the "
-            "peer is the head and `cross_entropy(ignore_index=-100)` over all positions. Values "
-            "and gradients were "
-            "equal."
+            "both weights 1; the peer is the head and `cross_entropy(ignore_index=-100)` over all "
+            "positions. Values and gradients were equal."
         )
         rows.append(row_of(f"loss {says}", _pair(rates, road), unit="steps", what=what))
         rows.append(_memory(f"loss {says}, peak memory", _pair(peaks, road), what))

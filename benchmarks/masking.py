@@ -95,12 +95,10 @@ def _against(
         rates,
         unit="tokens",
         what=f"plan and corruption of {len(examples):,} rows ({tokens:,} tokens) by one call on "
-        f"one core; the peer is "
-        f"`DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} of these rows, padding "
-        f"included; the limit "
-        "is `ndarray.copy` of ids, word numbers and kinds: 9 bytes a token read and written, where "
-        "masking reads 8 and "
-        "writes 5. Checked: what is not planned is unchanged, specials too.",
+        f"one core; the peer is `DataCollatorForLanguageModeling` (torch) on batches of {_BATCH} "
+        "of these rows, padding included; the limit is `ndarray.copy` of ids, word numbers and "
+        "kinds: 9 bytes a token read and written, where masking reads 8 and writes 5. Checked: "
+        "what is not planned is unchanged, specials too.",
         goal=Goal(limit=0.5, why=_WHY[size]) if name in _GOALS else None,
     )
 

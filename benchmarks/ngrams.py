@@ -20,8 +20,8 @@ from mslm_data.shard.split import Split
 _MINIMUM = 5
 _WHY = "numbering words by their pieces is a third of the time, and passes over all words the rest"
 _WHAT = (
-    "2- to 4-grams that occur at least {minimum} times in {words:,} words of shards, reading them "
-    "included"
+    "2- to 4-grams that occur at least {minimum} times in {words:,} words of shards, reading "
+    "them included"
 )
 _CHECKED = "Checked: as many frequent n-grams of each length as the Counter finds."
 
@@ -82,8 +82,7 @@ def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
         unit="words",
         what=f"{_WHAT.format(minimum=_MINIMUM, words=count)}; the peer is NLTK's three finders on "
         "the words in one list (`from_words`); the limit is reading: `ndarray.copy` of each "
-        "chunk's "
-        f"ids, word numbers and tags. {_CHECKED}",
+        f"chunk's ids, word numbers and tags. {_CHECKED}",
         goal=Goal(peer=300, why=_WHY),
     )
 

@@ -15,8 +15,8 @@ from mslm_data.source.reading.files import read_bytes
 
 _WHY = (
     "each line costs the processor some wrong guesses of where a field ends, which take longer "
-    "than its bytes; what "
-    "the encoder takes is ready then, where the peer's strings are yet to be encoded"
+    "than its bytes; what the encoder takes is ready then, where the peer's strings are yet to be "
+    "encoded"
 )
 
 
@@ -46,18 +46,16 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
                 times(scan, read),
                 unit="words",
                 what="`tagged_lines.scan`, which knows every dialect and says what is wrong with "
-                "broken lines, to what "
-                "the encoder takes: one text, the characters of each word in it, and the tags "
-                "numbered; "
-                f"{loop}; the limit is reading the file's bytes. Words, tags and sentences were "
-                f"equal.",
+                "broken lines, to what the encoder takes: one text, the characters of each word in "
+                f"it, and the tags numbered; {loop}; the limit is reading the file's bytes. Words, "
+                "tags and sentences were equal.",
                 goal=Goal(peer=8, why=_WHY),
             ),
             row_of(
                 "read words and tags, as lists of strings",
                 times(lists, read),
                 unit="words",
-                what=f"the same, and then a string of each word and of each tag, in two lists; "
+                what="the same, and then a string of each word and of each tag, in two lists; "
                 f"{loop}.",
             ),
             row_of(
@@ -65,10 +63,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
                 times(documents, looped),
                 unit="words",
                 what="source `conll` to documents in columns, with mentions in characters; the "
-                "peer is the same loop, with "
-                "mentions found and text joined by a loop, to the same documents. Texts, words and "
-                "mentions were "
-                "equal.",
+                "peer is the same loop, with mentions found and text joined by a loop, to the same "
+                "documents. Texts, words and mentions were equal.",
             ),
         ]
     )

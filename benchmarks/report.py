@@ -46,11 +46,9 @@ def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
             "# Results",
             "",
             "Written by `python -m benchmarks` (`make bench`). Ours, the peer and the limit ran in "
-            "turn on the same "
-            "input, in one",
+            "turn on the same input, in one",
             "process unless said; ratios are medians of the rounds' ratios, with the least and the "
-            "greatest. Rates are "
-            "of this",
+            "greatest. Rates are of this",
             "machine; only ratios mean anything elsewhere. Of memory (MiB), less is better.",
             "",
             *table(rows),

@@ -66,7 +66,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         Row(
             name="first batch, kernels cached",
             what=f"{what}, with the kernels from the cache; the limit is `import numba` (ours "
-            f"comes besides).",
+            "comes besides).",
             unit="s",
             ours=cached[2],
             limit=cached[0],
@@ -76,8 +76,8 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     rows.append(
         Row(
             name="first batch of a DataLoader worker, kernels cached",
-            what="from making the iterator to the batch, one worker, which torch forks; "
-            "the limit is the same of a dataset of plain numbers.",
+            what="from making the iterator to the batch, one worker, which torch forks; the limit "
+            "is the same of a dataset of plain numbers.",
             unit="s",
             ours=masked,
             limit=bare,
@@ -99,8 +99,7 @@ def _help(command: list[str]) -> Row:
     return Row(
         name=" ".join(["`mslm-data", *command, "--help`"]),
         what=f"wall clock ({min(ours):.2f} to {max(ours):.2f} s; CPU {statistics.median(cpu):.2f} "
-        f"s); the limit is "
-        "`python -c pass`.",
+        "s); the limit is `python -c pass`.",
         unit="s",
         ours=wall,
         limit=statistics.median(bare),

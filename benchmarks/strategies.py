@@ -108,8 +108,7 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
         in_turn(contestants, rounds=5),
         unit="tokens",
         what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens "
-        f"hidden; "
-        f"{says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
+        f"hidden; {says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
     )
 
 
@@ -151,8 +150,7 @@ def _weighted_draws(examples: Examples) -> Row:
         rates,
         unit="words",
         what="15 % of each row's words by their weights, which are ready in both: the kernel "
-        "alone, "
-        "and `numpy.random.Generator.choice(replace=False, p=…)` for each row.",
+        "alone, and `numpy.random.Generator.choice(replace=False, p=…)` for each row.",
         goal=Goal(peer=30),
     )
 

@@ -182,8 +182,8 @@ def _foot(records: Sequence[Record]) -> list[str]:
         "## On what",
         "",
         *[f"* {line}" for line in machine()],
-        f"* Device: {', '.join(about['device'])}; torch {', '.join(about['torch'])}; "
-        f"{hours:.1f} hours of training in {len(records)} runs",
+        f"* Device: {', '.join(about['device'])}; torch {', '.join(about['torch'])}; {hours:.1f} "
+        f"hours of training in {len(records)} runs",
         f"* Commit: {', '.join(about['commit'])}",
         f"* Corpora: {', '.join(about['data'])}",
     ]

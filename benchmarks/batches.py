@@ -37,10 +37,12 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     """Time a corpus of sentences, and then single batches of 32 rows of about 128 tokens."""
     datasets.disable_progress_bars()
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
+
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
     usual = usual_table(shards, scratch)
     alone = datasets.load_from_disk(str(shards.folder))["train"].select_columns("input_ids")
     _check_rows(shards, alone, usual)
+
     rows = [
         _corpus(
             shards,
@@ -62,6 +64,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         _unmasked(shards, alone),
     ]
     rows += _singles(folders.long_rows(inputs, scratch, copies=1), tokenizer)
+
     says = f"Batches: {len(shards['train']):,} sequences, the input {_COPIES} times"
     return Results(rows=rows, inputs=[says])
 
@@ -132,6 +135,7 @@ def _unmasked(shards: Shards, table: Any) -> Row:
     train = shards["train"]
     loader = DataLoader(table.with_format("torch"), batch_size=SIZE, shuffle=True, collate_fn=list)
     epochs = itertools.count()
+
     rates = in_turn(
         {
             "ours": Contestant(
@@ -159,7 +163,9 @@ def _singles(shards: Shards, tokenizer: Any) -> list[Row]:
     """Time a batch of 32 rows of about 128 tokens; the peer's rows are lists in memory."""
     lists = shards["train"].examples().input_ids.tolist()
     rows = [ids for ids in lists if len(ids) > 100][: 20 * SIZE]
-    usual, alone = [columns_of(ids) for ids in rows], [{"input_ids": ids} for ids in rows]
+    usual = [columns_of(ids) for ids in rows]
+    alone = [{"input_ids": ids} for ids in rows]
+
     single = Goal(peer=100, why=_WHY_SINGLE)
     return [
         _single(

@@ -12,6 +12,7 @@ from transformers import BertTokenizer
 from benchmarks import folders, reading
 from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs, longer, read, write
+from mslm_data.data.bio import tag_names
 from mslm_data.data.examples import Examples
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
@@ -36,16 +37,21 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     """Time sentences, cold (no word known) and warm (all known), and then long documents."""
     datasets.disable_caching()
     datasets.disable_progress_bars()
+
     cold, warm = _rows(inputs.train, inputs, "sentences")
+
     joined = scratch / "long.tsv"
     write(joined, longer(read(inputs.train), _LONG))
     _, long = _rows(joined, inputs, f"documents of {_LONG} words and more")
+
     return Results(rows=[cold, warm, long, _disk(inputs, scratch)])
 
 
 def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     """Time one file, cold and warm."""
-    tokenizer, theirs = tokenizers.load(str(inputs.vocab)), _usual_tokenizer(inputs)
+    tokenizer = tokenizers.load(str(inputs.vocab))
+    theirs = _usual_tokenizer(inputs)
+
     documents = reading.documents(path)
     sentences = Presplit().sentences(documents)
     labels = sorted(documents.mentions.labels_found())
@@ -62,8 +68,11 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         return table.map(lambda batch: align(theirs, batch), batched=True)
 
     _check(ours(fresh()), peer(None), theirs)
+
+    # The tokenizer's own speed is on each distinct word once, in groups of the size of long rows.
     words = list(dict.fromkeys(chain.from_iterable(table["tokens"])))
     groups = [words[i : i + 512] for i in range(0, len(words), 512)]
+
     count = sum(map(len, table["tokens"]))
     warm = fresh()
     rates = in_turn(
@@ -77,6 +86,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         },
         rounds=5,
     )
+
     what = (
         f"`Encoder.encode` over {len(documents):,} {name}, read already; the peer is "
         "`datasets.map(batched=True)` with a fast tokenizer, `is_split_into_words`, `word_ids()` "
@@ -111,11 +121,13 @@ def _disk(inputs: Inputs, scratch: Path) -> Row:
         lambda batch: align(tokenizer, batch), batched=True, remove_columns=["tokens", "ner_tags"]
     )
     table.save_to_disk(str(scratch / "aligned"))
+
     same("tokens", shards["train"].record.tokens, sum(map(len, table["input_ids"])))
     ours, theirs = (
         sum(path.stat().st_size for path in folder.rglob("*.arrow")) / shards["train"].record.tokens
         for folder in (Path(str(shards.folder)), scratch / "aligned")
     )
+
     return Row(
         name="shards on disk",
         what="bytes a token, less is better: ids, word numbers, tags, mentions, keys and names of "
@@ -144,7 +156,8 @@ def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
     encoded = tokenizer(batch["tokens"], is_split_into_words=True)
     rows = []
     for i, tags in enumerate(batch["ner_tags"]):
-        row, before = [], None
+        row = []
+        before = None
         for word in encoded.word_ids(batch_index=i):
             if word is None:
                 row.append(-100)
@@ -154,20 +167,15 @@ def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
                 row.append(tags[word] + tags[word] % 2)  # B-X is odd, and I-X the next
             before = word
         rows.append(row)
+
     encoded["labels"] = rows
     return encoded
 
 
 def _table(path: Path, labels: list[str]) -> Any:
     """Return words and numbered tags as a loaded dataset."""
-    names = {
-        "O": 0,
-        **{
-            f"{prefix}-{label}": 1 + 2 * n + k
-            for n, label in enumerate(labels)
-            for k, prefix in _BI
-        },
-    }
+    names = {name: number for number, name in enumerate(tag_names(labels))}
+
     sentences = read(path)
     return datasets.Dataset.from_dict(
         {
@@ -177,16 +185,16 @@ def _table(path: Path, labels: list[str]) -> Any:
     )
 
 
-_BI = tuple(enumerate("BI"))
-
-
 def _check(ours: Examples, theirs: Any, tokenizer: Any) -> None:
     """Refuse to compare unless both give the same ids, word numbers and tags."""
     same("ids", ours.input_ids.tolist(), list(theirs["input_ids"]))
+
     words = [
         [-1 if word is None else word for word in encoding.word_ids]
         for encoding in tokenizer(list(theirs["tokens"]), is_split_into_words=True).encodings
     ]
     same("word numbers", ours.word_ids.tolist(), words)
+
+    # Special tokens have no label there, and O with us.
     tags = [[max(tag, 0) for tag in row] for row in theirs["labels"]]
     same("tags", ours.bio.tolist(), tags)

@@ -35,6 +35,21 @@ AT_ONCE = 4
 """Kills of one folder's build at most; then it is left alone."""
 ROUNDS = 7
 
+_ABOUT = """# Builds that are killed
+
+Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at random
+moments, once to {at_once} times, and started again by the same command; then its bytes were
+compared with those of a build in peace. {kills} kills, seed {seed}, commit {commit}.
+"""
+_HEADER = """
+| source | engine, workers | folders | kills of the program | kills of a process below it | other \
+failures | equal folders |
+| --- | --- | --- | --- | --- | --- | --- |"""
+_ABOUT_COST = """
+What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one
+worker: {middle} % of its time (median of {rounds} rounds in turn; {least} to {most} %).
+"""
+
 
 class Case(NamedTuple):
     """A source, the engine that runs its work units, and the words of its command."""
@@ -54,25 +69,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-faults.md"
     )
     options = parser.parse_args(arguments)
+
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder:
         scratch = Path(folder)
         cases = _cases(scratch, options.engines)
         tables = _undisturbed(cases, scratch)
+
         counts = {case: Counter[str]() for case in cases}
         turn = 0
         while sum(count["leader"] + count["below"] for count in counts.values()) < options.kills:
             case = cases[turn % len(cases)]
             seconds, expected = tables[case.source]
             _disturb(case, scratch / "out", chance, seconds, counts[case])
+
             counts[case]["folders"] += 1
             counts[case]["equal"] += tree(scratch / "out") == expected
             shutil.rmtree(scratch / "out")
+
             turn += 1
             print(
                 f"{case.source}, {case.engine}: {dict(counts[case])}", file=sys.stderr, flush=True
             )
         page = _page(counts, _cost(scratch), options.seed)
+
     options.out.write_text(page, encoding="utf-8")
     print(page)
     return 0 if all(count["folders"] == count["equal"] for count in counts.values()) else 1
@@ -84,7 +104,8 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
     tagged = scratch / "blurb"
     tagged.mkdir()
     corpora.write(tagged / "train.tsv", corpora.read(found.train)[:4000])
-    notes.main(["--notes", "1200", "--out", str(scratch / "NOTEEVENTS.csv.gz")])
+    notes.write(scratch / "NOTEEVENTS.csv.gz", notes=1200)
+
     vocab = str(corpora.ROOT / "vocab" / "sample" / "vocab.txt")
     concepts = str(corpora.ROOT / "vocab" / "sample" / "concepts.csv")
     sources = {
@@ -97,6 +118,7 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
             "--set", "shard.unit_bytes=200000", "--set", f"annotate.model_pack={concepts}",
         ),
     }  # fmt: skip
+
     cases = []
     for source, words in sources.items():
         for engine in engines:
@@ -128,11 +150,15 @@ def _disturb(
         time.sleep(chance.uniform(0.1, 1.5) * seconds)
         if started.poll() is not None:
             break
+
         below = _below(started.pid)
         if below and chance.random() < 0.5:
-            victim, what = chance.choice(sorted(below)), "below"
+            victim = chance.choice(sorted(below))
+            what = "below"
         else:
-            victim, what = started.pid, "leader"
+            victim = started.pid
+            what = "leader"
+
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
@@ -143,6 +169,7 @@ def _disturb(
         count[what] += 1
         if what == "below":
             started.wait()
+
     while (code := _started(case, out).wait()) != 0:
         count["began again"] += 1
         if count["began again"] > 1000:
@@ -201,6 +228,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
         with careless():
             return seconds()
 
+    # The first build leaves compiled kernels behind.
     seconds()
     ratios = sorted(seconds() / careless_seconds() for _ in range(ROUNDS))
     return statistics.median(ratios), ratios[0], ratios[-1]
@@ -222,26 +250,23 @@ def careless() -> Iterator[None]:
 
 
 def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
-    rows = [
-        f"| {case.source} | {case.engine} | {count['folders']} | {count['leader']} | "
-        f"{count['below']} | {count['began again']} | {count['equal']} |"
-        for case, count in counts.items()
-    ]
-    total = sum(count["leader"] + count["below"] for count in counts.values())
-    return "\n".join([
-        "# Builds that are killed", "",
-        "Written by `python -m benchmarks.faults`. Each folder's build was killed with SIGKILL at "
-        f"random moments, once to {AT_ONCE} times, and started again by the same command; then its "
-        f"bytes were compared with those of a build in peace. {total} kills, seed {seed}, commit "
-        f"{commit(corpora.ROOT)}.", "",
-        *machine(), "",
-        "| source | engine, workers | folders | kills of the program | kills of a process below it "
-        "| other failures | equal folders |",
-        "| --- | --- | --- | --- | --- | --- | --- |", *rows, "",
-        "What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's "
-        f"sentences with one worker: {(cost[0] - 1) * 100:.1f} % of its time (median of {ROUNDS} "
-        f"rounds in turn; {(cost[1] - 1) * 100:.1f} to {(cost[2] - 1) * 100:.1f} %).", "",
-    ])  # fmt: skip
+    kills = sum(count["leader"] + count["below"] for count in counts.values())
+    middle, least, most = (f"{(ratio - 1) * 100:.1f}" for ratio in cost)
+
+    rows = []
+    for case, count in counts.items():
+        numbers = (count[of] for of in ("folders", "leader", "below", "began again", "equal"))
+        rows.append(f"| {case.source} | {case.engine} | {' | '.join(map(str, numbers))} |")
+
+    return "\n".join(
+        [
+            _ABOUT.format(at_once=AT_ONCE, kills=kills, seed=seed, commit=commit(corpora.ROOT)),
+            *[f"* {line}" for line in machine()],
+            _HEADER,
+            *rows,
+            _ABOUT_COST.format(middle=middle, rounds=ROUNDS, least=least, most=most),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def _built(
     (scratch / name).mkdir()
     for number in range(copies):
         write(scratch / name / f"train-{number}.tsv", corpus)
+
     tables = {"source": {"use": "conll"}, "encode": {"max_tokens": max_tokens}}
     out = scratch / f"{name}.built"
     build(

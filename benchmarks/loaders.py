@@ -72,16 +72,20 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
     says = [f"Loaders: {len(shards['train']):,} sequences, the input {_COPIES} times"]
+
     table = usual_table(shards, scratch)
     rows = [row for workers in (0, 2) for row in _usual(shards, table, tokenizer, workers)]
+
     digest = _write_rows(shards, inputs, scratch)
     memory = _alone("ours", shards.folder)
     rows.append(_memory("datasets", memory, _alone("datasets", scratch / "usual", inputs.vocab)))
+
     for peer in _STREAMED:
         name = f"into a training loop: `MaskedLoader`, peer {peer}"
         rows += unless_absent(
             name, partial(_streamers, shards, scratch, peer, digest, memory, says)
         )
+
     rows += _collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)
     return Results(rows=rows, inputs=says)
 
@@ -131,10 +135,11 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     """Compare our loader and torch's over our dataset with torch's over `datasets`."""
     dataset = _masked(shards)
     options: dict[str, Any] = {"batch_size": SIZE, "shuffle": True, "num_workers": workers}
+    ours = dataset.loader(SIZE, workers=workers)
     plain = DataLoader(dataset, collate_fn=MaskingCollator(), **options)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     peer = DataLoader(table.with_format("torch"), collate_fn=collator, **options)
-    ours = dataset.loader(SIZE, workers=workers)
+
     rates = in_turn(
         {
             "loader": _turns(_epochs(ours), 100 if workers else len(ours)),
@@ -144,6 +149,12 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
         },
         rounds=5,
     )
+
+    # The limit has no workers, so it stands beside loaders without.
+    of_loader = {"ours": rates["loader"], "peer": rates["peer"]}
+    if not workers:
+        of_loader["limit"] = rates["limit"]
+
     how = _workers(workers)
     against = (
         "the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
@@ -152,8 +163,7 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
     return [
         row_of(
             f"into a training loop, {how}: `MaskedLoader`, peer datasets",
-            {"ours": rates["loader"]}
-            | {of: rates[of] for of in ("peer", "limit") if of == "peer" or not workers},
+            of_loader,
             unit="batches",
             what=f"{_says(shards, how)}; {against}{'' if workers else _LIMIT}",
             goal=None if workers else Goal(peer=80),
@@ -176,7 +186,8 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
         of: Its name, how it collates, and the workers of its loader.
         many: Batches in a turn of it.
     """
-    (name, collates, workers), ours = of, _masked(shards).loader(SIZE)
+    name, collates, workers = of
+    ours = _masked(shards).loader(SIZE)
     with elsewhere.reading(name, scratch, collates=collates, workers=workers) as peer:
         rates = in_turn(
             {
@@ -186,7 +197,9 @@ def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int
             },
             rounds=3,
         )
-    how, (masks, does) = _workers(workers), _COLLATES[collates]
+
+    how = _workers(workers)
+    masks, does = _COLLATES[collates]
     return row_of(
         f"into a training loop: `MaskedLoader`, peer {name} ({masks}, {how})",
         rates,
@@ -215,17 +228,18 @@ def _write_rows(shards: Shards, inputs: Inputs, scratch: Path) -> str:
 
 def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
     """Time collators over rows that are lists in memory already."""
-    lists = [ids for ids in shards["train"].examples().input_ids.tolist() if len(ids) > 100][
-        : _LISTS * SIZE
-    ]
+    lists = [ids for ids in shards["train"].examples().input_ids.tolist() if len(ids) > 100]
+    lists = lists[: _LISTS * SIZE]
     usual = [columns_of(ids) for ids in lists]
+
     table = datasets.load_from_disk(str(shards.folder))["train"]
-    words = [row for row in table.select(range(2 * len(lists))) if len(row["input_ids"]) > 100][
-        : len(lists)
-    ]
+    words = [row for row in table.select(range(2 * len(lists))) if len(row["input_ids"]) > 100]
+    words = words[: len(lists)]
+
     bert = MaskingCollator(strategy("bert"), tokenizer, plain=True, static=True)
     joint = MaskingCollator(strategy("joint", **_JOINT), tokenizer, static=True)
     theirs = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+
     rates = in_turn(
         {
             "bert": _collates(bert, usual),
@@ -235,6 +249,7 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
         },
         rounds=7,
     )
+
     against = (
         "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, "
         "as lists too"
@@ -327,6 +342,7 @@ def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Ite
     """Return a call that gives an epoch's batches: ours, or those of `datasets`."""
     if who == "ours":
         return _epochs(_masked(load(folder)).loader(SIZE))
+
     collator = DataCollatorForLanguageModeling(BertTokenizer(vocab=vocab), mlm_probability=0.15)
     table = datasets.load_from_disk(folder).with_format("torch")
     return lambda _: DataLoader(table, batch_size=SIZE, shuffle=True, collate_fn=collator)

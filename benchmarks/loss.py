@@ -39,6 +39,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
         return Contestant(call=lambda _: step(road), work=1)
 
     rates = in_turn({road: stepping(road) for road in ROADS}, rounds=5)
+
     rows = []
     for road, says in _ROADS.items():
         what = (
@@ -48,6 +49,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
         )
         rows.append(row_of(f"loss {says}", _pair(rates, road), unit="steps", what=what))
         rows.append(_memory(f"loss {says}, peak memory", _pair(peaks, road), what))
+
     masked = f"{step.masked} of {B * L} tokens masked"
     return Results(
         rows=rows, inputs=[f"Loss: B = {B}, L = {L}, H = {H}, V = {V}, float32, {masked}"]
@@ -60,13 +62,17 @@ class Step:
     def __init__(self, length: int = L) -> None:
         """Make hidden states, labels and a head, the same ones every time."""
         torch.manual_seed(20240)
+
         self.head = nn.Linear(H, V)
         self.hidden_BLH = torch.randn(B, length, H, requires_grad=True)
-        ids_BL, draws_BL = torch.randint(0, V, (B, length)), torch.rand(B, length)
+
+        ids_BL = torch.randint(0, V, (B, length))
+        draws_BL = torch.rand(B, length)
         self.kinds_BL = torch.zeros(B, length, dtype=torch.uint8)
         self.kinds_BL[draws_BL < _ANY] = int(MaskKind.BASE)
         self.kinds_BL[draws_BL < _ENTITY] = int(MaskKind.ENTITY)
         self.labels_BL = torch.where(self.kinds_BL > 0, ids_BL, -100)
+
         self.loss = MaskSpecificLoss(1, 1)
         self.leaves = [self.hidden_BLH, *self.head.parameters()]
         for leaf in self.leaves:
@@ -82,6 +88,7 @@ class Step:
         for leaf in self.leaves:
             assert leaf.grad is not None  # noqa: S101
             leaf.grad.zero_()
+
         loss = ROADS[road](self)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()
@@ -120,6 +127,7 @@ def peak(road: str) -> float:
 def _measure(road: str) -> None:
     """Print the peak, after a small step that starts the threads and whatever is made once."""
     Step(length=4)(road)
+
     step = Step()
     before = _peak()
     step(road)
@@ -152,6 +160,7 @@ def _check(step: Step, road: str) -> None:
     for of in (road, "dense"):
         value = torch.tensor(step(of))
         found.append([value, *(leaf.grad.clone() for leaf in step.leaves if leaf.grad is not None)])
+
     close = [torch.allclose(a, b, rtol=1e-4, atol=1e-7) for a, b in zip(*found, strict=True)]
     same(f"loss by {road}: value, gradients", close, [True] * (1 + len(step.leaves)))
 

@@ -54,14 +54,18 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
         {label: number for number, label in enumerate(labels)},
     )
     examples = encoder.encode(read, Presplit().sentences(read), Account())
+
     chunk = take(examples, np.arange(min(_CHUNK, len(examples))))
     corpus = concatenate([examples] * _COPIES)
+
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     batches = _batches(chunk, rows=_BATCH * 32)
+
     results = Results()
     for name, (strategy, options) in _STRATEGIES.items():
         made = md.strategy(strategy, **options)
         _check(name, made, chunk)
+
         results.rows.append(_against(name, "a chunk", made, chunk, tokenizer, batches))
         if name in _GOALS:
             results.rows.append(_against(name, "a corpus", made, corpus, tokenizer, batches))
@@ -132,6 +136,7 @@ def _check(name: str, strategy: Strategy, examples: Examples) -> None:
     """
     plan = strategy.plan(examples)
     hidden = strategy.corrupt(examples, plan)
+
     taken = plan.kinds.values != 0
     wrong = np.any(taken & (examples.word_ids.values < 0)) or np.any(
         ~taken & (hidden.values != examples.input_ids.values)

@@ -67,7 +67,8 @@ class Writer:
             copied = chance.random() < 0.15 or i % 40 == 39
             text = last.get(patient) if copied else None
             if text is None:
-                text = last[patient] = self._text(i)
+                text = self._text(i)
+                last[patient] = text
             yield self._row(i, patient, text)
 
     def _row(self, i: int, patient: int, text: bytes) -> bytes:
@@ -83,6 +84,7 @@ class Writer:
             "" if category in ("ECG", "Discharge summary") else f"{day} {i % 24:02}:{i % 60:02}:00"
         )
         error = "1" if i % 64 == 37 else ""
+
         description = description.replace('"', '""')
         caregiver = 14_000 + i % 500
         where = f"{i + 1},{patient},{admission},{day},{time},{time}"
@@ -94,9 +96,11 @@ class Writer:
         chance = self._chance
         day = f"[**{2100 + i % 100}-{1 + i % 12}-{1 + i % 28}**]"
         head = f"Admission Date:  {day}       Unit No:  [**Numeric Identifier {i}**]\n\n"
+
         chosen = sorted(chance.sample(range(len(SECTIONS)), chance.randint(3, 7)))
         parts = [self._sections[s][int(chance.random() * _VARIANTS)] for s in chosen]
         text = head.encode() + b"\n".join(parts)
+
         return text.replace(b"\n", b"\r\n") if i % 43 == 11 else text
 
     def _section(self, head: str, form: str) -> bytes:
@@ -134,6 +138,7 @@ class Writer:
             return chance.choice(self._known[slot])
         if slot in PLACEHOLDERS:
             return self._fill(chance.choice(PLACEHOLDERS[slot]))
+
         low, high = {"n": (11, 99), "y": (2100, 2199), "m": (1, 12), "k": (1, 9)}[slot]
         return str(chance.randint(low, high))
 
@@ -177,6 +182,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--concepts", type=Path, default=CONCEPTS)
     asked = parser.parse_args(arguments)
+
     write(
         asked.out,
         notes=asked.notes,

@@ -119,13 +119,17 @@ def looped(path: Path) -> list[Looped]:
     """Read a file to documents by loops."""
     found = []
     for sentence in read(path):
-        bounds, mentions, start = [], [], 0
+        bounds = []
+        mentions = []
+        start = 0
         for word, tag in sentence:
             bounds.append((start, start + len(word)))
             if tag.startswith("B-"):
                 mentions.append((start, start + len(word), tag[2:]))
             elif tag.startswith("I-"):
                 mentions[-1] = (mentions[-1][0], start + len(word), tag[2:])
+
+            # A space stands after each word.
             start += len(word) + 1
         found.append((" ".join(word for word, _ in sentence), bounds, mentions))
     return found
@@ -145,7 +149,8 @@ def _described(made: Documents | list[Looped]) -> list[Looped]:
 
 
 def _running(sentences: list[Sentence]) -> list[int]:
-    total, sums = 0, []
+    total = 0
+    sums = []
     for sentence in sentences:
         total += len(sentence)
         sums.append(total)

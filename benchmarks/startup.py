@@ -53,11 +53,14 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
     folder = Path(str(sentences(inputs, scratch, copies=1).folder))
     rows = [_help(command) for command in ([], ["build"])]
+
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as cache:
         runs = [_times(_FIRST_BATCH, folder, cache) for _ in range(4)]
         _times(_FIRST_OF_WORKER, folder, cache)
         workers = [_times(_FIRST_OF_WORKER, folder, cache) for _ in range(3)]
-    cold, cached = runs[0], [statistics.median(times) for times in zip(*runs[1:], strict=True)]
+
+    cold = runs[0]
+    cached = [statistics.median(times) for times in zip(*runs[1:], strict=True)]
     what = "in a new process, after all imports, the first batch of a built folder"
     rows.append(
         Row(name="first batch, kernels compiled", what=f"{what}; no cache.", unit="s", ours=cold[2])
@@ -72,6 +75,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
             limit=cached[0],
         )
     )
+
     bare, masked = [statistics.median(times) for times in zip(*workers, strict=True)]
     rows.append(
         Row(
@@ -88,13 +92,16 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 def _help(command: list[str]) -> Row:
     """Time `--help` beside a Python that does nothing, in turn."""
-    ours, bare, cpu = [], [], []
+    ours = []
+    bare = []
+    cpu = []
     for _ in range(9):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ours.append(_seconds([sys.executable, "-m", "mslm_data", *command, "--help"]))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         bare.append(_seconds([sys.executable, "-c", "pass"]))
+
     wall = statistics.median(ours)
     return Row(
         name=" ".join(["`mslm-data", *command, "--help`"]),

@@ -38,14 +38,18 @@ def main(arguments: Sequence[str]) -> int:
     """Write shards or read them, as the command line says."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever the peers print is not an answer
-    verb, name, folder = arguments[0], arguments[1], Path(arguments[2])
+
+    verb, name, *rest = arguments
+    folder = Path(rest[0])
     write, read = PEERS[name]
     if verb == "write":
-        values, offsets = np.load(folder / "values.npy"), np.load(folder / "offsets.npy")
+        values = np.load(folder / "values.npy")
+        offsets = np.load(folder / "offsets.npy")
         write(folder / name, lambda row: values[offsets[row] : offsets[row + 1]], len(offsets) - 1)
     else:
-        collate = pad if arguments[3] == "pad" else _mlm(folder / "vocab.txt")
-        _answer(read(folder / name, collate, int(arguments[4])), name, answers)
+        collates, workers = rest[1:]
+        collate = pad if collates == "pad" else _mlm(folder / "vocab.txt")
+        _answer(read(folder / name, collate, int(workers)), name, answers)
     return 0
 
 

@@ -17,7 +17,7 @@ def relabel(
     """Rename labels, and leave out mentions of labels that are not wanted.
 
     Args:
-        mentions: Mentions.
+        mentions: Those of any documents.
         rename: The source's label -> ours; a label that is not here stays.
         labels: Wanted labels, after renaming; empty for all.
 
@@ -30,7 +30,7 @@ def relabel(
         numbers = np.array([names.index(name) for name in renamed], np.int64)
         mentions = replace(mentions, names=names, labels=numbers[mentions.labels])
 
-    if all(name in labels for name in mentions.names) or not labels:
+    if not labels or all(name in labels for name in mentions.names):
         return mentions, Counter()
 
     wanted = np.array([name in labels for name in mentions.names], np.bool_)

@@ -1,7 +1,8 @@
 """Documents, their mentions and sentences, and the pieces of input files that they are read from.
 
-Sources give these, and the offline stages pass them on. All positions are half open. Positions in a
-`Document` count characters of its text, those in a `Part` bytes of its file.
+Sources give these; `documents.py` has batches of documents, which the offline stages pass on. All
+positions are half open. Positions in a `Document` count characters of its text, those in a `Part`
+bytes of its file.
 """
 
 from __future__ import annotations
@@ -70,8 +71,7 @@ class Document:
     """Hold one document of a source.
 
     A stage that changes a field calls a method here for the changed copy: no other code copies
-        documents field by
-    field.
+    documents field by field. Stages pass documents on in batches, in columns; see `Documents`.
 
     Attributes:
         id: Unique within its split.

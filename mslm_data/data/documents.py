@@ -10,7 +10,8 @@ alike, and hands its arrays on as they are:
     mentions    offsets [0, 1, 1]   starts [0]   ends [7]   labels [0]   names ["Chemical"]
     words       offsets [0, 3, 6]   starts [0, 8, 14, 16, 19, 24]   ends [7, 13, 15, 18, 23, 25]
 
-A line may hold characters of no document: those of documents that were left out stay on it.
+A line may hold characters of no document: those of documents that were left out stay on it. All
+characters of a document come before those of the next.
 
 A stage that wants one document at a time iterates over the batch, which gives `Document`s, whose
 positions count from their own first character. Only this module turns one form into the other.
@@ -27,7 +28,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Document, Placeholder, Sentence, Span
+from mslm_data.data.document import (
+    Document,
+    NotChosen,
+    Placeholder,
+    Sentence,
+    SetAside,
+    Span,
+)
 from mslm_data.data.ragged import offsets_of
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -79,7 +87,7 @@ class Ranges:
 
     def take(self, documents: Ints) -> Ranges:
         """Return the ranges of some documents; each is in `[0, D)`."""
-        kept, offsets = _kept(self.offsets, documents)
+        kept, offsets = _items_of(documents, self.offsets)
         return Ranges(offsets, self.starts[kept], self.ends[kept])
 
 
@@ -116,8 +124,10 @@ class Mentions:
         """
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         shifts = np.repeat(bases, counts)
-        columns: Any = [*zip(*chain.from_iterable(rows), strict=True)] or [()] * 5
-        starts, ends, labels, concepts, scores = columns
+
+        # The spans as one tuple for each of their fields, which are empty where there is no span.
+        fields: Any = [*zip(*chain.from_iterable(rows), strict=True)] or [()] * len(Span._fields)
+        starts, ends, labels, concepts, scores = fields
 
         numbers = {name: number for number, name in enumerate(dict.fromkeys(labels))}
         return cls(
@@ -144,7 +154,7 @@ class Mentions:
 
     def take(self, documents: Ints) -> Mentions:
         """Return the mentions of some documents; each is in `[0, D)`."""
-        kept, offsets = _kept(self.offsets, documents)
+        kept, offsets = _items_of(documents, self.offsets)
         return self._chosen(kept, offsets)
 
     def choose(self, kept: Ints) -> Mentions:
@@ -176,17 +186,12 @@ class Mentions:
             bases: int64 `[D]`, where each document begins on the line.
         """
         shifts = np.repeat(bases, np.diff(self.offsets))
-        spans = [
-            *map(
-                Span,
-                (self.starts - shifts).tolist(),
-                (self.ends - shifts).tolist(),
-                [self.names[number] for number in self.labels.tolist()],
-                [""] * len(self) if self.concepts is None else self.concepts,
-                [1.0] * len(self) if self.scores is None else self.scores.tolist(),
-            )
-        ]
-        return _rows(spans, self.offsets)
+        starts = (self.starts - shifts).tolist()
+        ends = (self.ends - shifts).tolist()
+        labels = [self.names[number] for number in self.labels.tolist()]
+        concepts = [""] * len(self) if self.concepts is None else self.concepts
+        scores = [1.0] * len(self) if self.scores is None else self.scores.tolist()
+        return _rows([*map(Span, starts, ends, labels, concepts, scores)], self.offsets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,15 +200,15 @@ class Documents:
 
     Attributes:
         ids: `[D]`.
-        places: `[D]`.
+        places: `[D]`, where each document begins in the input.
         line: The texts, with what stands between them.
         starts: int64 `[D]`, each document's first character on the line, never falling.
         ends: int64 `[D]`, half open, not past the next start.
-        mentions: Of each document.
-        sentences: Of each document; none for a document whose source does not say.
-        words: Of each document, rising on the line.
+        mentions: The documents' mentions.
+        sentences: Those that the source gives; a document has none where it does not say.
+        words: Words of documents that have them, rising on the line.
         has_words: bool `[D]`, False for running text.
-        placeholders: Of each document.
+        placeholders: Where something was taken out.
         placeholder_words: The `word` of each placeholder.
         unplaced: Reason -> int64 `[D]`.
         adjusted: Reason -> int64 `[D]`.
@@ -225,10 +230,12 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Documents:
-        """Put single documents into columns."""
+        """Put single documents into columns, with one character between two of them."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
         starts = offsets_of(lengths + 1)[:-1]
-        marks = [document.placeholders for document in documents]
+
+        placeholders = [document.placeholders for document in documents]
+        bounds = [[(start, end) for start, end, _ in of_one] for of_one in placeholders]
         words = [document.words for document in documents]
         return cls(
             ids=[document.id for document in documents],
@@ -239,9 +246,9 @@ class Documents:
             mentions=Mentions.of([document.spans for document in documents], starts),
             sentences=Ranges.of([document.sentences or () for document in documents], starts),
             words=_words(words, starts),
-            has_words=np.array([given is not None for given in words], np.bool_),
-            placeholders=Ranges.of([[mark[:2] for mark in of] for of in marks], starts),
-            placeholder_words=[mark.word for mark in chain.from_iterable(marks)],
+            has_words=np.array([of_one is not None for of_one in words], np.bool_),
+            placeholders=Ranges.of(bounds, starts),
+            placeholder_words=[word for _, _, word in chain.from_iterable(placeholders)],
             unplaced=counts_of([document.unplaced for document in documents]),
             adjusted=counts_of([document.adjusted for document in documents]),
         )
@@ -250,9 +257,11 @@ class Documents:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[Document]:
+        """Give single documents; one without sentences has None, as its source need not say any."""
         spans = self.mentions.spans(self.starts)
         sentences = self._ranges(self.sentences, Sentence)
-        marks = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
+        placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
+
         shifts = np.repeat(self.starts, self.words.counts)
         bounds = np.stack([self.words.starts - shifts, self.words.ends - shifts], axis=1)
         words = bounds.astype(np.int32)
@@ -267,7 +276,7 @@ class Documents:
                 spans=tuple(spans[number]),
                 sentences=tuple(sentences[number]) or None,
                 words=words[offsets[number] : offsets[number + 1]] if has_words else None,
-                placeholders=tuple(marks[number]),
+                placeholders=tuple(placeholders[number]),
                 unplaced=_of_document(self.unplaced, number),
                 adjusted=_of_document(self.adjusted, number),
                 place=self.places[number],
@@ -283,10 +292,11 @@ class Documents:
         return _rows([*map(kind, starts, ends, *more)], ranges.offsets)
 
     def texts(self) -> Iterator[tuple[str, list[Placeholder]]]:
-        """Give the text of each document, and its placeholders in characters of the document."""
-        marks = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
+        """Give the text of each document, and its placeholders in characters of that text."""
+        placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
-        return ((self.line[start:end], of) for (start, end), of in zip(bounds, marks, strict=True))
+        for (start, end), of_document in zip(bounds, placeholders, strict=True):
+            yield self.line[start:end], of_document
 
     def codes(self) -> npt.NDArray[np.uint32]:
         """Return the code points of the line."""
@@ -305,10 +315,7 @@ class Documents:
         if len(documents) == len(self):
             return self
 
-        marks, offsets = _kept(self.placeholders.offsets, documents)
-        placeholders = Ranges(
-            offsets, self.placeholders.starts[marks], self.placeholders.ends[marks]
-        )
+        placeholders, _ = _items_of(documents, self.placeholders.offsets)
         return Documents(
             ids=_chosen(self.ids, documents),
             places=_chosen(self.places, documents),
@@ -319,17 +326,19 @@ class Documents:
             sentences=self.sentences.take(documents),
             words=self.words.take(documents),
             has_words=self.has_words[documents],
-            placeholders=placeholders,
-            placeholder_words=_chosen(self.placeholder_words, marks),
+            placeholders=self.placeholders.take(documents),
+            placeholder_words=_chosen(self.placeholder_words, placeholders),
             unplaced={reason: counts[documents] for reason, counts in self.unplaced.items()},
             adjusted={reason: counts[documents] for reason, counts in self.adjusted.items()},
         )
 
 
-def in_batches(records: Iterable[Any]) -> Iterator[Any]:
+def in_batches(
+    records: Iterable[Document | SetAside | NotChosen],
+) -> Iterator[Documents | SetAside | NotChosen]:
     """Put the single documents among records together into batches, in columns.
 
-    Records of other kinds are given as they come, and so before documents of an open batch.
+    Other records are given as they come, and so before the documents of a batch that is not full.
     """
     batch: list[Document] = []
     characters = 0
@@ -353,18 +362,37 @@ def one_by_one(documents: Documents) -> Iterator[Documents]:
     return (Documents.of([document]) for document in documents)
 
 
+def counts_of(of_documents: Sequence[Mapping[str, int]]) -> dict[str, Ints]:
+    """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
+    reasons = dict.fromkeys(chain.from_iterable(of_documents))
+    return {
+        reason: np.array([counts.get(reason, 0) for counts in of_documents], np.int64)
+        for reason in reasons
+    }
+
+
 def totals(counts: Mapping[str, Ints]) -> Counter[str]:
     """Return reason -> number of mentions in all documents, for reasons that occur."""
     sums = {reason: int(of_documents.sum()) for reason, of_documents in counts.items()}
     return Counter({reason: number for reason, number in sums.items() if number})
 
 
-def _kept(offsets: Ints, documents: Ints) -> tuple[Ints, Ints]:
-    """Return the numbers of the items that some documents have, and the offsets of these items."""
+def _items_of(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers of the items that some documents have, and the offsets of these items.
+
+    Args:
+        documents: int64 `[K]`, numbers of documents.
+        offsets: int64 `[D + 1]`, the items of every document.
+
+    Returns:
+        Numbers of items, and int64 `[K + 1]`, which of these each of the K documents has.
+    """
     counts = np.diff(offsets)[documents]
-    after = offsets_of(counts)
-    shifts = np.repeat(offsets[documents] - after[:-1], counts)
-    return np.arange(after[-1]) + shifts, after
+    new_offsets = offsets_of(counts)
+
+    # Item n of a document moves from `offsets[document] + n` to its new offset + n.
+    shifts = np.repeat(offsets[documents] - new_offsets[:-1], counts)
+    return np.arange(new_offsets[-1]) + shifts, new_offsets
 
 
 def _rows(items: list[Any], offsets: Ints) -> list[list[Any]]:
@@ -385,15 +413,6 @@ def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges
     bounds = np.concatenate([nothing, *of_documents], dtype=np.int64)
     bounds += np.repeat(bases, counts)[:, None]
     return Ranges(offsets_of(counts), bounds[:, 0], bounds[:, 1])
-
-
-def counts_of(of_documents: Sequence[Mapping[str, int]]) -> dict[str, Ints]:
-    """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
-    reasons = dict.fromkeys(chain.from_iterable(of_documents))
-    return {
-        reason: np.array([counts.get(reason, 0) for counts in of_documents], np.int64)
-        for reason in reasons
-    }
 
 
 def _of_document(counts: Mapping[str, Ints], number: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Sources: each reads one file format and gives `Document`s.
+"""Sources: each reads one file format and gives documents, one by one or in columns.
 
 `table.py` lists the formats. A format's reader is a frozen dataclass derived from `Source`; its
 fields are the options of the pipeline's `[source]` table.
@@ -12,7 +12,8 @@ fields are the options of the pipeline's `[source]` table.
 To add a format, touch three places:
 
 1. `formats/NAME.py`: a subclass of `Source` with `suffixes` and `read`. Override `cut` if a file
-   can be read in parts, and `files` if a document spans several files.
+   can be read in parts, `files` if a document spans several files, and `batches` if files are read
+   into arrays.
 2. `table.py`: one line.
 3. `tests/source/formats/fixtures/NAME.py`: one function that writes a small corpus and says what
    must be read from it. The contract test then tries all that is promised here.
@@ -95,7 +96,10 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read the records of a part, in order. Each becomes one result, so none is lost uncounted.
+        """Read the records of a part. Each becomes one result, so none is lost uncounted.
+
+        Documents come in the order of the part, and so do the records that are set aside. Whether
+        one that is set aside comes before or after a document says nothing.
 
         Returns:
             A `Document`; `SetAside` for a record that cannot be used; `NotChosen` for one that the
@@ -108,7 +112,8 @@ class Source(ABC):
     def batches(self, part: Part) -> Iterator[Documents | SetAside | NotChosen]:
         """Read the records of a part as `read` does, with the documents in columns.
 
-        Formats whose files are read into arrays override it, so that no document becomes an object.
+        By default, the documents that `read` gives are put together. Formats whose files are read
+        into arrays override it, so that no document becomes an object.
 
         Raises:
             SourceError: As from `read`.

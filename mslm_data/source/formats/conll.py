@@ -69,7 +69,7 @@ class Conll(Source):
         return marks.cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a part one by one; see `batches`."""
+        """Read the documents of a part, those that are set aside first; see `batches`."""
         for record in self.batches(part):
             if isinstance(record, SetAside):
                 yield record
@@ -77,7 +77,9 @@ class Conll(Source):
                 yield from record
 
     def batches(self, part: Part) -> Iterator[Documents | SetAside]:
-        """Read the documents of a part; those with a broken line are set aside whole, and first.
+        """Read the documents of a part as one batch, without an object for each.
+
+        A document with a broken line is set aside whole; all of these come before the batch.
 
         Raises:
             SourceError: Most lines of the file's beginning are not a token and a tag.

@@ -77,7 +77,9 @@ def documents_of_lines(
     ids: Sequence[str],
     places: Sequence[str],
 ) -> Iterator[Documents | SetAside]:
-    """Make D documents of S tagged sentences; those with a broken line are set aside first.
+    """Make one batch of D documents of S tagged sentences.
+
+    Documents with a broken line are not in it: they are set aside, before it.
 
     Args:
         found: The sentences.
@@ -91,16 +93,16 @@ def documents_of_lines(
     sentence_starts = bounds[found.offsets[:-1], 0]
     sentence_ends = bounds[found.offsets[1:] - 1, 1]
 
-    # The scanned text is the documents' line as it stands. One without sentences is empty, and lies
-    # where the next begins.
-    sentences = np.append(firsts, len(found.lines))
-    is_empty = sentences[:-1] == sentences[1:]
+    # The scanned text is the documents' line as it stands. Document i has the sentences from
+    # `offsets[i]` to `offsets[i + 1]`; one without sentences is empty, where the next begins.
+    offsets = np.append(firsts, len(found.lines))
+    is_empty = offsets[:-1] == offsets[1:]
     starts = np.append(sentence_starts, len(found.text))[firsts]
-    ends = np.where(is_empty, starts, np.append(0, sentence_ends)[sentences[1:]])
+    ends = np.where(is_empty, starts, np.append(0, sentence_ends)[offsets[1:]])
 
     first, stop, labels = mentions.spans.T
     late_before = np.append(0, np.cumsum(mentions.late))
-    late = np.diff(late_before[sentences])
+    late = np.diff(late_before[offsets])
     documents = Documents(
         ids=ids,
         places=places,
@@ -108,24 +110,27 @@ def documents_of_lines(
         starts=starts,
         ends=ends,
         mentions=Mentions(
-            offsets=mentions.offsets[sentences],
+            offsets=mentions.offsets[offsets],
             starts=bounds[first, 0],
             ends=bounds[stop - 1, 1],
             labels=labels,
             names=mentions.labels,
         ),
-        sentences=Ranges(sentences, sentence_starts, sentence_ends),
-        words=Ranges(found.offsets[sentences].astype(np.int64), bounds[:, 0], bounds[:, 1]),
+        sentences=Ranges(offsets, sentence_starts, sentence_ends),
+        words=Ranges(found.offsets[offsets].astype(np.int64), bounds[:, 0], bounds[:, 1]),
         has_words=np.ones(len(firsts), np.bool_),
         placeholders=Ranges.none(len(firsts)),
         unplaced={},
         adjusted={LATE: late} if late.any() else {},
     )
 
+    # The first broken line of each document that has one, by the last document that begins at or
+    # before its sentence.
     broken: dict[int, BrokenLine] = {}
     for sentence, line in found.broken.items():
         document = int(np.searchsorted(firsts, sentence, side="right")) - 1
         broken.setdefault(document, line)
+
     for document, line in broken.items():
         name = places[document].rpartition(":")[0]
         yield SetAside(ids[document], f"{name}:{line.line}", line.reason)

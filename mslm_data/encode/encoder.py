@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
 from mslm_data.kernels.pieces import wrap_rows
+
+_EIGHT_BYTES = struct.Struct("<Q")
 
 
 class Encoder:
@@ -162,6 +165,7 @@ def digests_of(corpus: str, documents: Documents) -> Array:
     is_ascii = documents.line.isascii()
     line = documents.line.encode() if is_ascii else b""
 
+    size_of = _EIGHT_BYTES.pack
     digests = []
     bounds = zip(documents.ids, documents.starts.tolist(), documents.ends.tolist(), strict=True)
     for doc_id, start, end in bounds:
@@ -169,15 +173,16 @@ def digests_of(corpus: str, documents: Documents) -> Array:
             text = line[start:end]
         else:
             text = documents.line[start:end].encode("utf-8", "surrogatepass")
+        name = doc_id.encode("utf-8", "surrogatepass")
         digest = beginning.copy()
-        digest.update(_framed(doc_id.encode("utf-8", "surrogatepass")) + _framed(text))
+        digest.update(size_of(len(name)) + name + size_of(len(text)) + text)
         digests.append(digest.digest())
     return np.frombuffer(b"".join(digests), "<u8")
 
 
 def _framed(data: bytes) -> bytes:
     """Return bytes after their number, so that texts in a row stay apart."""
-    return len(data).to_bytes(8, "little") + data
+    return _EIGHT_BYTES.pack(len(data)) + data
 
 
 def _concepts(mentions: Mentions, pieces: TokenMentions) -> dict[str, Any]:

@@ -222,9 +222,9 @@ class Growing:
         self._length = length
 
 
-def _empty_slots(words: int) -> Ints:
+def _empty_slots(words: int) -> npt.NDArray[np.int32]:
     """Return an empty hash table of more than twice as many slots as words."""
-    return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int64)
+    return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int32)
 
 
 def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:

@@ -10,6 +10,19 @@ Arrays: TypeAlias = tuple[Array, Array, Array]
 
 
 @kernel
+def renumber(values: Array, numbers: Array, out: Array) -> None:
+    """Look numbers up in a table, without the copy of all indices that NumPy makes first.
+
+    Args:
+        values: integers `[T]`, places in `numbers`.
+        numbers: integers `[.]`.
+        out: integers `[T]`, written.
+    """
+    for t in range(len(values)):
+        out[t] = numbers[values[t]]
+
+
+@kernel
 def gather(rows: Array, offsets: Array, values: Array, to: Array, out: Array) -> None:
     """Copy chosen rows of a ragged column.
 

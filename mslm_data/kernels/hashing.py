@@ -118,7 +118,7 @@ def enter_words(
         chars: uint32 `[C]`, code points.
         words: integers `[W, 2]` or wider: each word's characters, half open.
         first: The first word to put in. Those before it are in the table already.
-        slots: int64 `[2**k]`, more than W; written.
+        slots: integers `[2**k]`, more than W; written.
         hashes: uint64 `[W]`, written from `first` on.
         out: int64 `[W]`, written from `first` on: the number of the first word that equals each.
     """
@@ -142,7 +142,7 @@ def look_up_words(
     Args:
         chars: uint32 `[C]`, code points.
         words: integers `[W, 2]` or wider: each word's characters, half open.
-        slots: int64 `[2**k]`, filled by `enter_words`.
+        slots: integers `[2**k]`, filled by `enter_words`.
         known: uint32, characters of the K words of the table.
         bounds: integers `[K, 2]` or wider: each known word's characters in `known`, half open.
         hashes: uint64 `[K]`, of the known words.

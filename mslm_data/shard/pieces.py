@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mslm_data.data import bio
 from mslm_data.data.columns import schema as schema_of
+from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import hash_rows
 from mslm_data.shard.write import ShardRecord, array_of, refuse_too_many, write_batch
 
@@ -79,7 +80,9 @@ def _numbered(batch: pa.RecordBatch, labels: Sequence[str]) -> pa.RecordBatch:
 
     for name, new in (("bio", tags), ("span_labels", numbers)):
         column = batch.column(name)
-        values = array_of(new[column.values.to_numpy(zero_copy_only=True)], pa.int16())
-        column = pa.ListArray.from_arrays(column.offsets, values)
+        values = column.values.to_numpy(zero_copy_only=True)
+        renumbered = np.empty(len(values), np.int16)
+        renumber(values, new, renumbered)
+        column = pa.ListArray.from_arrays(column.offsets, array_of(renumbered, pa.int16()))
         batch = batch.set_column(batch.schema.get_field_index(name), name, column)
     return batch

@@ -19,6 +19,8 @@ from mslm_data.errors import ShardError
 from mslm_data.io.files import writing_whole
 
 _MAGIC = b"ARROW1\0\0"
+_PIECE = 256 << 10
+"""Bytes that are digested and written at once."""
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
 """Column -> field of `Examples`, where their names differ."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
@@ -178,8 +180,11 @@ class _Sink:
         self._put(self._end[:start] + footer + self._end[start + length :])
 
     def _put(self, data: bytes | memoryview) -> None:
-        self._file.write(data)
-        self._digest.update(data)
+        # In pieces that stay in the processor's cache, as each is read twice.
+        for start in range(0, len(data), _PIECE):
+            piece = data[start : start + _PIECE]
+            self._digest.update(piece)
+            self._file.write(piece)
         self.size += len(data)
 
 

@@ -19,7 +19,8 @@ from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.pipeline import Pipeline
-from mslm_data.shard.write import ShardRecord, write_shard
+from mslm_data.shard.pieces import write_piece
+from mslm_data.shard.write import ShardRecord
 
 _NO_TOKEN = "expected text with at least one token, got none"
 
@@ -41,7 +42,7 @@ def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Pa
 
     weak = annotator_of(pipeline).weak
     schema = columns.schema([*labels], weak=weak, text=pipeline.encode.keep_text)
-    piece = write_shard(piece_path(out, unit.name), examples, schema, durable=False)
+    piece = write_piece(piece_path(out, unit.name), examples, schema)
     write_receipt(out, unit, _receipt(unit, reading, account, piece))
 
 

@@ -1,4 +1,4 @@
-"""Reads the pieces of a shard that work units left, and joins them.
+"""Writes the pieces of a shard that work units leave, and joins them.
 
 A piece has the columns of a shard. Its labels are numbered as its unit met them, unless the
 pipeline says which labels there are, so joining numbers them anew.
@@ -16,9 +16,20 @@ import pyarrow as pa
 
 from mslm_data.data import bio
 from mslm_data.data.columns import schema as schema_of
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import hash_rows
-from mslm_data.shard.write import ShardRecord, array_of, refuse_too_many, write_batch
+from mslm_data.shard.write import (
+    ShardRecord,
+    array_of,
+    refuse_too_many,
+    write_batch,
+    write_shard,
+)
+
+_HASHES = b"hashes"
+"""Key of a piece's metadata that holds a hash of the id of each of its documents, uint64."""
 
 
 def join(
@@ -45,15 +56,23 @@ def join(
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
+def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
+    """Write a piece, with a hash of the id of each of its documents; see `write_shard`.
+
+    It is not synced: its checksum tells whether it is whole.
+    """
+    texts = [doc_id.encode() for doc_id in dict.fromkeys(examples.doc_ids or ())]
+    offsets = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)))
+    hashes = np.empty(len(texts), np.uint64)
+    hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
+
+    metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
+    return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
+
+
 def document_hashes(path: Path) -> npt.NDArray[np.uint64]:
     """Return a hash of the id of each document of a piece, sorted, each once."""
-    ids = _batch(path).column("doc_id")
-    _, offsets, data = ids.buffers()
-    hashes = np.empty(len(ids), np.uint64)
-    if len(ids):
-        text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-        hash_rows(text, np.frombuffer(offsets, np.int32)[: len(ids) + 1], hashes)
-    return np.unique(hashes)
+    return np.frombuffer(_batch(path).schema.metadata[_HASHES], np.uint64)
 
 
 def document_ids(path: Path) -> list[str]:

@@ -218,7 +218,7 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
 ) -> None:
     from mslm_data.builds import work_unit
 
-    write, calls = work_unit.write_shard, []
+    write, calls = work_unit.write_piece, []
 
     def interrupted(*args: object, **options: object) -> object:
         calls.append(args)
@@ -227,7 +227,7 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
         return write(*args, **options)  # type: ignore[arg-type]
 
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path, "--json")
-    monkeypatch.setattr(work_unit, "write_shard", interrupted)
+    monkeypatch.setattr(work_unit, "write_piece", interrupted)
     stopped = run(*words)
     assert stopped.code == 130
     assert "run the same command again" in stopped.err

@@ -69,8 +69,8 @@ fast as with one worker. Here *s* is found in two ways.
 * By times: the law is fitted to the wall times above. With one worker and two, *s* is twice the
   second time less the first. So it includes what cores take from each other: memory, disk, clock.
 * By looking: the seconds of the build with {most} workers in which fewer than two of its processes
-  computed, looked at twenty times a second. They are start-up, planning, the end, waiting for the
-  disk, and the last work unit.
+  computed or could, looked at twenty times a second. They are start-up, planning, the end, waiting
+  for the disk, and the last work unit.
 
 The law does not know how many work units there are: {cores} workers need as many, and several times
 as many to end at about the same time.

@@ -25,7 +25,8 @@ from benchmarks.inputs import ROOT
 _LOOK_S = 0.05
 """Seconds between two looks at the processes."""
 _AT_WORK = 0.25
-"""Minimum share of the time between two looks that a process at work computes."""
+"""Minimum share of the time between two looks that a process at work computes. One that waits for
+its turn on a core is at work as well."""
 _TAKE_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl(2)."""
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")
@@ -111,6 +112,16 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
+class _Seen(NamedTuple):
+    """A process at one look: the seconds it has computed, and whether it computes or could."""
+
+    cpu: float
+    runs: bool
+
+
+_UNSEEN = _Seen(cpu=0, runs=False)
+
+
 class _Looks:
     """What repeated looks at the processes below this one have found.
 
@@ -124,7 +135,7 @@ class _Looks:
         self.kib = 0
         self.together = 0.0
         self._last = start
-        self._spent: dict[int, float] = {}
+        self._seen: dict[int, _Seen] = {}
 
     def go_on(self, over: threading.Event) -> None:
         """Look at the processes again and again."""
@@ -136,16 +147,20 @@ class _Looks:
         self.kib = max(self.kib, sum(map(_memory, pids)))
 
         now = time.perf_counter()
-        spent = {pid: _cpu(pid) for pid in pids}
-
-        # A process that was not there at the last look has computed since then only.
-        worked = [spent[pid] - self._spent.get(pid, 0) for pid in pids]
         passed = now - self._last
-        if sum(seconds >= _AT_WORK * passed for seconds in worked) >= 2:
+        seen = {pid: _see(pid) for pid in pids}
+
+        at_work = 0
+        for pid, process in seen.items():
+            # A process that was not there at the last look has computed since then only.
+            before = self._seen.get(pid, _UNSEEN)
+            if process.runs or process.cpu - before.cpu >= _AT_WORK * passed:
+                at_work += 1
+        if at_work >= 2:
             self.together += passed
 
         self._last = now
-        self._spent = spent
+        self._seen = seen
 
 
 def _await_orphans() -> None:
@@ -178,17 +193,18 @@ def _memory(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
 
 
-def _cpu(pid: int) -> float:
-    """Return the seconds that a process has computed; 0 where it has ended."""
+def _see(pid: int) -> _Seen:
+    """Look at a process, which may have ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return 0
+        return _UNSEEN
 
-    # The name of the program stands in brackets and may hold anything. Fields 14 and 15 are the
-    # ticks that it has spent, by itself and in the kernel for it.
+    # The name of the program stands in brackets and may hold anything. Field 3, the state, is the
+    # first after it; 14 and 15 are the ticks that it has spent, by itself and in the kernel for it.
     fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    ticks = int(fields[11]) + int(fields[12])
+    return _Seen(cpu=ticks / os.sysconf("SC_CLK_TCK"), runs=fields[0] == "R")
 
 
 if __name__ == "__main__":

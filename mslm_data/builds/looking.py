@@ -43,6 +43,7 @@ class Looking:
     """The tasks that look at the input files, and what they found.
 
     Attributes:
+        unit_bytes: About how many bytes of input a work unit gets.
         fingerprints: File -> its fingerprint.
         cuts: Split, file -> the parts that make a shard each (if there are several), and the parts
             of each of these that work units read.
@@ -59,7 +60,7 @@ class Looking:
         self._inputs = inputs
         self._staging = staging
         self._shard_bytes = inputs.pipeline.shard.unit_bytes
-        self._unit_bytes = min(UNIT_BYTES, self._shard_bytes)
+        self.unit_bytes = min(UNIT_BYTES, self._shard_bytes)
         self._splits = inputs.splits_of_paths()
 
         # Tasks that are not done; for cuts also the file and, below a shard, the shard's part.
@@ -127,7 +128,7 @@ class Looking:
             path
             for path in self._splits
             if path.suffix == ".gz"
-            and path.stat().st_size * _RATIO > self._unit_bytes
+            and path.stat().st_size * _RATIO > self.unit_bytes
             and list(self._inputs.source.files(path)) == [path]
         ]
 
@@ -153,12 +154,12 @@ class Looking:
         """Cut the parts that make a shard each into those of work units."""
         cuts = {shard: [shard] for shard in shards}
         self.cuts[split, path] = cuts
-        if self._unit_bytes == self._shard_bytes:
+        if self.unit_bytes == self._shard_bytes:
             return []
         size = Path(shards[0].path).stat().st_size
-        if size // len(shards) <= self._unit_bytes:
+        if size // len(shards) <= self.unit_bytes:
             return []
-        return [self._cut(split, path, shard, self._unit_bytes, shard) for shard in shards]
+        return [self._cut(split, path, shard, self.unit_bytes, shard) for shard in shards]
 
     def _cut(
         self, split: str, path: Path, part: Part, target_bytes: int, shard: Part | None

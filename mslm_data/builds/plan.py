@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
-from mslm_data.builds.looking import UNIT_BYTES, Fingerprint, Looking
+from mslm_data.builds.looking import Fingerprint, Looking
 from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.bio import MAX_LABELS
@@ -229,7 +229,7 @@ def _shards(found: Inputs, looked: Looking) -> Iterator[PlannedShard]:
         pieces = (_pieces(looked.cuts[split, path]) for path in paths)
         share = found.source.share_of(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
-            units, sizes = _units(split, number, shard, min(UNIT_BYTES, shard_bytes))
+            units, sizes = _units(split, number, shard, looked.unit_bytes)
             parts = tuple(piece.part for piece in shard)
             yield PlannedShard(
                 split, number, parts, units, tuple(int(size * share) for size in sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
@@ -104,7 +104,7 @@ def _receipt(unit: WorkUnit, reading: Reading, account: Account, piece: ShardRec
         widened_mentions=account.widened,
         windowed=account.windowed,
         empty=account.empty,
-        set_aside=tuple(reading.set_aside),
+        set_aside=tuple(_in_order(reading.set_aside, unit)),
         repeated=tuple(sorted(unit.repeated)),
         labels=tuple(reading.labels),
         piece=piece,
@@ -119,3 +119,18 @@ def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside
     for number, doc_id in enumerate(documents.ids):
         if doc_id not in with_rows:
             yield SetAside(doc_id, documents.places[number], _NO_TOKEN)
+
+
+def _in_order(set_aside: Sequence[SetAside], unit: WorkUnit) -> list[SetAside]:
+    """Return documents that were set aside in the order in which they stand in the input.
+
+    Stages set aside in their own order, batch by batch, which depends on the size of units.
+    """
+    names = [Path(path).name for path in unit.paths]
+
+    def place(aside: SetAside) -> tuple[int, int]:
+        name, _, line = aside.place.rpartition(":")
+        file = names.index(name) if name in names else 0
+        return file, int(line) if line.isdecimal() else 0
+
+    return sorted(set_aside, key=place)

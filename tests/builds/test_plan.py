@@ -9,7 +9,6 @@ import pytest
 
 from mslm_data import builds
 from mslm_data.builds import looking
-from mslm_data.builds import plan as plans
 from mslm_data.builds.plan import Plan, find, refuse_changed, stamps_of
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
@@ -35,7 +34,6 @@ def test_plan__cuts_each_file_into_shards_and_units_that_cover_it(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "UNIT_BYTES", small)
-    monkeypatch.setattr(plans, "UNIT_BYTES", small)
 
     plan = plan_of(unit_bytes=1500)
 

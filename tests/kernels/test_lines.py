@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.lines import NEWLINE, is_blank, scan_lines
+from mslm_data.kernels.lines import NEWLINE, count_lines, is_blank, scan_lines
 from tests.reference import lines as reference
 
 WORDS = ["a", "bc", "\u00e9", "\U0001f9ec", "\u2028", "\u00a0", "x y", "\x0b", "\x1f", ""]
@@ -100,3 +100,15 @@ def test_is_blank__is_what_may_stand_in_a_line_without_a_word() -> None:
     assert {chr(byte) for byte in range(256) if byte != NEWLINE and is_blank(byte)} == set(
         reference.BLANKS
     )
+
+
+@given(st.text(alphabet="a é\t\r\n\x0b\x0c\u2028", max_size=40))
+def test_count_lines__equals_splitting(text: str) -> None:
+    counts = np.zeros(3, np.int64)
+
+    count_lines(np.frombuffer(text.encode(), np.uint8), counts)
+
+    lines = text.split("\n")[:-1]
+    filled = [bool(line.strip(reference.BLANKS)) for line in lines]
+    blocks = sum(now and not before for before, now in pairwise([False, *filled]))
+    assert counts.tolist() == [len(lines), sum(filled), blocks]

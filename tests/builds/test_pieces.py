@@ -1,0 +1,212 @@
+"""Shards of many work units: their size, and when a build stops, change no byte of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.builds import looking, repeats, work, work_unit
+from mslm_data.builds.tasks import WorkUnit
+from mslm_data.errors import BuildError
+from mslm_data.io import resources
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.builds.test_accounts import json_pipeline, jsonl, lines_of
+from tests.faults.corpora import CORPORA, Corpus
+
+SIZES = (150, 900)
+"""Bytes of a work unit: one or two records, and several."""
+
+
+def one_shard(name: str) -> Corpus:
+    """Return a corpus whose files become a shard each, however small its work units."""
+    corpus = CORPORA[name]
+    shard = corpus.pipeline.shard.__class__(unit_bytes=1 << 20)
+    return corpus._replace(pipeline=corpus.pipeline.__class__(**{
+        **{field: getattr(corpus.pipeline, field) for field in corpus.pipeline.__dataclass_fields__},
+        "shard": shard,
+    }))  # fmt: skip
+
+
+def units_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the work units that are built from now on."""
+    names: list[str] = []
+    build_unit = work.build_unit
+
+    def noted(unit: WorkUnit, *more: Any) -> None:
+        names.append(unit.name)
+        build_unit(unit, *more)
+
+    monkeypatch.setattr(work, "build_unit", noted)
+    return names
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", CORPORA)
+def test_build__gives_the_same_bytes_for_any_size_of_work_units(
+    name: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = one_shard(name)
+    inputs = corpus.write(tmp_path / "in")
+    corpus.build(inputs, tmp_path / "whole")
+    monkeypatch.setattr(looking, "UNIT_BYTES", size)
+    built = units_of(monkeypatch)
+
+    corpus.build(inputs, tmp_path / "out")
+
+    assert len(built) > (4 if size == 150 else 2)
+    whole, out = made.tree(tmp_path / "whole"), made.tree(tmp_path / "out")
+    # A compressed file is unpacked, and recorded by its plain name, where units are smaller.
+    if name != "notes":
+        assert out == whole
+    assert {n: d for n, d in out.items() if n.endswith((".arrow", ".jsonl"))} == {
+        n: d for n, d in whole.items() if n.endswith((".arrow", ".jsonl"))
+    }
+    assert not (tmp_path / "out" / ".build").exists()
+
+
+def stopping(function: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """Return a function that is interrupted at a call."""
+    calls: list[int] = []
+
+    def stopped(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return function(*args, **options)
+
+    return stopped
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "at"),
+    [
+        (work_unit, "write_piece", 1), (work_unit, "write_piece", 4),
+        (work_unit, "write_receipt", 3), (work, "join", 1), (work, "join", 2),
+        (work, "write_joined", 1), (work, "write_joined", 3),
+    ],
+)  # fmt: skip
+def test_build__goes_on_where_it_was_interrupted(
+    module: Any, name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = one_shard("words")
+    inputs = words.write(tmp_path / "in")
+    words.build(inputs, tmp_path / "whole")
+    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    built = units_of(monkeypatch)
+
+    with monkeypatch.context() as until_stopped:
+        until_stopped.setattr(module, name, stopping(getattr(module, name), at))
+        with pytest.raises(KeyboardInterrupt):
+            words.build(inputs, tmp_path / "out")
+    words.build(inputs, tmp_path / "out")
+
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+    # No unit is built twice but the one that was interrupted.
+    assert len(built) - len(set(built)) <= 1
+
+
+def test_build__joins_labels_that_units_meet_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"id": str(n), "text": "kinase inhibitor", "entities": [[0, 6, label], [7, 16, other]]}
+        for n, (label, other) in enumerate(["ZA", "YZ", "AB", "BY"])
+    ]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+    pipeline = json_pipeline(unit_bytes=1 << 20)
+    made.built(tmp_path / "whole", inputs, pipeline)
+    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline)
+
+    assert manifest.labels == ("A", "B", "Y", "Z")
+    train = load(tmp_path / "out")["train"]
+    assert [row["span_labels"] for row in (train[i] for i in range(4))] == [
+        [3, 0], [2, 3], [0, 1], [1, 2]
+    ]  # fmt: skip
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+    assert verify(tmp_path / "out")[1] == []
+
+
+# Repeated ids -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> Path:
+    rows = [{"id": str(n % 7), "text": f"kinase inhibitors {n}"} for n in range(10)]
+    return jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+
+@pytest.mark.parametrize("stop", [None, "joins", "again"])
+def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
+    stop: str | None, repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = json_pipeline(unit_bytes=1 << 20)
+    made.built(tmp_path / "whole", repeated, pipeline)
+    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+
+    if stop:
+        with monkeypatch.context() as until_stopped:
+            module, name, at = (work, "join", 1) if stop == "joins" else (work, "build_unit", 12)
+            until_stopped.setattr(module, name, stopping(getattr(module, name), at))
+            with pytest.raises(KeyboardInterrupt):
+                made.built(tmp_path / "out", repeated, pipeline)
+    made.built(tmp_path / "out", repeated, pipeline)
+
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+    assert [line["id"] for line in lines_of(tmp_path / "out")] == ["0", "1", "2"]
+
+
+def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
+    repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, out = json_pipeline(unit_bytes=1 << 20), tmp_path / "out"
+    made.built(tmp_path / "whole", repeated, pipeline)
+    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    with monkeypatch.context() as until_stopped:
+        until_stopped.setattr(work, "join", stopping(work.join, 1))
+        with pytest.raises(KeyboardInterrupt):
+            made.built(out, repeated, pipeline)
+    (out / ".build" / "pieces" / "train-00000-00008.arrow").unlink()
+
+    made.built(out, repeated, pipeline)
+
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+
+
+def test_find_repeats__is_not_misled_by_equal_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = one_shard("words")
+    inputs = words.write(tmp_path / "in")
+    words.build(inputs, tmp_path / "whole")
+    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    found = repeats.document_hashes
+    monkeypatch.setattr(repeats, "document_hashes", lambda path: found(path) % 3)
+
+    words.build(inputs, tmp_path / "out")
+
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+
+
+def test_build__refuses_ids_that_units_of_two_files_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
+    inputs = jsonl(tmp_path / "in", "train-b.jsonl", {"id": "1", "text": "kinase"})
+    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+
+    with pytest.raises(BuildError, match="expected ids that no two files share"):
+        made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
+
+
+def test_build__of_the_sample_of_notes_has_one_piece_a_split() -> None:
+    """Hold what the size of units was chosen for: small corpora are one unit."""
+    size = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv").stat().st_size
+
+    assert size < looking.UNIT_BYTES

@@ -188,16 +188,19 @@ class LoadedMedCat:
         left_out: Counter[str] = Counter()
         for mention in self._concepts(boundaries.hide(text, placeholders)):
             start, end, concept, similarity, entity = mention
-            score = min(1.0, max(0.0, float(similarity)))
+            score = float(similarity)
+            if not 0 <= score <= 1:
+                score = min(1.0, max(0.0, score))
 
             reason = ""
             if score < self._options.min_score:
                 reason = "score below min_score"
-            elif boundaries.touches(start, end, placeholders):
+            elif placeholders and boundaries.touches(start, end, placeholders):
                 reason = "in a placeholder"
             elif self._may_cross.search(text, start, end):
                 reason = self._crossing(text[start:end])
-            reason = reason or self._other_meta(entity)
+            if not reason and self._options.keep_meta:
+                reason = self._other_meta(entity)
 
             if reason:
                 left_out[reason] += 1
@@ -221,9 +224,6 @@ class LoadedMedCat:
 
     def _other_meta(self, entity: Any) -> str:
         """Return which meta-annotation has a value that is not wanted, or ""."""
-        if not self._options.keep_meta:
-            return ""
-
         meta = self._cat.get_addon_output(entity).get("meta_anns", {})
         for name, values in self._options.keep_meta.items():
             if name not in meta:

@@ -206,11 +206,11 @@ class NameFinder:
         for first, begins in enumerate(map(self._firsts.__getitem__, tokens)):
             if begins is None:
                 continue
-            if begins.alone is not None:
-                names.append((first, first, begins.alone))
+            beginning, alone = begins
+            if alone is not None:
+                names.append((first, first, alone))
 
             # Go on for as long as some name begins with these tokens.
-            beginning = begins.beginning
             skipped = 0
             for last in range(first + 1, len(tokens)):
                 longer = beginning[tokens[last]]

@@ -23,6 +23,8 @@ _LONGEST = 200
 """Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
 mark and another one pages later."""
 _MARK = re.compile(r"\[\*\*|\*\*\]")
+_SIMPLE = re.compile(r"\[\*\*([^\[\]]*)\*\*\]")
+"""A placeholder without another one in it."""
 _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
 
 
@@ -37,8 +39,25 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
         handling: What is tokenised: "keep" their characters, "token" one word for the kind of each,
             "drop" nothing.
     """
-    if "[**" not in text:
+    opening = text.count("[**")
+    if not opening:
         return ()
+
+    # As a rule no placeholder holds another, and no mark is alone.
+    simple = list(_SIMPLE.finditer(text))
+    if len(simple) == opening == text.count("**]"):
+        return tuple(
+            [
+                Placeholder(match.start(), match.end(), _word(match[1], handling))
+                for match in simple
+                if len(match[0]) <= _LONGEST
+            ]
+        )
+    return _outermost(text, handling)
+
+
+def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
+    """Find the outermost placeholders of any text."""
     found: list[Placeholder] = []
     opened: list[int] = []
     for mark in _MARK.finditer(text):
@@ -57,7 +76,7 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1 << 14)
 def kind(content: str) -> str:
     """Return the kind of a placeholder, the first in the table that fits its content."""
     words = " ".join(content.split()).casefold()
@@ -69,7 +88,10 @@ def kind(content: str) -> str:
 def _word(content: str, handling: Handling) -> str | None:
     if handling == "keep":
         return None
-    return kind(content) if handling == "token" else ""
+    if handling == "drop":
+        return ""
+    # Dates are many, and told apart without the table.
+    return "date" if _DATE.fullmatch(content) else kind(content)
 
 
 @functools.cache

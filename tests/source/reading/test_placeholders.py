@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.source.reading.placeholders import kind, placeholders
+from mslm_data.source.reading.placeholders import Handling, _outermost, kind, placeholders
 
 MARKED = st.lists(
-    st.sampled_from(["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "["]), max_size=20
+    st.sampled_from(["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "[", "]", "[**x**]"]),
+    max_size=20,
 ).map("".join)
 
 
@@ -99,6 +100,11 @@ def test_placeholders__are_sorted_apart_and_closed(text: str) -> None:
         assert inside.startswith("[**")
         assert inside.endswith("**]")
         assert len(inside) >= 6
+
+
+@given(MARKED, st.sampled_from(["keep", "token", "drop"]))
+def test_placeholders__simple_ones_are_found_as_any_are(text: str, handling: Handling) -> None:
+    assert placeholders(text, handling) == _outermost(text, handling)
 
 
 @given(st.lists(st.sampled_from(["2101-3-4", "Name 4", " ", "Hospital1 2"]), max_size=6))

@@ -155,16 +155,16 @@ class Notes(Cohort, Source):
         """
         of_file = stem(Path(part.path))
         for row in self._tables.rows(part):
-            record = self._record(row, f"{of_file}:{row.number}")
+            record = self._record(row, of_file)
             if record is not None:
                 yield record
 
-    def _record(self, row: TableRow, numbered: str) -> Document | SetAside | NotChosen | None:
+    def _record(self, row: TableRow, of_file: str) -> Document | SetAside | NotChosen | None:
         """Return the record that a row makes, None where it belongs to another split."""
         doc_id = ""
         patient = None
         try:
-            doc_id = _checked_id(row.value("id") or numbered)
+            doc_id = _checked_id(row.value("id") or f"{of_file}:{row.number}")
             patient = self._patient(row, doc_id)
             if self.is_elsewhere(patient):
                 return None
@@ -233,6 +233,8 @@ def _checked_id(doc_id: str) -> str:
 
 def _is_withdrawn(row: TableRow) -> bool:
     flag = (row.value("error") or "").strip().casefold()
-    if flag not in _STANDS | _WITHDRAWN:
-        raise RecordError("expected an error flag that is 1, 0 or empty, got another")
-    return flag in _WITHDRAWN
+    if flag in _STANDS:
+        return False
+    if flag in _WITHDRAWN:
+        return True
+    raise RecordError("expected an error flag that is 1, 0 or empty, got another")

@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
+from mslm_data.kernels.separated import split_records
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import RecordError, decode_utf8
+
+Ints = npt.NDArray[Any]
 
 CHUNK = 1 << 20
 """Bytes that are read at once."""
 LONGEST = 8 << 20
 """Most bytes of a record; a longer one is taken for a quote that never closes."""
+_RECORDS = 4096
+"""Most records that are found at once."""
 
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _MOST_COLUMNS = 1000
@@ -38,66 +46,127 @@ class CsvRecord(NamedTuple):
         start: Its first byte in the file.
         stop: The byte after its last.
         line: Number of its first line.
-        match: Its fields, as groups of `CsvTable.pattern`; None if it is damaged.
+        data: Bytes of the file with the record among them.
+        fields: Of each wanted column the first byte in `data` and the one after its last, quotes
+            included, one after the other; None if the record is damaged.
     """
 
     start: int
     stop: int
     line: int
-    match: re.Match[bytes] | None
+    data: bytes
+    fields: Sequence[int] | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+class _Block(NamedTuple):
+    """Records that follow each other.
+
+    Attributes:
+        starts: int64 `[N]`, of each record its first byte in the file.
+        stops: int64 `[N]`, the byte after its last.
+        lines: int64 `[N]`, the number of its first line.
+        data: Bytes of the file with all of them.
+        fields: int64 `[N, 2 C]` as in `CsvRecord`; None for one damaged record.
+    """
+
+    starts: Ints
+    stops: Ints
+    lines: Ints
+    data: bytes
+    fields: Ints | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CsvTable:
     """The layout of all records of a file, learned from its beginning by `open_table`.
 
     Attributes:
-        groups: Role -> group of `pattern` that holds its column.
-        last: Group that holds a record's last column, 0 where no role has it.
+        columns: Role -> row of a record's `fields` that holds its column.
+        last: Row that holds a record's last column, -1 where no role has it.
+        slots: int64 `[F]`, for each field of a record its row, -1 for one that no role has.
+        separator: The byte between fields.
         body: First byte after the header.
         body_line: Number of the first line after the header.
-        pattern: Matches one record with its line end.
+        pattern: Matches one record with its line end; its groups are the rows.
         keys: Roles that every record has a value for -> what such values look like.
     """
 
-    groups: Mapping[str, int]
+    columns: Mapping[str, int]
     last: int
+    slots: Ints
+    separator: int
     body: int
     body_line: int
     pattern: re.Pattern[bytes]
     keys: Mapping[str, re.Pattern[str]]
 
-    def value(self, match: re.Match[bytes], role: str) -> str | None:
-        """Return a field; None for NULL, which is an empty field without quotes.
+    def value(self, record: CsvRecord, role: str) -> str | None:
+        """Return a field; None for NULL, which is an empty field without quotes, and for no column.
 
         Raises:
-            RecordError: The field is not UTF-8.
+            RecordError: The record is damaged, or the field is not UTF-8.
         """
-        group = self.groups[role]
-        raw: bytes = match[group]
-        value = _plain(raw, is_last=group == self.last)
+        if record.fields is None:
+            raise RecordError(
+                "expected a record with as many columns as the header and each quote closed, got "
+                "another"
+            )
+        row = self.columns.get(role)
+        if row is None:
+            return None
+
+        raw = record.data[record.fields[2 * row] : record.fields[2 * row + 1]]
+        value = _plain(raw, is_last=row == self.last)
         if not value and not raw.startswith(b'"'):
             return None
         return decode_utf8(value)
 
     def records(self, file: BinaryIO, part: Part) -> Iterator[CsvRecord]:
         """Read the records of a part of an open file, passing over blank lines between them."""
+        for block in self.blocks(file, part):
+            starts = block.starts.tolist()
+            stops = block.stops.tolist()
+            lines = block.lines.tolist()
+            fields = [None] if block.fields is None else block.fields.tolist()
+            for start, stop, line, of_record in zip(starts, stops, lines, fields, strict=True):
+                yield CsvRecord(start, stop, line, block.data, of_record)
+
+    def blocks(self, file: BinaryIO, part: Part) -> Iterator[_Block]:
+        """Read the records of a part of an open file, many at a time."""
         if part.start == 0:
             window = _Window(file, self.body, part.stop, line=self.body_line)
         else:
             window = _Window(file, part.start, part.stop, line=part.line)
 
         while window.skip_blank():
-            start = window.offset
-            line = window.line
-            match = window.match(self.pattern)
-            if match is not None:
-                window.advance(match.end())
-            else:
+            block = window.split(self)
+            if not len(block.starts):
+                block = self._single(window)
+            yield block
+
+    def _single(self, window: _Window) -> _Block:
+        """Read a record that is damaged, or of which some has not been read yet."""
+        start = window.offset
+        line = window.line
+        match = window.match(self.pattern)
+        fields = None
+        data = b""
+        if match is not None:
+            window.advance(match.end())
+            fields = np.array([_fields_of(match)], np.int64)
+            data = match.string
+        else:
+            window.skip_line()
+            while not window.is_over() and not self._begins(window):
                 window.skip_line()
-                while not window.is_over() and not self._begins(window):
-                    window.skip_line()
-            yield CsvRecord(start, window.offset, line, match)
+
+        return _Block(
+            starts=np.array([start]),
+            stops=np.array([window.offset]),
+            lines=np.array([line]),
+            data=data,
+            fields=fields,
+        )
 
     def _begins(self, window: _Window) -> bool:
         """Return whether a record begins where the window stands.
@@ -107,9 +176,10 @@ class CsvTable:
         match = window.match(self.pattern)
         if match is None:
             return False
+        record = CsvRecord(0, 0, 0, match.string, _fields_of(match))
         try:
             return all(
-                form.fullmatch(self.value(match, role) or "") for role, form in self.keys.items()
+                form.fullmatch(self.value(record, role) or "") for role, form in self.keys.items()
             )
         except RecordError:
             return False
@@ -170,7 +240,35 @@ class _Window:
             if len(self._data) - self._position >= LONGEST:
                 break
             self._grow()
+        if found is not None and found.end() - found.start() > LONGEST:
+            return None
         return found
+
+    def split(self, table: CsvTable) -> _Block:
+        """Take the records that are strict and have been read, and go past them.
+
+        There is none if the next record is another.
+        """
+        data = np.frombuffer(self._data, np.uint8)
+        records = np.empty((_RECORDS, 4), np.int64)
+        fields = np.empty((_RECORDS, table.pattern.groups, 2), np.int64)
+        count = split_records(
+            data, self._position, table.separator, LONGEST, table.slots, records, fields
+        )
+
+        starts, stops, lines, lines_past = records[:count].T
+        block = _Block(
+            starts=self._base + starts,
+            stops=self._base + stops,
+            lines=self.line + lines,
+            data=self._data,
+            fields=fields.reshape(_RECORDS, -1)[:count],
+        )
+        if count:
+            self.line += int(lines_past[-1])
+            self._position = int(stops[-1])
+            block.stops[-1] = self.offset  # a last line without a line end has got one
+        return block
 
     def skip_line(self) -> None:
         """Go to the next line."""
@@ -207,13 +305,21 @@ def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
     """
     path = Path(part.path)
     _, start, stop, first, line = part
+    number = first  # of the block's first record
     with opened(path) as file:
-        for number, record in enumerate(table.records(file, part), start=part.first):
-            if number > first and record.start - start >= target_bytes:
-                yield Part(part.path, start, record.start, first, line)
-                start = record.start
-                first = number
-                line = record.line
+        for block in table.blocks(file, part):
+            # The next part begins at the first record that is far enough from this one's first.
+            at = 0
+            while True:
+                at = max(at, first + 1 - number)
+                at += int(np.searchsorted(block.starts[at:], start + target_bytes))
+                if at >= len(block.starts):
+                    break
+                yield Part(part.path, start, int(block.starts[at]), first, line)
+                start = int(block.starts[at])
+                line = int(block.lines[at])
+                first = number + at
+            number += len(block.starts)
     yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
 
 
@@ -269,14 +375,23 @@ def open_table(
         is_integer = values and _INTEGER.fullmatch(values[numbers[role]])
         return _INTEGER if is_integer else _KEY
 
+    slots = np.full(len(names), -1, np.int64)
+    slots[captured] = np.arange(len(captured))
     return CsvTable(
-        groups={role: captured.index(number) + 1 for role, number in numbers.items()},
-        last=captured.index(last_column) + 1 if last_column in captured else 0,
+        columns={role: int(slots[number]) for role, number in numbers.items()},
+        last=int(slots[last_column]),
+        slots=slots,
+        separator=ord(separator),
         body=min(header.end(), len(beginning)),
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
         keys={role: form(role) for role in keys if role in numbers},
     )
+
+
+def _fields_of(match: re.Match[bytes]) -> list[int]:
+    """Return the bounds of the wanted fields of a record that was matched, as in `CsvRecord`."""
+    return [bound for group in range(1, match.re.groups + 1) for bound in match.span(group)]
 
 
 def _fields(record: bytes, separator: str) -> list[str]:

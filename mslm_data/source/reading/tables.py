@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -85,19 +84,11 @@ def _is_text(path: Path) -> bool:
 
 def _rows_of_csv(part: Part, table: CsvTable) -> Iterator[TableRow]:
     path = Path(part.path)
+    name = path.name
     with opened(path) as file:
         for number, record in enumerate(table.records(file, part), start=part.first):
-            value = functools.partial(_field, table, record.match)
-            yield TableRow(number, f"{path.name}:{record.line}", table.groups, value)
-
-
-def _field(table: CsvTable, match: re.Match[bytes] | None, role: str) -> str | None:
-    if match is None:
-        raise RecordError(
-            "expected a record with as many columns as the header and each quote closed, got "
-            "another"
-        )
-    return table.value(match, role) if role in table.groups else None
+            value = functools.partial(table.value, record)
+            yield TableRow(number, f"{name}:{record.line}", table.columns, value)
 
 
 def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:

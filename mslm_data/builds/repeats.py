@@ -75,8 +75,11 @@ def _with_repeated_hash(out: Path, units: Sequence[WorkUnit]) -> dict[WorkUnit, 
         return {}
 
     hashes = [document_hashes(piece_path(out, unit.name)) for unit in units]
-    together = np.sort(np.concatenate(hashes))
+    together = np.concatenate(hashes)
+    together.sort()
     repeated = np.unique(together[1:][together[1:] == together[:-1]])
+    if not len(repeated):
+        return {}
     return {
         unit: document_ids(piece_path(out, unit.name))
         for unit, of_unit in zip(units, hashes, strict=True)

@@ -38,7 +38,7 @@ class WordTable:
             within the stretch, as `words_of_pieces` counts.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, limit: int = 1_000_000) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, limit: int = 500_000) -> None:
         """Begin with no words.
 
         Args:

@@ -70,7 +70,12 @@ def main(args: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if args is None else args
     try:
-        with process.private_files(), process.ended_by_sigterm(), process.log_on_stderr():
+        with (
+            process.private_files(),
+            process.ended_by_sigterm(),
+            process.log_on_stderr(),
+            process.rare_collections(),
+        ):
             result: Any = cli.main(args=words, prog_name="mslm-data", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:

@@ -8,9 +8,11 @@ kernel source, of numba and of Python.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -18,7 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import event as numba_events
 from platformdirs import user_cache_path
+
+from mslm_data.log import LOGGER
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +31,10 @@ Array = npt.NDArray[Any]
 
 config: Any = numba.config  # Any: numba is typed in some of the versions we allow
 njit: Any = numba.njit
+events: Any = numba_events
+
+_KERNELS: list[Any] = []
+"""All kernels that were imported, as numba's dispatchers."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -45,7 +54,86 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         compiled: Callable[P, R] = njit(cache=folder is not None)(function)
     finally:
         config.CACHE_DIR = users_own
+    _KERNELS.append(compiled)
     return compiled
+
+
+def _put_off_blas() -> None:
+    """Have numba look for BLAS only when a function needs it.
+
+    It looks when it loads its first function, and imports scipy.linalg for that: a fifth of a
+    second wherever scipy is installed. All that it wants to know is whether `np.cov` and
+    `np.corrcoef` could be compiled. No kernel has them. A function that has them still fails where
+    there is no BLAS, with numba's own message.
+    """
+    linalg: Any = importlib.import_module("numba.np.linalg")
+    look = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = look
+
+
+if not config.DISABLE_JIT:
+    with suppress(ImportError, AttributeError):  # a version of numba that looks elsewhere
+        _put_off_blas()
+
+
+# What is compiled, and what is said of it ---------------------------------------------------------
+
+
+class _Listener:
+    """Hears of every function that numba compiles, and not of those that it finds compiled."""
+
+    def notify(self, event: Any) -> None:
+        """Take an event, at its start and at its end."""
+        if event.data["dispatcher"].py_func.__module__.startswith("mslm_data."):
+            say_that_kernels_compile()
+
+
+events.Listener.register(_Listener)
+events.register("numba:compile", _Listener())
+
+
+@cache
+def say_that_kernels_compile() -> None:
+    """Log why this process takes its time: once, however many kernels it compiles."""
+    if cache_folder() is None:
+        LOGGER.info(
+            "compiling kernels, which takes some seconds in each run, as there is no folder that "
+            "is this user's alone to keep them; MSLM_DATA_CACHE can name one"
+        )
+    else:
+        LOGGER.info("compiling kernels, once after an installation; this takes some seconds")
+
+
+def say_if_none_is_compiled() -> None:
+    """Log the same for processes that will compile kernels while this one waits."""
+    folder = cache_folder()
+    if not config.DISABLE_JIT and (folder is None or not any(folder.rglob("*.nbi"))):
+        say_that_kernels_compile()
+
+
+def load_compiled() -> None:
+    """Load the machine code of all imported kernels, as far as an earlier process has compiled it.
+
+    Otherwise each is loaded by its first call, in every process. Those that are forked from this
+    one share what it has loaded.
+    """
+    for dispatcher in _KERNELS:
+        # numba has no public way to ask what is stored. If a version of it keeps that elsewhere,
+        # nothing is loaded here.
+        with suppress(Exception):
+            stored = dispatcher._cache
+            codegen = dispatcher.targetctx.codegen()
+            for key in stored._cache_file._load_index():
+                signature = key[0]
+                if stored._index_key(signature, codegen) == key:  # of this CPU
+                    dispatcher.compile(signature)
+
+
+# Where it is kept ---------------------------------------------------------------------------------
 
 
 @cache

@@ -66,6 +66,99 @@ def test_kernel__leaves_numbas_own_settings(tmp_path, monkeypatch):
     assert numba.config.CACHE_DIR == "/users/own"
 
 
+def run_python(code, cache):
+    env = {**os.environ, "MSLM_DATA_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+CALLED = """
+import logging, sys, numpy as np
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+from mslm_data.kernels.draws import name_streams
+out = np.empty(2, np.uint64)
+name_streams(np.arange(2, dtype=np.uint64), 0, 0, 0, out)
+name_streams(np.arange(2, dtype=np.uint64), np.uint64(1), 0, 0, out)
+"""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernel__says_once_that_it_compiles(tmp_path):
+    first = run_python(CALLED, tmp_path)
+    second = run_python(CALLED, tmp_path)
+
+    assert first == "compiling kernels, once after an installation; this takes some seconds"
+    assert second == ""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernel__says_that_nothing_is_kept(tmp_path):
+    (tmp_path / "file").touch()
+
+    said = run_python(CALLED, tmp_path / "file")
+
+    assert said.startswith("compiling kernels, which takes some seconds in each run, as there is")
+    assert said.count("\n") == 0
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernel__does_not_speak_of_functions_of_others(tmp_path):
+    code = CALLED.partition("from mslm")[0] + (
+        "from mslm_data.kernels import _jit\nimport numba\nnumba.njit(lambda x: x + 1)(1)"
+    )
+
+    assert run_python(code, tmp_path) == ""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_say_if_none_is_compiled__looks_at_the_folder(tmp_path):
+    code = CALLED.partition("from mslm")[0] + (
+        "from mslm_data.kernels import _jit\n_jit.say_if_none_is_compiled()"
+    )
+
+    before = run_python(code, tmp_path)
+    run_python(CALLED, tmp_path)
+    after = run_python(code, tmp_path)
+
+    assert before.startswith("compiling kernels, once after an installation")
+    assert after == ""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_load_compiled__loads_what_is_stored_and_compiles_nothing(tmp_path):
+    code = """
+import logging, sys
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+from mslm_data.kernels import _jit, draws
+_jit.load_compiled()
+print(len(draws.name_streams.overloads), sum(draws.name_streams.stats.cache_hits.values()))
+"""
+
+    before = run_python(code, tmp_path)
+    run_python(CALLED, tmp_path)
+    after = run_python(code, tmp_path)
+
+    assert (before, after) == ("0 0", "2 2")
+
+
+@pytest.mark.skipif(NO_JIT, reason="numba is not asked without the JIT")
+def test_put_off_blas__imports_scipy_only_where_it_is_needed(tmp_path):
+    pytest.importorskip("scipy")
+    code = CALLED + (
+        "import numba\n"
+        "print('scipy.linalg' in sys.modules)\n"
+        "found = numba.njit(lambda x: np.cov(x))(np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 4.0]]))\n"
+        "print('scipy.linalg' in sys.modules, found.ravel().tolist())\n"
+    )
+
+    said = run_python(code, tmp_path).splitlines()
+
+    assert said[1] == "False"
+    assert said[2].startswith("True [1.0, 2.0, 2.0, 4.33")
+
+
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__keeps_what_it_compiled(tmp_path):
     code = (

@@ -6,34 +6,38 @@ command and the call share. `builds` makes a folder of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from mslm_data import builds
-from mslm_data.builds import Progress
-from mslm_data.builds.plan import Plan
-from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.encode.tokenizer import load as load_tokenizer
-from mslm_data.engine import ENGINES
+from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
+from mslm_data.engine.local import ahead
 from mslm_data.errors import CallError, PipelineError
-from mslm_data.io import cache, resources
-from mslm_data.io.private import warn_of_readers
-from mslm_data.loading import Shards, load
+from mslm_data.io import resources
 from mslm_data.pipeline import Pipeline, read
-from mslm_data.shard.manifest import Manifest
-from mslm_data.source.inputs.download import Progress as Downloaded
-from mslm_data.source.inputs.fetch import fetch
-from mslm_data.source.inputs.localise import localise
+
+# Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
+# can load the same meanwhile.
+if TYPE_CHECKING:
+    from mslm_data.builds import Progress
+    from mslm_data.builds.plan import Plan
+    from mslm_data.encode.tokenizer import Tokenizer
+    from mslm_data.loading import Shards
+    from mslm_data.shard.manifest import Manifest
+
+_FILES_LOOKED_AT = 1000
+"""Files of an input folder whose sizes are looked at: more take longer than they help."""
 
 Source = str | Path | Mapping[str, Any]
 """A shipped pipeline's name, the path of a TOML file, or the tables that such a file would give."""
 Input = str | Path | Sequence[str | Path]
 """One file, folder or URL, or several."""
-Downloading = Callable[[], AbstractContextManager[Downloaded]]
-"""Gives, for as long as a corpus is downloaded, what is told how far that is."""
+Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
+"""Gives, while a corpus is downloaded, what is told a file, its bytes so far, and all its bytes."""
 
 
 @overload
@@ -113,18 +117,23 @@ def build(
         BuildError: The folder holds something else, or the build cannot be completed.
         MslmDataError: Anything else that is wrong with what was passed, or with the machine.
     """
-    if workers is not None and workers < 1:
-        raise CallError(
-            f"workers: expected a number from 1, got {workers}; leave it out for a number that "
-            "suits the input"
-        )
     if part is not None and not 1 <= part[0] <= part[1]:
         raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part}")
 
-    ready = prepare(
-        source, input=input, tokenizer=tokenizer, out=out, options=options, sample=sample
-    )
-    ready.run(workers=workers, engine=engine, part=part, progress=progress or (lambda _: None))
+    with prepared(
+        source,
+        input=input,
+        tokenizer=tokenizer,
+        out=out,
+        workers=workers,
+        engine=engine,
+        options=options,
+        sample=sample,
+    ) as ready:
+        ready.run(part=part, progress=progress or (lambda _: None))
+
+    from mslm_data.loading import load
+
     return load(ready.out) if part is None else None
 
 
@@ -138,6 +147,8 @@ class Prepared:
         tokenizer: Makes the tokens.
         out: The folder.
         copies: Cache folders that hold copies of inputs, from a URL or unpacked.
+        workers: See `build`.
+        engine: See `build`.
     """
 
     pipeline: Pipeline
@@ -145,18 +156,17 @@ class Prepared:
     tokenizer: Tokenizer
     out: Path
     copies: tuple[Path, ...]
+    workers: int | None
+    engine: str
 
     def plan(self) -> tuple[Plan, tuple[str, ...]]:
         """Return what would be built, and the label of each index; nothing is written."""
+        from mslm_data import builds
+
         return builds.planned(self.pipeline, self.inputs, self.tokenizer)
 
     def run(
-        self,
-        *,
-        workers: int | None,
-        engine: str,
-        part: tuple[int, int] | None,
-        progress: Callable[[Progress], None],
+        self, *, part: tuple[int, int] | None, progress: Callable[[Progress], None]
     ) -> Manifest | None:
         """Build the folder, as `builds.build` does.
 
@@ -165,7 +175,9 @@ class Prepared:
         Raises:
             MslmDataError: See `build`.
         """
-        ENGINES.resolve(engine)  # an unknown name is refused before a folder is made
+        from mslm_data import builds
+        from mslm_data.io.private import warn_of_readers
+
         if self.pipeline.about.protected or self.pipeline.encode.keep_text:
             warn_of_readers([self.out, *self.copies])
         return builds.build(
@@ -173,37 +185,44 @@ class Prepared:
             self.inputs,
             self.tokenizer,
             self.out,
-            workers=workers,
-            engine=engine,
+            workers=self.workers,
+            engine=self.engine,
             part=part,
             progress=progress,
         )
 
 
 @contextmanager
-def _unseen() -> Iterator[Downloaded]:
+def _unseen() -> Iterator[Callable[[str, int, int], None]]:
     """Show nothing of a download."""
     yield lambda *_: None
 
 
-def prepare(
+@contextmanager
+def prepared(
     source: Source,
     *,
     input: Input = (),
     tokenizer: str | Path | None = None,
     out: str | Path | None = None,
+    workers: int | None = None,
+    engine: str = "local",
     options: Mapping[str, Any] | None = None,
     sets: Sequence[str] = (),
     sample: bool = False,
     downloading: Downloading = _unseen,
-) -> Prepared:
+) -> Iterator[Prepared]:
     """Read, check and fetch what a build needs.
+
+    If it will have several workers here, what they need is loaded meanwhile and kept for the block.
 
     Args:
         source: See `build`.
         input: See `build`.
         tokenizer: See `build`.
         out: See `build`.
+        workers: See `build`.
+        engine: See `build`.
         options: See `build`.
         sets: The same as `options` in the words of a command, `stage.option=value`.
         sample: See `build`.
@@ -212,20 +231,58 @@ def prepare(
     Raises:
         MslmDataError: See `build`.
     """
+    if workers is not None and workers < 1:
+        raise CallError(
+            f"workers: expected a number from 1, got {workers}; leave it out for a number that "
+            "suits the input"
+        )
+    ENGINES.resolve(engine)
     pipeline = read(source, sets=sets, options=options)
     if sample:
         pipeline = pipeline.sampled()
-
-    loaded = tokenizer_of(pipeline, tokenizer, sample=sample)
     given = [input] if isinstance(input, str | Path) else list(input)
-    paths = inputs_of(pipeline, given, sample=sample, downloading=downloading)
-    return Prepared(
-        pipeline=pipeline,
-        inputs=tuple(paths),
-        tokenizer=loaded,
-        out=Path(out) if out is not None else default_folder(source, pipeline, sample=sample),
-        copies=tuple(_copies(paths, given)),
-    )
+
+    with ExitStack() as until_built:
+        several = _worth_workers(given) if workers is None else workers > 1
+        if several and engine == "local":
+            preload = Preload("mslm_data.builds.preloaded", pipeline.annotate.to_json())
+            until_built.enter_context(ahead(preload))
+
+        loaded = tokenizer_of(pipeline, tokenizer, sample=sample)
+        paths = inputs_of(pipeline, given, sample=sample, downloading=downloading)
+        yield Prepared(
+            pipeline=pipeline,
+            inputs=tuple(paths),
+            tokenizer=loaded,
+            out=Path(out) if out is not None else default_folder(source, pipeline, sample=sample),
+            copies=tuple(_copies(paths, given)),
+            workers=workers,
+            engine=engine,
+        )
+
+
+def _worth_workers(given: Sequence[str | Path]) -> bool:
+    """Return whether files and folders of this machine are large enough for several workers.
+
+    What has to be fetched or unpacked counts as it lies here.
+    """
+    found = 0
+    for path in map(Path, given):
+        files = [path] if path.is_file() else islice(_files_below(path), _FILES_LOOKED_AT)
+        for file in files:
+            found += file.stat().st_size
+            if found >= WORTH_WORKERS:
+                return True
+    return False
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Give the files below a folder; none where there is no folder."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            file = Path(place, name)
+            if file.is_file():
+                yield file
 
 
 def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
@@ -255,6 +312,9 @@ def inputs_of(
         PipelineError: The pipeline has no sample.
         SourceError: An input is missing, or cannot be fetched.
     """
+    from mslm_data.source.inputs.fetch import fetch
+    from mslm_data.source.inputs.localise import localise
+
     if sample:
         if given:
             raise CallError(
@@ -282,6 +342,8 @@ def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -
         PipelineError: Nobody names one.
         TokenizerError: It cannot be loaded, or lacks what masking needs.
     """
+    from mslm_data.encode.tokenizer import load
+
     named = str(name or pipeline.encode.tokenizer)
     if not named and sample:
         named = str(resources.path("vocab", "sample/vocab.txt"))
@@ -290,11 +352,13 @@ def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -
             f"pipeline '{pipeline.name}': it needs a tokenizer; pass a tokenizer.json, a "
             "vocab.txt, a Hugging Face folder or a hub id (--tokenizer)"
         )
-    return load_tokenizer(named, lowercase=pipeline.encode.lowercase)
+    return load(named, lowercase=pipeline.encode.lowercase)
 
 
 def _copies(paths: Sequence[Path], given: Sequence[str | Path]) -> list[Path]:
     """Return the cache folders that hold copies of inputs, which came from a URL or were packed."""
+    from mslm_data.io import cache
+
     names = [str(name) for name in given]
     copied = [path for path in paths if names and str(path) not in names]
     kinds = [cache.folder(kind) for kind in ("inputs", "unpacked")] if copied else []

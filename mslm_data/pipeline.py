@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from mslm_data.errors import PipelineError
 from mslm_data.io import resources
 from mslm_data.registry import did_you_mean, from_options
@@ -107,6 +109,11 @@ class AnnotateOptions:
         twice = [label for label, count in Counter(self.labels).items() if count > 1]
         if twice:
             raise ValueError(f"labels: expected different labels, got '{twice[0]}' more than once")
+
+    def to_json(self) -> str:
+        """Return the annotator and its own options, for a process that loads its model."""
+        annotator = {"use": self.use, "options": dict(self.options)}
+        return msgspec.json.encode(annotator).decode()
 
 
 @dataclass(frozen=True, kw_only=True)

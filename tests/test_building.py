@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pty
 import stat
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ import pytest
 
 import mslm_data as md
 from mslm_data.builds import Progress
+from mslm_data.encode import tokenizer
+from mslm_data.engine import Preload, launch
 from mslm_data.errors import (
     BuildError,
     CallError,
@@ -163,14 +169,139 @@ def test_build__interrupted_by_its_progress_goes_on(
     assert made.tree(tmp_path) == by_command
 
 
+# Its start ----------------------------------------------------------------------------------------
+
+
+def test_building__imports_nothing_heavy() -> None:
+    script = "import sys, mslm_data.building, mslm_data.cli.build; print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    heavy = {"numpy", "numba", "pyarrow", "tokenizers", "multiprocessing", "rich", "requests"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_build__in_this_process_imports_only_what_it_needs(tmp_path: Path) -> None:
+    words = ["build", "--source", NAME, "--sample", "--out", str(tmp_path / "out")]
+    script = (
+        "import sys\nfrom mslm_data.cli import main\n"
+        f"assert main({words!r}) == 0\nprint(*sys.modules, file=sys.stderr)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    unneeded = {"scipy.linalg", "multiprocessing", "requests", "mslm_data.loading", "rich"}
+    assert not unneeded & set(done.stderr.split())
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[launch.ForkServer]:
+    """Every process that was started to fork workers from."""
+    started: list[launch.ForkServer] = []
+    fork_server = launch.ForkServer
+
+    def counted(preload: Preload) -> launch.ForkServer:
+        started.append(fork_server(preload))
+        return started[-1]
+
+    monkeypatch.setattr(launch, "ForkServer", counted)
+    return started
+
+
+def test_build__loads_ahead_what_its_workers_use(
+    servers: list[launch.ForkServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, started = tokenizer.load, []
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        started.append(len(servers))
+        return load(*args, **kwargs)
+
+    monkeypatch.setattr(tokenizer, "load", late)
+
+    md.build(NAME, sample=True, out=tmp_path, workers=2)
+
+    assert started == [1]  # before the tokenizer is read
+    assert len(servers) == 1  # and its workers came from this one
+    assert servers[0]._process.returncode is not None
+
+
+def test_build__ends_what_it_has_started_if_it_cannot_begin(
+    servers: list[launch.ForkServer], tmp_path: Path
+) -> None:
+    with pytest.raises(TokenizerError):
+        md.build(NAME, sample=True, tokenizer="v.txt", out=tmp_path, workers=2)
+
+    assert [server._process.poll() is not None for server in servers] == [True]
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 20, 0), (33 << 20, 1)])
+def test_build__has_workers_by_the_size_of_the_input(
+    size: int, expected: int, servers: list[launch.ForkServer], tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.tsv").write_bytes(b"\n" * size)
+
+    with pytest.raises(MslmDataError):  # there is no document
+        md.build(NAME, input=tmp_path / "in", tokenizer="v.txt", out=tmp_path / "out")
+
+    assert len(servers) == expected
+
+
+def test_build__dry_run_has_no_workers(servers: list[launch.ForkServer], tmp_path: Path) -> None:
+    words = ("--sample", "--dry-run", "--workers", "2", "--out", tmp_path / "out")
+
+    assert run("build", "--source", NAME, *words).code == 0
+
+    assert servers == []
+
+
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_command__says_once_that_kernels_are_compiled(workers: str, tmp_path: Path) -> None:
+    said = "compiling kernels, once after an installation; this takes some seconds"
+    environment = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache")}
+    out = tmp_path / "out"
+
+    def seen(*words: Any) -> str:
+        """Return what somebody at a terminal sees."""
+        ours, theirs = pty.openpty()
+        command = subprocess.Popen(
+            [sys.executable, "-m", "mslm_data", *map(str, words)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # nobody writes there any more
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+        os.close(ours)
+        assert command.wait() == 0, shown
+        return shown.decode()
+
+    build = ("build", "--source", NAME, "--sample", "--workers", workers, "--out")
+    first = seen(*build, out)
+    second = seen(*build, tmp_path / "again")
+
+    assert [first.count(said), second.count(said)] == [1, 0]
+    if workers == "1":  # another command compiles others
+        stats = seen("mask-stats", out)
+        again = seen("mask-stats", out)
+
+        assert [stats.count(said), again.count(said)] == [1, 0]
+
+
 # Privacy ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_build__leaves_private_files_and_the_umask(
-    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+def test_build__leaves_private_files_and_the_umask(workers: int, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         md.build(NAME, sample=True, out=tmp_path / "world" / "out", workers=workers)

@@ -88,7 +88,7 @@ def test_demo__is_what_make_demo_runs() -> None:
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe is not None
 
-    commands = [line.strip().replace("$(BIN)/", "") for line in recipe[1].splitlines()]
+    commands = [line.strip().replace("$(DEMO)/", "") for line in recipe[1].splitlines()]
 
     assert commands == [command for command, _ in shown_demo()]
 

@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from mslm_data.builds import looking
 from mslm_data.builds.agenda import Agenda, Progress
 from mslm_data.builds.folder import claimed, finished_already, is_built, prepare, refuse_foreign
@@ -32,14 +30,11 @@ from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Digest, read_answer
 from mslm_data.builds.work import BuildWork
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.engine import ENGINES, Preload
+from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
 
 __all__ = ["Progress", "build", "planned"]
-
-_WORTH_WORKERS = 32 << 20
-"""Bytes of input below which starting processes costs more than it saves."""
 
 
 def build(
@@ -92,7 +87,7 @@ def build(
             folder=str(out),
             stamps=stamps_of(found),
         )
-        if workers is None and _bytes_of(found) < _WORTH_WORKERS:
+        if workers is None and _bytes_of(found) < WORTH_WORKERS:
             workers = 1
 
         agenda = Agenda(out, found, tokenizer, identity, part=part, progress=progress)
@@ -142,5 +137,4 @@ def _bytes_of(found: Inputs) -> int:
 
 def _preload(pipeline: Pipeline) -> Preload:
     """Return the module that loads what workers need, and which annotator this is."""
-    annotate = {"use": pipeline.annotate.use, "options": dict(pipeline.annotate.options)}
-    return Preload("mslm_data.builds.preloaded", msgspec.json.encode(annotate).decode())
+    return Preload("mslm_data.builds.preloaded", pipeline.annotate.to_json())

@@ -15,10 +15,12 @@ from mslm_data.builds import work_unit  # noqa: F401 - with all that it imports
 from mslm_data.builds.stages import load_annotator
 from mslm_data.engine import PRELOAD
 from mslm_data.errors import MslmDataError
+from mslm_data.kernels import _jit
 from mslm_data.pipeline import AnnotateOptions
 
 _told = os.environ.get(PRELOAD)
 if _told:
+    _jit.load_compiled()
     with suppress(MslmDataError):  # the workers meet the error again, and report it
         load_annotator(msgspec.json.decode(_told, type=AnnotateOptions))
 

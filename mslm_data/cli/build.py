@@ -149,26 +149,28 @@ def _build(
     dry_run: bool,
 ) -> dict[str, Any]:
     """Build one dataset, print what became of it unless `quiet`, and return its report."""
-    from mslm_data.building import prepare
+    from mslm_data.building import prepared
     from mslm_data.cli.progress import downloading, showing
 
-    ready = prepare(
+    with prepared(
         name,
         input=inputs,
         tokenizer=tokenizer,
         out=out,
+        workers=1 if dry_run else workers,
+        engine=engine,
         sets=sets,
         sample=sample,
         downloading=downloading,
-    )
-    if dry_run:
-        report = _planned(ready.out, *ready.plan())
-        if not quiet:
-            _print_plan(report)
-        return report
+    ) as ready:
+        if dry_run:
+            report = _planned(ready.out, *ready.plan())
+            if not quiet:
+                _print_plan(report)
+            return report
 
-    with showing(ready.pipeline.name) as progress:
-        manifest = ready.run(workers=workers, engine=engine, part=part, progress=progress)
+        with showing(ready.pipeline.name) as progress:
+            manifest = ready.run(part=part, progress=progress)
 
     if manifest is None:
         number, parts = part or (1, 1)

@@ -16,6 +16,8 @@ from mslm_data.registry import Registry
 
 PRELOAD = "MSLM_DATA_PRELOAD"
 """Environment variable that holds `Preload.told` while its module is imported."""
+WORTH_WORKERS = 32 << 20
+"""Bytes of input below which starting processes costs more than it saves."""
 
 
 class Task(Protocol):

@@ -18,6 +18,7 @@ leaves at once. So no worker writes into a folder whose lock the leader has give
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import selectors
@@ -232,8 +233,10 @@ def serve_forks(control: int, module: str) -> None:
     # The leader's choices are inherited, and it may ignore what should end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.disable()  # what is imported stays, so there is nothing to collect
     with suppress(Exception):
         importlib.import_module(module)
+    gc.enable()
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on, the leader closes the socket
     _Server(socket.socket(fileno=control)).run()

@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from mslm_data.engine import AnyTask, Preload, Task, Work
-from mslm_data.engine.crew import Answer, Died, supervise
-from mslm_data.engine.launch import Launcher, cannot_start, launching
+from mslm_data.engine import AnyTask, Preload, Work
+
+if TYPE_CHECKING:
+    from mslm_data.engine.launch import Launcher
+
+
+class _Early(NamedTuple):
+    """A launcher of workers, and what it has loaded for them."""
+
+    preload: Preload
+    launcher: Launcher
+
+
+_EARLY: ContextVar[_Early | None] = ContextVar("early", default=None)
+"""The launcher that `ahead` has started in this thread and no run has used."""
+
+
+@contextmanager
+def ahead(preload: Preload) -> Iterator[None]:
+    """Have what workers need be loaded while the caller finds out what they are to do.
+
+    The first `run` within the block that needs the same takes its workers from it. At the end of
+    the block all of them are gone, whether there was such a run or not.
+
+    Raises:
+        BuildError: The system starts no process.
+    """
+    from mslm_data.engine.launch import launching
+
+    with launching(preload) as launcher:
+        before = _EARLY.set(_Early(preload, launcher))
+        try:
+            yield
+        finally:
+            _EARLY.reset(before)
 
 
 def run(
@@ -44,69 +75,22 @@ def run(
 
     if not tasks:
         return
-    with launching(preload) as launcher:
+
+    # Imported here, as a process that does everything itself needs none of them.
+    from mslm_data.engine.crew import supervise
+    from mslm_data.engine.launch import launching
+    from mslm_data.engine.processes import Processes
+    from mslm_data.kernels import _jit
+
+    _jit.say_if_none_is_compiled()  # workers say nothing
+    early = _EARLY.get()
+    if early is not None and early.preload == preload:
+        _EARLY.set(None)  # its workers end with this run
+        started: AbstractContextManager[Launcher] = nullcontext(early.launcher)
+    else:
+        started = launching(preload)
+    with started as launcher:
         supervise(work, tasks, Processes(work, workers or _cpus(), launcher), done)
-
-
-class Processes:
-    """Worker processes, each named by our end of its pipe. A broken pipe is a dead process."""
-
-    where = "engine 'local'"
-
-    def __init__(self, work: Work[Any], most: int, launcher: Launcher) -> None:
-        self.advice = launcher.advice
-        self._work = work
-        self._most = most
-        self._launcher = launcher
-        self._how_it_ended: dict[Connection, Callable[[], str]] = {}
-        """The pipe of a living worker -> a function that waits for its end."""
-
-    def room(self) -> int:
-        """Return the number of processes that were asked for."""
-        return self._most
-
-    def start(self) -> Connection:
-        """Start a process.
-
-        Raises:
-            BuildError: The system starts none.
-        """
-        ours, theirs = Pipe()
-        try:
-            self._how_it_ended[ours] = self._launcher.start(theirs)
-        except OSError as error:
-            raise cannot_start(error) from None
-        finally:
-            theirs.close()  # only the process itself may hold its end: so its death breaks the pipe
-
-        # The work has megabytes, so it goes through the pipe, which waits for its reader.
-        with suppress(OSError):  # it is dead: `answers` finds its pipe broken
-            ours.send(self._work)
-        return ours
-
-    def give(self, worker: Connection, task: Task) -> None:
-        """Send a task to a process."""
-        with suppress(OSError):  # it is dead: `answers` finds its pipe broken
-            worker.send(task)
-
-    def answers(self) -> list[Answer]:
-        """Wait for a process that has answered or died."""
-        ready: list[Any] = wait(list(self._how_it_ended))
-        return [Answer(worker, self._answer(worker)) for worker in ready]
-
-    def _answer(self, worker: Connection) -> Any:
-        try:
-            return worker.recv()
-        except (EOFError, OSError):
-            worker.close()
-            how_it_ended = self._how_it_ended.pop(worker)
-            return Died(how_it_ended())
-
-    def end(self) -> None:
-        """End all processes."""
-        self._launcher.end()
-        for worker in self._how_it_ended:
-            worker.close()
 
 
 def _cpus() -> int:

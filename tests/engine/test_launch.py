@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mslm_data.engine import Preload, launch, local
+from mslm_data.engine import Preload, launch, local, processes
 from mslm_data.engine.crew import Ready, supervise
 from mslm_data.errors import BuildError
 from tests import made
@@ -238,14 +238,14 @@ def gone(process: psutil.Process) -> bool:
 def test_end__ends_workers_at_once_though_sigterm_is_ignored(work: Fake) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     napping = Napping(work.folder)
-    processes = local.Processes(napping, 2, launch.ForkServer(NOTHING))
+    crew = processes.Processes(napping, 2, launch.ForkServer(NOTHING))
     try:
-        for worker in [processes.start(), processes.start()]:
-            processes.give(worker, units(1)[0])
+        for worker in [crew.start(), crew.start()]:
+            crew.give(worker, units(1)[0])
         wait_for(lambda: len(napping.busy()) == 2)
         busy = napping.busy()
 
-        processes.end()
+        crew.end()
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -354,13 +354,13 @@ def test_fork_server__tells_that_it_could_not_fork(
 def test_spawner__starts_workers_anew(work: Fake) -> None:
     work.how = ("dies",)
     done = Done()
-    processes = local.Processes(work, 2, launch.Spawner())
+    crew = processes.Processes(work, 2, launch.Spawner())
 
-    supervise(work, units(3), processes, done)
+    supervise(work, units(3), crew, done)
 
     assert sorted(done.names) == [unit.name for unit in units(3)]
     assert work.deaths == ["train-00000-00001"]
-    assert "below `if __name__ == '__main__':`" in processes.advice
+    assert "below `if __name__ == '__main__':`" in crew.advice
 
 
 def test_spawner__says_how_a_worker_ended(work: Fake) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import psutil
 import pytest
 
-from mslm_data.engine import Preload, local
+from mslm_data.engine import Preload, launch, local
 from tests.engine.works import Done, Fake, units
 
 NOTHING = Preload("mslm_data.engine", "")
@@ -41,6 +42,44 @@ def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
 
     assert sorted(done.names) == [unit.name for unit in units(4)]
     assert work.deaths == ["train-00000-00001"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_ahead__is_used_by_the_run_that_needs_the_same(
+    other: bool, work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[launch.ForkServer] = []
+    fork_server = launch.ForkServer
+
+    def counted(preload: Preload) -> launch.ForkServer:
+        servers.append(fork_server(preload))
+        return servers[-1]
+
+    monkeypatch.setattr(launch, "ForkServer", counted)
+    done = Done()
+
+    with local.ahead(Preload("mslm_data.engine.crew", "") if other else NOTHING):
+        early = servers[0]
+        local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+        first = len(servers)
+        local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+        second = len(servers)
+    local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+
+    assert (first, second, len(servers)) == ((2, 3, 4) if other else (1, 2, 3))
+    assert len(done.names) == 6
+    assert early._process.returncode is not None
+
+
+def test_ahead__ends_though_nothing_was_run_and_an_error_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {child.pid for child in psutil.Process().children()}
+
+    with pytest.raises(ValueError, match="a wrong input"), local.ahead(NOTHING):
+        raise ValueError("a wrong input")
+
+    assert {child.pid for child in psutil.Process().children()} <= before
 
 
 def test_run__does_nothing_if_there_is_nothing_to_do(work: Fake) -> None:

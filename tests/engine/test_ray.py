@@ -208,7 +208,7 @@ def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, 
         actor.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
     )
 
-    assert str(seen).startswith("train-00001: ValueError in works.py:")
+    assert str(seen).startswith("train-00000-00001: ValueError in works.py:")
     assert re.search(
         "^node .*: expected to see /nowhere/notes.csv, found no such file; put inputs", str(unseen)
     )
@@ -221,7 +221,7 @@ def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[
     work.how = ("dies", "panics")
 
     with pytest.raises(
-        BuildError, match=r"^train-00001: BaseException in works.py:\d+, which should not"
+        BuildError, match=r"^train-00000-00001: BaseException in works.py:\d+, which should not"
     ) as raised:
         do(work, 2)
 

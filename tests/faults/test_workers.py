@@ -171,12 +171,13 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
     """Return the command that builds notes."""
     vocab = made.SAMPLE / "vocab.txt"
     pipeline = inputs.parent / "notes.toml"
-    pipeline.write_text(
-        'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n'
-        '[segment]\nuse = "clinical"\n'
-        f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
-        'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
-    )
+    if not pipeline.exists():  # programs that run by now may be reading it
+        pipeline.write_text(
+            'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n'
+            '[segment]\nuse = "clinical"\n'
+            f'[annotate]\nuse = "terms"\ntable = "{made.SAMPLE / "concepts.csv"}"\n'
+            'labels = ["Treatment", "Disease", "Symptom"]\n[shard]\nunit_bytes = 4000\n'
+        )
     return [
         "build",
         "--source",

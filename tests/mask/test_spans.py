@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 import mslm_data as md
 from mslm_data.data.ragged import Ragged
-from mslm_data.encode.encoder import Encoder
-from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import load
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.mask.plan import MaskKind
-from mslm_data.segment.presplit import Presplit
+from tests import made
 from tests.encode.test_real import documents_in
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
 from tests.kernels.fairness import is_fair
@@ -103,8 +101,7 @@ def test_span__of_real_sentences(real):
     """The budget is spent in every row at 0.225 and less; about a sixth of spans have one token at 0.15."""
     tokenizer = load(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
-    sentences = [Presplit().sentences(document) for document in documents]
-    examples = Encoder(tokenizer, ("Disease",)).encode(documents, sentences, Account())
+    examples, _ = made.encoded(made.encoder(tokenizer, ["Disease"]), documents)
     lengths = [
         len(span) for row in rows_of(examples)[::2] for span in twins.paper_spans(row, rate=0.15)
     ]

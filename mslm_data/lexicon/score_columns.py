@@ -24,6 +24,7 @@ import pyarrow as pa
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.errors import VocabularyError
+from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.artefacts import (
     SCORE_COLUMN,
@@ -81,11 +82,11 @@ def read_scores(path: Path) -> tuple[dict[str, Any], ShardScores]:
     """
     about, (keys, lists) = read_artefact(path, SCORE_COLUMN, mapped=True)
 
-    values = lists.values.to_numpy()
+    values = numbers(lists.values)
     if not np.isfinite(values).all():
         raise damaged(path, SCORE_COLUMN, "finite numbers, got NaN or infinity", about)
 
-    return about, ShardScores(keys.to_numpy(), lists.offsets.to_numpy(), values)
+    return about, ShardScores(numbers(keys), numbers(lists.offsets), values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data.ragged import Ragged
+from mslm_data.io.arrow import numbers
 from mslm_data.lexicon.artefacts import (
     LEXICON,
     check_about,
@@ -94,7 +95,7 @@ def read_lexicon(path: Path) -> Lexicon:
     lexicon = Lexicon(
         tokens=_to_ragged(tokens),
         word_starts=_to_ragged(word_starts),
-        scores=scores.to_numpy(),
+        scores=numbers(scores),
         about=about,
     )
     expected = _broken_law(lexicon)
@@ -164,5 +165,5 @@ def _to_lists(rows: Ragged) -> pa.ListArray:
 
 def _to_ragged(lists: pa.ListArray) -> Ragged:
     # Lists may begin later in their values than at 0; `flatten` gives those within the lists only.
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    return Ragged(lists.flatten().to_numpy(), offsets - offsets[0])
+    offsets = numbers(lists.offsets).astype(np.int64)
+    return Ragged(numbers(lists.flatten()), offsets - offsets[0])

@@ -18,6 +18,7 @@ from mslm_data.data import bio
 from mslm_data.data.columns import schema as schema_of
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import offsets_of
+from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import hash_rows
 from mslm_data.shard.write import (
@@ -92,14 +93,14 @@ def _numbered(batch: pa.RecordBatch, labels: Sequence[str]) -> pa.RecordBatch:
     if theirs == list(labels[: len(theirs)]):
         return batch
 
-    numbers = np.array([labels.index(label) for label in theirs], np.int16)
+    now = np.array([labels.index(label) for label in theirs], np.int16)
     tags = np.zeros(bio.count_tags(len(theirs)), np.int16)
-    tags[1::2] = bio.begin(numbers)
-    tags[2::2] = bio.inside(numbers)
+    tags[1::2] = bio.begin(now)
+    tags[2::2] = bio.inside(now)
 
-    for name, new in (("bio", tags), ("span_labels", numbers)):
+    for name, new in (("bio", tags), ("span_labels", now)):
         column = batch.column(name)
-        values = column.values.to_numpy(zero_copy_only=True)
+        values = numbers(column.values)
         renumbered = np.empty(len(values), np.int16)
         renumber(values, new, renumbered)
         column = pa.ListArray.from_arrays(column.offsets, array_of(renumbered, pa.int16()))

@@ -99,7 +99,7 @@ class Shard:
 
     def flat(self, name: str) -> Array:
         """Return a column of numbers with one value a row, `[N]`, read-only."""
-        return self.batch.column(name).to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
+        return plain_arrow.numbers(self.batch.column(name))
 
     def ragged(self, name: str, start: int, stop: int) -> Ragged:
         """Return rows `[start, stop)` of a column of lists of numbers."""
@@ -196,8 +196,8 @@ class Shard:
             if column.rows == "row" or pa.types.is_string(column.type):
                 continue
 
-            offsets = array.offsets.to_numpy()
-            values = array.values.to_numpy(zero_copy_only=True)
+            offsets = plain_arrow.numbers(array.offsets)
+            values = plain_arrow.numbers(array.values)
             if len(offsets) and (
                 offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
             ):

@@ -22,6 +22,7 @@ from mslm_data.data.columns import schema
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
+from mslm_data.io.arrow import numbers
 from mslm_data.io.files import canonical_json, sha256_of
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
@@ -435,7 +436,7 @@ def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
     none = (starts.values == -1) & (ends.values == -1)
     yield _Law(starts, special != none, "characters for each word, -1 on special tokens")
 
-    sizes = pc.utf8_length(shard.batch.column("text")).to_numpy()
+    sizes = numbers(pc.utf8_length(shard.batch.column("text")))
     within = (
         (starts.values >= 0)
         & (starts.values < ends.values)
@@ -457,7 +458,7 @@ def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
     if "span_concepts" not in shard.batch.schema.names:
         return
 
-    concepts = shard.batch.column("span_concepts").offsets.to_numpy()
+    concepts = numbers(shard.batch.column("span_concepts").offsets)
     if not np.array_equal(np.diff(concepts), examples.span_starts.lengths):
         yield "", "span_concepts: expected one for each mention"
 

@@ -11,9 +11,9 @@ fields are the options of the pipeline's `[source]` table.
 
 To add a format, touch three places:
 
-1. `formats/NAME.py`: a subclass of `Source` with `suffixes` and `read`. Override `cut` if a file
-   can be read in parts, `files` if a document spans several files, and `batches` if files are read
-   into arrays.
+1. `formats/NAME.py`: a subclass of `Source` with `suffixes`, `read` and `recognises`. Override
+   `cut` if a file can be read in parts, `files` if a document spans several files, and `batches`
+   if files are read into arrays.
 2. `table.py`: one line.
 3. `tests/source/formats/fixtures/NAME.py`: one function that writes a small corpus and says what
    must be read from it. The contract test then tries all that is promised here.
@@ -23,7 +23,7 @@ Most readers are short, because `reading/` does the work that formats share:
 | if the format has | use |
 |---|---|
 | one word and its tag a line | `tagged_lines`, `marks`, `tags`, `word_documents` |
-| a text, and mentions at offsets | `standoff` |
+| a text, and mentions at offsets | `standoff`: derive from `OffsetOptions` as well |
 | rows with named fields (JSON objects, Arrow) | `shapes`, `cells`, `arrow_rows` |
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
 | XML | `elements` |
@@ -119,6 +119,24 @@ class Source(ABC):
             SourceError: As from `read`.
         """
         return in_batches(self.read(part))
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
+        """Return what in a file speaks for this format, "" where nothing does.
+
+        `--source auto` asks it of every format, and tells the user. A wrong guess is worse than
+        none: what another format's file could hold as well is no sign. Only files with one of the
+        format's suffixes are asked about.
+
+        Args:
+            path: The file; others beside it may be looked for by name.
+            head: Its first 64 KiB, unpacked.
+
+        Returns:
+            A few words that continue "because", without any of the file's own, such as "its first
+            line is PMID|t|title".
+        """
+        return ""
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
         """Return options that only all files together can decide; they replace the given ones.

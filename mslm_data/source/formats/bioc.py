@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
-from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import Annotation, Discontinuous, OffsetUnit
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _NO_CONCEPT = "-1"
 _MOST_DIGITS = 17
 
 
 @dataclass(frozen=True, kw_only=True)
-class BioC(Source):
+class BioC(OffsetOptions, Source):
     """BioC XML files, each read as a stream.
 
     A file is one part, as XML has no places where it could be cut safely.
@@ -32,16 +31,12 @@ class BioC(Source):
     Attributes:
         label: Key of the infon that holds an annotation's label.
         concept: Key of the infon that holds its concept; `-1` stands for no concept.
-        offsets: What offsets count. BioC's own text does not decide between bytes and characters.
-        discontinuous: What becomes of an annotation with several locations.
     """
 
     suffixes = (".xml", ".bioc")
 
     label: str = "type"
     concept: str = "identifier"
-    offsets: OffsetUnit = "characters"
-    discontinuous: Discontinuous = "hull"
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each document; see `Source.read`."""
@@ -57,18 +52,13 @@ class BioC(Source):
         doc_id = _id(element)
         if not doc_id:
             raise RecordError("expected an id, got none")
-        text, bounds = standoff.lay_out(_pieces(element), unit=self.offsets)
+        mentions = map(self._mention, element.iter("annotation"))
+        text, bounds, placed = self.lay_out(_pieces(element), mentions)
         if not text:
             raise RecordError("expected passages with text, got none")
-
-        to_characters = standoff.in_characters(text, unit=self.offsets)
-        mentions = [
-            self._mention(annotation, to_characters) for annotation in element.iter("annotation")
-        ]
-        placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
         return placed.document(doc_id, text, sentences=bounds, place=place)
 
-    def _mention(self, annotation: Element, to_characters: Callable[[int], int]) -> Annotation:
+    def _mention(self, annotation: Element) -> Annotation:
         infons = {
             infon.get("key"): (infon.text or "").strip() for infon in annotation.findall("infon")
         }
@@ -77,8 +67,7 @@ class BioC(Source):
         fragments = []
         for location in annotation.findall("location"):
             start = _number(location.get("offset"))
-            end = start + _number(location.get("length"))
-            fragments.append((to_characters(start), to_characters(end)))
+            fragments.append((start, start + _number(location.get("length"))))
 
         return Annotation(
             fragments,

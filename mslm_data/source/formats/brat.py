@@ -12,10 +12,9 @@ from pathlib import Path
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
-from mslm_data.source.reading import standoff
 from mslm_data.source.reading.files import lines, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, Discontinuous, Placed
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions, Placed
 
 _MENTION = re.compile(
     r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
@@ -24,7 +23,7 @@ _BOM = "\ufeff"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brat(Source):
+class Brat(OffsetOptions, Source):
     """Folders of BRAT stand-off, a document for each pair of files.
 
     The id of a document is the name of its files without suffix.
@@ -32,15 +31,9 @@ class Brat(Source):
     Only text-bound annotations (`T`) are read. Line ends of the text stay as they are, as offsets
     count them. A text without a file of annotations is set aside, as missing annotations and lost
     ones look the same. So is a file of annotations without a text.
-
-    Attributes:
-        discontinuous: What becomes of a mention in several pieces. Pieces with only white space
-            between them are one.
     """
 
     suffixes = (".txt", ".ann")
-
-    discontinuous: Discontinuous = "hull"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the texts of each split, and annotations that have no text; see `Source.find`."""
@@ -92,7 +85,7 @@ class Brat(Source):
         mentions is taken.
         """
         bare = text.removeprefix(_BOM)
-        placed = standoff.place(bare, mentions, discontinuous=self.discontinuous)
+        placed = self.place(bare, mentions)
         if bare == text:
             return bare, placed
 
@@ -100,7 +93,7 @@ class Brat(Source):
             mention._replace(fragments=[(start - 1, end - 1) for start, end in mention.fragments])
             for mention in mentions
         ]
-        placed_moved = standoff.place(bare, moved, discontinuous=self.discontinuous)
+        placed_moved = self.place(bare, moved)
         if len(placed_moved.spans) > len(placed.spans):
             placed = placed_moved
         return bare, placed

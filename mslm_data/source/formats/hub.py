@@ -18,7 +18,7 @@ from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes import COLUMNS, RowReader
 from mslm_data.source.reading.splits import split_of
-from mslm_data.source.reading.standoff import Discontinuous
+from mslm_data.source.reading.standoff import OffsetOptions
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _BEGINNING_ROWS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hub(Source):
+class Hub(OffsetOptions, Source):
     """Rows of Hugging Face datasets; `reading.shapes` has the columns that are known.
 
     Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`.
@@ -45,7 +45,6 @@ class Hub(Source):
         id_column: Column of the id, "auto" for the first of `shapes.IDS` that a row has, "" to
             number documents.
         untyped: Label of tags without a type.
-        discontinuous: What becomes of a mention in several pieces.
     """
 
     suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
@@ -56,7 +55,6 @@ class Hub(Source):
     tag_names: tuple[str, ...] = ()
     id_column: str = "auto"
     untyped: str = "Entity"
-    discontinuous: Discontinuous = "hull"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split, or fetch the hub's dataset where `inputs` is empty.
@@ -97,7 +95,7 @@ class Hub(Source):
             names={**own_names, **arrow_rows.class_names(arrow_rows.schema(path))},
             id_column=self.id_column,
             untyped=self.untyped,
-            discontinuous=self.discontinuous,
+            placing=self,
             beginning=lambda: arrow_rows.rows(
                 path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
             ),
@@ -119,6 +117,9 @@ class Hub(Source):
             tag_names=self.tag_names,
             id_column=self.id_column,
             untyped=self.untyped,
+            offsets=self.offsets,
+            ends=self.ends,
+            newlines=self.newlines,
             discontinuous=self.discontinuous,
         )
 

@@ -16,7 +16,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading.files import NumberedLine, lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import cut_filled_lines
 from mslm_data.source.reading.shapes import RowReader
-from mslm_data.source.reading.standoff import Discontinuous
+from mslm_data.source.reading.standoff import OffsetOptions
 
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BEGINNING_BYTES = 1 << 20
@@ -24,7 +24,7 @@ _BEGINNING_ROWS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonLines(Source):
+class JsonLines(OffsetOptions, Source):
     """Files of one JSON object a line, and `.json` files that are one array of objects.
 
     A document without an id of its own is called `{file}:{number}`, with its number in the file
@@ -35,7 +35,6 @@ class JsonLines(Source):
         id_column: Column of the id, "auto" for the first of `shapes.IDS` that a row has, "" to
             number documents.
         untyped: Label of tags without a type.
-        discontinuous: What becomes of a mention in several pieces.
     """
 
     suffixes = (".jsonl", ".ndjson", ".json")
@@ -43,7 +42,6 @@ class JsonLines(Source):
     tag_names: tuple[str, ...] = ()
     id_column: str = "auto"
     untyped: str = "Entity"
-    discontinuous: Discontinuous = "hull"
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines; an array is one part. See `Source.cut`."""
@@ -61,7 +59,7 @@ class JsonLines(Source):
             names={"": self.tag_names} if self.tag_names else {},
             id_column=self.id_column,
             untyped=self.untyped,
-            discontinuous=self.discontinuous,
+            placing=self,
             beginning=lambda: _beginning(path),
         )
         for number, text in enumerate(_texts(part), start=part.first):

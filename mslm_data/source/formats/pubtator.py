@@ -18,7 +18,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
 from mslm_data.source.reading.records import RecordError, cut_lines, decode_utf8
-from mslm_data.source.reading.standoff import Annotation
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
 _ABSTRACT = re.compile(rb"([^|\t]+)\|a\|")
@@ -30,7 +30,7 @@ _PROBE_MENTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class PubTator(Source):
+class PubTator(OffsetOptions, Source):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
     A document's id is its PMID; documents that share one are both given. Title and abstract are its
@@ -63,7 +63,23 @@ class PubTator(Source):
         path = Path(part.path)
         data = read_bytes(path, part.start, part.stop)
         for record in _records(lines(data, first=part.line)):
-            yield _document(record, path.name)
+            yield self._document(record, path.name)
+
+    def _document(self, record: list[NumberedLine], name: str) -> Document | SetAside:
+        """Make a document of a record's lines, or set it aside."""
+        title = _TITLE.match(record[0].data)
+        doc_id = title[1].decode(errors="replace") if title else ""
+        try:
+            if title is None:
+                raise RecordError("expected PMID|t|title as its first line, got another")
+            text, sentences, rows = _text(record, title)
+            mentions = [mention for row in rows if (mention := _mention(row, doc_id))]
+        except RecordError as error:
+            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error))
+
+        placed = self.place(text, mentions)
+        place = f"{name}:{record[0].number}"
+        return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
 def _begins(before: bytes, line: bytes) -> bool:
@@ -85,23 +101,6 @@ def _records(of: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
             record.append(line)
     if record:
         yield record
-
-
-def _document(record: list[NumberedLine], name: str) -> Document | SetAside:
-    """Make a document of a record's lines, or set it aside."""
-    title = _TITLE.match(record[0].data)
-    doc_id = title[1].decode(errors="replace") if title else ""
-    try:
-        if title is None:
-            raise RecordError("expected PMID|t|title as its first line, got another")
-        text, sentences, rows = _text(record, title)
-        mentions = [mention for row in rows if (mention := _mention(row, doc_id))]
-    except RecordError as error:
-        return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error))
-
-    placed = standoff.place(text, mentions)
-    place = f"{name}:{record[0].number}"
-    return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
 def _text(

@@ -14,10 +14,10 @@ from typing import Any
 
 from mslm_data.data.document import Document, SetAside
 from mslm_data.errors import SourceError
-from mslm_data.source.reading import cells, standoff, tags
+from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import Annotation, Discontinuous
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 from mslm_data.source.reading.word_documents import document_of_words
 
 # Names of columns and fields; of several names for one thing, the first that a row has counts.
@@ -44,7 +44,7 @@ class RowReader:
         id_column: Column of the id, "auto" for the first of `IDS` that a row has, "" to number
             rows.
         untyped: Label of tags without a type.
-        discontinuous: What becomes of a mention in several pieces.
+        placing: How mentions with offsets are placed.
         beginning: Returns the first rows of the file, which decide whether I opens mentions in it;
             see `tags.opens_with_i`.
     """
@@ -52,7 +52,7 @@ class RowReader:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     id_column: str = "auto"
     untyped: str = "Entity"
-    discontinuous: Discontinuous = "hull"
+    placing: OffsetOptions = field(default_factory=OffsetOptions)
     beginning: Callable[[], Iterable[object]] = tuple
 
     def document(self, row: object, *, numbered: str, place: str) -> Document | SetAside:
@@ -145,7 +145,7 @@ class RowReader:
         bounds = row.get("sentences")
         sentences = None if bounds is None else cells.sentences(cells.objects(bounds), text)
 
-        placed = standoff.place(text, annotations, discontinuous=self.discontinuous)
+        placed = self.placing.place(text, annotations)
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
     def _of_passages(self, row: Cells, doc_id: str, place: str) -> Document:
@@ -153,13 +153,12 @@ class RowReader:
         for passage in map(cells.mapping, cells.objects(row["passages"])):
             start, _ = cells.pairs(passage.get("offsets"))[0]
             pieces.append((start, cells.joined(passage.get("text")) or ""))
-        text, sentences = standoff.lay_out(pieces)
-        if not text:
-            raise RecordError("expected passages with text, got none")
         entities = [] if row.get("entities") is None else cells.objects(row["entities"])
         annotations = [self._annotation(entity, "entities", place) for entity in entities]
 
-        placed = standoff.place(text, annotations, discontinuous=self.discontinuous)
+        text, sentences, placed = self.placing.lay_out(pieces, annotations)
+        if not text:
+            raise RecordError("expected passages with text, got none")
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
     def _annotation(self, entity: object, column: str, place: str) -> Annotation:

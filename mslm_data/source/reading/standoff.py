@@ -2,13 +2,17 @@
 
 Pieces of text are laid out at their offsets, and every annotation is tested against the text there.
 One that does not fit is counted, never moved.
+
+Sources whose annotations have offsets derive from `OffsetOptions`, and place them by its methods.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from mslm_data.data.document import Document, Sentence, Span
@@ -17,15 +21,23 @@ from mslm_data.source.reading.records import RecordError
 Discontinuous = Literal["hull", "set_aside"]
 """Treatments of a mention in several pieces: one from its first to its last character ("hull"),
 or none."""
-OffsetUnit = Literal["characters", "bytes", "utf-16"]
-"""Units that offsets count: characters (code points), bytes of UTF-8, or code units of UTF-16
-(Java, JavaScript)."""
+OffsetUnit = Literal["characters", "utf-16", "bytes"]
+"""Units that offsets count: characters (code points), code units of UTF-16 (Java, JavaScript), or
+bytes of UTF-8."""
+Ends = Literal["exclusive", "inclusive"]
+"""Whether an end is the character after the last, or the last itself."""
+Newlines = Literal["two", "one"]
+"""What CR LF counts as: two characters, or one where texts got their CR after they were
+annotated."""
 
 MISMATCH = "offsets do not match the text"
 DISCONTINUOUS = "discontinuous"
 NO_OFFSETS = "without offsets"
 NO_LABEL = "without a label"
 """Reasons in `Document.unplaced`."""
+
+_LEFT_OUT = re.compile(r"\s+(?:\.\.\.|\[\.\.\.\]|\u2026)\s+")
+"""What some sources write between the words of two fragments."""
 
 MAX_GAP = 1 << 20
 """Characters of a document that may have no text and are filled with spaces; more means that an
@@ -64,6 +76,11 @@ class Placed(NamedTuple):
     unplaced: Mapping[str, int]
     adjusted: Mapping[str, int]
 
+    @property
+    def misfits(self) -> int:
+        """How many do not lie where their own words stand, or beyond the text."""
+        return self.unplaced.get(MISMATCH, 0)
+
     def document(
         self, doc_id: str, text: str, *, sentences: tuple[Sentence, ...] | None, place: str
     ) -> Document:
@@ -79,14 +96,118 @@ class Placed(NamedTuple):
         )
 
 
+class _Convention(NamedTuple):
+    """What offsets mean; the usual convention by default."""
+
+    unit: OffsetUnit = "characters"
+    ends: Ends = "exclusive"
+    newlines: Newlines = "two"
+
+    def understand(self, text: str, annotations: Sequence[Annotation]) -> Sequence[Annotation]:
+        """Return annotations with half open offsets in characters of a text."""
+        if self == _Convention():
+            return annotations
+        at = in_characters(text, unit=self.unit, newlines=self.newlines)
+        past = int(self.ends == "inclusive")
+        return [
+            one._replace(fragments=[(at(start), at(end + past)) for start, end in one.fragments])
+            for one in annotations
+        ]
+
+
+class LaidOut(NamedTuple):
+    """A text, where each of its pieces lies in it, and its annotations."""
+
+    text: str
+    bounds: tuple[Sentence, ...]
+    placed: Placed
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetOptions:
+    """The options of every source whose annotations have offsets.
+
+    "auto" takes, for each document, the convention under which the most annotations lie where their
+    own words stand, the usual one first. A source that does not repeat an annotation's words has
+    nothing to tell by; there, "auto" is the usual convention: characters, exclusive, two.
+
+    Attributes:
+        offsets: What offsets count.
+        ends: What an end is.
+        newlines: What CR LF counts as.
+        discontinuous: What becomes of a mention in several pieces. Pieces with only white space
+            between them are one.
+    """
+
+    offsets: Literal["auto"] | OffsetUnit = "auto"
+    ends: Literal["auto"] | Ends = "auto"
+    newlines: Literal["auto"] | Newlines = "auto"
+    discontinuous: Discontinuous = "hull"
+
+    def place(self, text: str, annotations: Iterable[Annotation]) -> Placed:
+        """Place annotations in a text."""
+        return self.lay_out([(0, text)], annotations).placed
+
+    def lay_out(
+        self, pieces: Sequence[tuple[int, str]], annotations: Iterable[Annotation]
+    ) -> LaidOut:
+        """Put pieces of text at their offsets, and place annotations in them.
+
+        Args:
+            pieces: As of the function `lay_out`.
+            annotations: Their offsets are those of the whole document.
+
+        Raises:
+            RecordError: As from the function `lay_out`.
+        """
+        given = list(annotations)
+        has_words = all(annotation.words is not None for annotation in given)
+
+        best: LaidOut | None = None
+        problem: RecordError | None = None
+        for convention in self._conventions("".join(piece for _, piece in pieces)):
+            try:
+                text, bounds = lay_out(pieces, unit=convention.unit)
+            except RecordError as error:
+                problem = problem or error
+                continue
+            understood = convention.understand(text, given)
+            placed = place(text, understood, discontinuous=self.discontinuous)
+            if best is None or placed.misfits < best.placed.misfits:
+                best = LaidOut(text, bounds, placed)
+            if not best.placed.misfits or not has_words:
+                break
+        if best is None:
+            raise problem or RecordError("expected passages with text, got none")
+        return best
+
+    def _conventions(self, text: str) -> Iterator[_Convention]:
+        """Give the conventions that the options allow and that differ in a text, usual first."""
+        units: Sequence[OffsetUnit] = ("characters", "utf-16", "bytes")
+        newlines: Sequence[Newlines] = ("two", "one")
+        ends: Sequence[Ends] = ("exclusive", "inclusive")
+        if self.offsets != "auto":
+            units = (self.offsets,)
+        elif text.isascii():
+            units = units[:1]
+        if self.newlines != "auto":
+            newlines = (self.newlines,)
+        elif "\r\n" not in text:
+            newlines = newlines[:1]
+        if self.ends != "auto":
+            ends = (self.ends,)
+        for convention in itertools.product(units, ends, newlines):
+            yield _Convention(*convention)
+
+
 def place(
     text: str, annotations: Iterable[Annotation], *, discontinuous: Discontinuous = "hull"
 ) -> Placed:
     """Turn annotations into spans of a text, and count those that do not fit.
 
     An annotation's own words must be those at its offsets. Only white space may differ, as formats
-    of one line a mention cannot repeat a line end. Fragments with nothing but white space between
-    them are one.
+    of one line a mention cannot repeat a line end, and `...` may stand between the words of two
+    fragments. Fragments with nothing but white space between them are one.
     """
     spans: list[Span] = []
     unplaced: Counter[str] = Counter()
@@ -127,8 +248,13 @@ def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) ->
         return False
     if words is None:
         return True
-    found = " ".join(text[start:end] for start, end in fragments)
-    return found == words or found.split() == words.split()
+    found = [text[start:end] for start, end in fragments]
+    if " ".join(found) == words or " ".join(found).split() == words.split():
+        return True
+    given = _LEFT_OUT.split(words)
+    return len(given) == len(found) > 1 and all(
+        ours.split() == theirs.split() for ours, theirs in zip(found, given, strict=True)
+    )
 
 
 def _has_gaps(text: str, fragments: Sequence[tuple[int, int]]) -> bool:
@@ -145,15 +271,30 @@ def width(text: str, *, unit: OffsetUnit) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def in_characters(text: str, *, unit: OffsetUnit) -> Callable[[int], int]:
+def in_characters(
+    text: str, *, unit: OffsetUnit, newlines: Newlines = "two"
+) -> Callable[[int], int]:
     """Return a function that turns an offset of a unit into one of characters.
 
     It gives -1 for an offset inside a character or beyond the text's end.
+
+    Args:
+        text: The text that offsets point into.
+        unit: What they count.
+        newlines: What CR LF counts as.
     """
-    if unit == "characters" or text.isascii():
+    one_newline = newlines == "one" and "\r\n" in text
+    if (unit == "characters" or text.isascii()) and not one_newline:
         return lambda offset: offset
-    widths = (width(character, unit=unit) for character in text)
-    table = {offset: i for i, offset in enumerate(itertools.accumulate(widths, initial=0))}
+
+    table: dict[int, int] = {}
+    offset = 0
+    for i, character in enumerate(text):
+        if one_newline and character == "\n" and text[i - 1 : i] == "\r":
+            continue  # it stands where its CR stands
+        table[offset] = i
+        offset += width(character, unit=unit)
+    table[offset] = len(text)
     return lambda offset: table.get(offset, -1)
 
 

@@ -7,6 +7,7 @@ import pytest
 from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.shapes import RowReader
+from mslm_data.source.reading.standoff import Discontinuous, OffsetOptions
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
@@ -142,11 +143,14 @@ def test_document__counts_mentions_that_do_not_fit() -> None:
     [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {"discontinuous": 1})],
 )
 def test_document__treats_discontinuous_mentions_as_told(
-    discontinuous: str, spans: tuple[Span, ...], unplaced: dict[str, int]
+    discontinuous: Discontinuous, spans: tuple[Span, ...], unplaced: dict[str, int]
 ) -> None:
     entity = {"type": "Sign", "text": ["Red", "skin"], "offsets": [[0, 3], [9, 13]]}
 
-    found = document({"text": "Red sore skin", "entities": [entity]}, discontinuous=discontinuous)
+    found = document(
+        {"text": "Red sore skin", "entities": [entity]},
+        placing=OffsetOptions(discontinuous=discontinuous),
+    )
 
     assert (found.spans, found.unplaced) == (spans, unplaced)
 

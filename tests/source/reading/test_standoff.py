@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from mslm_data.data.document import Sentence, Span
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.standoff import Annotation
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 TEXT = "red, sore\nskin"
 
@@ -113,3 +115,76 @@ def test_in_characters__is_nowhere_inside_a_character() -> None:
     at = standoff.in_characters("ï\U0001d6fcx", unit="bytes")
 
     assert [at(offset) for offset in (0, 1, 2, 3, 6, 7, 8)] == [0, -1, 1, -1, 2, 3, -1]
+
+
+def test_place__compares_fragment_by_fragment__where_sources_write_dots_between() -> None:
+    fits = [
+        Annotation([(0, 3), (10, 14)], "Sign", words)
+        for words in ("red ... skin", "red [...] skin", "red \u2026 skin")
+    ]
+    misfits = [
+        Annotation([(0, 3), (10, 14)], "Sign", words)
+        for words in ("red ... sore", "red ...", "...")
+    ]
+
+    placed = standoff.place(TEXT, [*fits, *misfits])
+
+    assert placed.spans == (Span(0, 14, "Sign"),) * 3
+    assert placed.misfits == 3
+
+
+WORDS = "\U0001d6fc na\u00efve\r\nx aspirin, pain"
+"""A text in which all units and newlines differ before `aspirin`."""
+CONVENTIONS = [
+    (unit, newlines, ends)
+    for unit in ("characters", "utf-16", "bytes")
+    for newlines in ("two", "one")
+    for ends in ("exclusive", "inclusive")
+]
+
+
+def understood(unit: str, newlines: str, ends: str, word: str) -> tuple[int, int]:
+    """Return the offsets of a word of `WORDS` by counting what stands before it."""
+    before, _, _ = WORDS.partition(word)
+    if newlines == "one":
+        before = before.replace("\r\n", "\n")
+    encoding, size = {
+        "characters": ("utf-32-le", 4),
+        "utf-16": ("utf-16-le", 2),
+        "bytes": ("utf-8", 1),
+    }[unit]
+    start = len(before.encode(encoding)) // size
+    return start, start + len(word) - (ends == "inclusive")
+
+
+@pytest.mark.parametrize(("unit", "newlines", "ends"), CONVENTIONS)
+def test_offset_options__find_the_convention_by_the_words(
+    unit: str, newlines: str, ends: str
+) -> None:
+    given = [
+        Annotation([understood(unit, newlines, ends, word)], "Sign", word)
+        for word in ("aspirin", "pain")
+    ]
+
+    placed = OffsetOptions().place(WORDS, given)
+
+    assert [WORDS[span.start : span.end] for span in placed.spans] == ["aspirin", "pain"]
+
+
+@pytest.mark.parametrize(("unit", "newlines", "ends"), CONVENTIONS)
+def test_offset_options__are_followed__without_words(unit: Any, newlines: Any, ends: Any) -> None:
+    given = [Annotation([understood(unit, newlines, ends, "aspirin")], "Sign")]
+    options = OffsetOptions(offsets=unit, newlines=newlines, ends=ends)
+
+    (span,) = options.place(WORDS, given).spans
+
+    assert WORDS[span.start : span.end] == "aspirin"
+
+
+def test_offset_options__guess_nothing_without_words() -> None:
+    beyond = Annotation([(0, len(WORDS) + 1)], "Sign")
+
+    assert OffsetOptions().place(WORDS, [beyond]).misfits == 1
+    assert OffsetOptions().place(WORDS, [Annotation([(0, 1)], "Sign")]).spans == (
+        Span(0, 1, "Sign"),
+    )

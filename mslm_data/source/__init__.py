@@ -26,6 +26,7 @@ Most readers are short, because `reading/` does the work that formats share:
 | a text, and mentions at offsets | `standoff`: derive from `OffsetOptions` as well |
 | rows with named fields (JSON objects, Arrow) | `shapes`, `cells`, `arrow_rows` |
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
+| tables with or without a header | `plain_tables` |
 | XML | `elements` |
 | lines of any other kind | `files.lines`, `records.cut_lines` |
 """
@@ -125,8 +126,8 @@ class Source(ABC):
         """Return what in a file speaks for this format, "" where nothing does.
 
         `--source auto` asks it of every format, and tells the user. A wrong guess is worse than
-        none: what another format's file could hold as well is no sign. Only files with one of the
-        format's suffixes are asked about.
+        none: what another format's file could hold as well says nothing. Only files with one of
+        the format's suffixes are asked about.
 
         Args:
             path: The file; others beside it may be looked for by name.

@@ -15,6 +15,7 @@ SOURCES = Registry(
         "hub": "mslm_data.source.formats.hub:Hub",
         "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
         "notes": "mslm_data.source.formats.notes:Notes",
+        "offsets": "mslm_data.source.formats.offsets:Offsets",
         "pubtator": "mslm_data.source.formats.pubtator:PubTator",
     },
 )

@@ -122,6 +122,17 @@ def brat() -> tuple[bytes, bytes]:
     return text.encode(), "\n".join(lines).encode() + b"\n"
 
 
+def offsets() -> tuple[bytes, bytes]:
+    """Return a table of mentions and a table of the texts."""
+    rows = ["pmid\tlabel\tstart\tend\ttext\tcode"]
+    texts = ["pmid\ttitle\tabstract"]
+    for number, (text, mentions) in enumerate(documents()):
+        title, _, rest = text.partition(f" {CANARY}")
+        texts.append(f"{number}\t{title}\t{CANARY}{rest}")
+        rows += [f"{number}\tDisease\t{a}\t{b}\t{text[a:b]}\tC{a}" for a, b in mentions]
+    return "\n".join(rows).encode() + b"\n", "\n".join(texts).encode() + b"\n"
+
+
 def bc2gm() -> tuple[bytes, bytes]:
     """Return sentences and their mentions."""
     lines, rows = [], []

@@ -128,6 +128,27 @@ TARGETS: dict[str, Target] = {
         beside=lambda: {"train/a.ann": seeds.brat()[1]},
         check=source("brat", {"discontinuous": "set_aside"}),
     ),
+    "offsets": Target(
+        file="train/mentions.tsv",
+        seeds=_both(seeds.offsets, 0),
+        beside=lambda: {"train/texts.tsv": seeds.offsets()[1]},
+        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
+        tokens=words.TABLE,
+    ),
+    "offsets-texts": Target(
+        file="train/texts.tsv",
+        seeds=_both(seeds.offsets, 1),
+        beside=lambda: {"train/mentions.tsv": seeds.offsets()[0]},
+        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
+        tokens=words.TABLE,
+    ),
+    "offsets-csv": Target(
+        file="train/mentions.csv",
+        seeds=lambda: [seeds.offsets()[0].replace(b",", b";").replace(b"\t", b",")],
+        beside=lambda: {"train/texts.tsv": seeds.offsets()[1]},
+        check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
+        tokens=words.CSV,
+    ),
     "bc2gm": Target(
         file="train/train.in",
         seeds=_both(seeds.bc2gm, 0),

@@ -14,12 +14,11 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading.files import lines, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.standoff import Annotation, OffsetOptions, Placed
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _MENTION = re.compile(
     r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
 )
-_BOM = "\ufeff"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +72,10 @@ class Brat(OffsetOptions, Source):
         except RecordError as error:
             return SetAside(doc_id, f"{annotations.name}:{error.line}", str(error))
 
-        text, placed = self._place(text, mentions)
+        text, placed = self.place_in_file(text, mentions)
         if not text:
             return SetAside(doc_id, place, "expected text, got an empty file")
         return placed.document(doc_id, text, sentences=None, place=place)
-
-    def _place(self, text: str, mentions: list[Annotation]) -> tuple[str, Placed]:
-        """Place mentions in a text without its byte order mark.
-
-        Some programs count the mark as a character and some do not: the reading that places more
-        mentions is taken.
-        """
-        bare = text.removeprefix(_BOM)
-        placed = self.place(bare, mentions)
-        if bare == text:
-            return bare, placed
-
-        moved = [
-            mention._replace(fragments=[(start - 1, end - 1) for start, end in mention.fragments])
-            for mention in mentions
-        ]
-        placed_moved = self.place(bare, moved)
-        if len(placed_moved.spans) > len(placed.spans):
-            placed = placed_moved
-        return bare, placed
 
 
 def _read_mentions(data: bytes) -> list[Annotation]:

@@ -27,7 +27,7 @@ bytes of UTF-8."""
 Ends = Literal["exclusive", "inclusive"]
 """Whether an end is the character after the last, or the last itself."""
 Newlines = Literal["two", "one"]
-"""What CR LF counts as: two characters, or one where texts got their CR after they were
+"""Counts of CR LF: two characters, or one where texts got their CR after they were
 annotated."""
 
 MISMATCH = "offsets do not match the text"
@@ -36,8 +36,9 @@ NO_OFFSETS = "without offsets"
 NO_LABEL = "without a label"
 """Reasons in `Document.unplaced`."""
 
+_BOM = "\ufeff"
 _LEFT_OUT = re.compile(r"\s+(?:\.\.\.|\[\.\.\.\]|\u2026)\s+")
-"""What some sources write between the words of two fragments."""
+"""The marks that some sources write between the words of two fragments."""
 
 MAX_GAP = 1 << 20
 """Characters of a document that may have no text and are filled with spaces; more means that an
@@ -97,7 +98,7 @@ class Placed(NamedTuple):
 
 
 class _Convention(NamedTuple):
-    """What offsets mean; the usual convention by default."""
+    """The meaning of offsets; the usual convention by default."""
 
     unit: OffsetUnit = "characters"
     ends: Ends = "exclusive"
@@ -147,6 +148,26 @@ class OffsetOptions:
     def place(self, text: str, annotations: Iterable[Annotation]) -> Placed:
         """Place annotations in a text."""
         return self.lay_out([(0, text)], annotations).placed
+
+    def place_in_file(self, text: str, annotations: Sequence[Annotation]) -> tuple[str, Placed]:
+        """Place annotations in the text of a file, and return it without its byte order mark.
+
+        Some programs count the mark as a character and some do not: the reading that places more
+        annotations is taken.
+        """
+        bare = text.removeprefix(_BOM)
+        placed = self.place(bare, annotations)
+        if bare == text:
+            return bare, placed
+
+        moved = [
+            one._replace(fragments=[(start - 1, end - 1) for start, end in one.fragments])
+            for one in annotations
+        ]
+        placed_moved = self.place(bare, moved)
+        if len(placed_moved.spans) > len(placed.spans):
+            placed = placed_moved
+        return bare, placed
 
     def lay_out(
         self, pieces: Sequence[tuple[int, str]], annotations: Iterable[Annotation]

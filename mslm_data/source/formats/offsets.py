@@ -1,0 +1,418 @@
+"""Reads tables of mentions beside texts: each row names a document, and where a mention stands."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source import Source
+from mslm_data.source.reading.files import read_bytes, stem
+from mslm_data.source.reading.plain_tables import Column, Header, PlainRow, PlainTable, open_table
+from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+
+Chosen = Literal["all", "mentioned"]
+"""Texts that become documents: all, or those that the table has a mention of."""
+
+_KNOWN = {
+    "id": (
+        *("filename", "file_name", "file", "document", "document_id", "doc_id", "docid", "pmid"),
+        *("article_id", "articleid", "note_id"),
+    ),
+    "start": ("start", "start_span", "start_offset", "offset_start", "begin", "off0"),
+    "end": ("end", "end_span", "end_offset", "offset_end", "stop", "off1"),
+    "label": ("label", "type", "entity_type", "class", "tag"),
+    "words": ("span", "text", "words", "mention", "term"),
+    "concept": ("code", "concept", "concept_id", "cui", "identifier"),
+}
+"""Role -> names of its column that are known, the first that a header has counts."""
+_TEXT_IDS = (*_KNOWN["id"], "id")
+
+_OFFSET = re.compile(r"\s*([0-9]{1,18})\s*")
+_RANGE = re.compile(r"\s*([0-9]{1,18})[\s,:-]+([0-9]{1,18})\s*")
+_NO_CONCEPT = "-1"
+
+
+@dataclass
+class _Listed:
+    """Hold the rows that the table has for a document.
+
+    Attributes:
+        place: Of its first row.
+        annotations: Its mentions.
+        problem: The first of its rows that cannot be used.
+    """
+
+    place: str
+    annotations: list[Annotation] = field(default_factory=list)
+    problem: SetAside | None = None
+
+
+class _Text(NamedTuple):
+    """A text, with the reason why it cannot be read where it cannot."""
+
+    doc_id: str
+    place: str
+    text: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offsets(OffsetOptions, Source):
+    """Tables of mentions, and texts in files of their own or in the columns of another table.
+
+    A document is a text: mentions that no text is found for are set aside, a record for each
+    document that they name. A document is set aside if its text, or a row of one of its mentions,
+    cannot be read; so is a row that does not name a document. Only `.csv` tables are quoted, and
+    these need a header.
+
+    Columns are named, in any case, or numbered from 0. "auto" takes the names that DisTEMIST,
+    SympTEMIST and corpora like them use. Tables without a header need `id_column`, `start_column`,
+    `end_column` and `label_column` as numbers:
+
+    | corpus | options |
+    |---|---|
+    | DisTEMIST, SympTEMIST | `texts = "../text_files"` |
+    | DrugProt | `pattern = "*entities*"`, `texts = "*abstra*"`, columns 0, 3, 4, 2, words 5 |
+    | ChemProt | `pattern = "*entities*"`, `texts = "*abstracts*"`, columns 0, 3, 4, 2, words 5 |
+    | LINNAEUS | `texts = "txt"`, `label = "Species"`, `concept_column = "species id"` |
+    | CodiEsp-X | `texts = "text_files"`, columns 0, 4, "", 1, words 3, concept 2 |
+
+    Attributes:
+        pattern: Which files are tables of mentions, as of `fnmatch`.
+        texts: Where the texts of a table lie, seen from its folder: a folder with a file NAME.txt
+            for each document NAME, or a pattern of tables with a text in each row.
+        documents: Which texts become documents. "mentioned" is for several tables with the same
+            texts: otherwise a text without mentions would be a document of each.
+        separator: What stands between columns; "" finds it.
+        header: Whether first rows name the columns.
+        id_column: Column of the document. It may hold the name of its file.
+        start_column: Column of the start. Without an `end_column` it holds all of a mention's
+            ranges, as in `3 9;12 15`.
+        end_column: Column of the end, "" for none.
+        label_column: Column of the label, "" for none.
+        words_column: Column of the mention's text, "" for none.
+        concept_column: Column of the concept, "" for none; `-1` stands for no concept.
+        label: Label of all mentions where no column has it.
+        text_id_column: Column of the document in a table of texts; "auto" takes the first, or the
+            one that is named like a document.
+        text_columns: Columns of the text, each after a line end; empty for all columns after the
+            document's. Offsets run over title, line end and abstract.
+    """
+
+    suffixes = (".tsv", ".csv", ".tab")
+
+    pattern: str = "*"
+    texts: str = "."
+    documents: Chosen = "all"
+    separator: str = ""
+    header: Header = "auto"
+    id_column: Column = "auto"
+    start_column: Column = "auto"
+    end_column: Column = "auto"
+    label_column: Column = "auto"
+    words_column: Column = "auto"
+    concept_column: Column = "auto"
+    label: str = ""
+    text_id_column: Column = "auto"
+    text_columns: tuple[Column, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.separator) > 1 or self.separator in ('"', "\n", "\r"):
+            raise ValueError("expected separator to be one character, such as a TAB, or ''")
+        if os.path.isabs(self.texts):
+            raise ValueError("expected texts as seen from the table's folder, got a whole path")
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the file says it
+        """Return what speaks for a table of mentions beside texts; see `Source.recognises`."""
+        table = open_table(path, separator="", header="auto")
+        has_columns = all(
+            any(table.number_of(name) is not None for name in _KNOWN[role])
+            for role in ("id", "start", "end", "label")
+        )
+        if not has_columns or not cls()._text_files(path):
+            return ""
+        return "its header names a document, a start, an end and a label, and texts lie beside it"
+
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        """Find the tables of mentions of each split; see `Source.find`.
+
+        Raises:
+            SourceError: There is none, one has no texts, or two have the same.
+        """
+        found = {
+            split: [path for path in paths if self._has_mentions(path)]
+            for split, paths in super().find(inputs).items()
+        }
+        found = {split: paths for split, paths in found.items() if paths}
+        if not found:
+            where = ", ".join(path.name for path in inputs)
+            raise SourceError(
+                f"{where}: expected tables of mentions named '{self.pattern}', found none; set "
+                f"[source] pattern"
+            )
+        self._check_texts([path for paths in found.values() for path in paths])
+        return found
+
+    def files(self, path: Path) -> list[Path]:
+        """Return a table of mentions and its texts."""
+        return [path, *self._text_files(path)]
+
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
+        """Read rows that name no document, then texts in their order, then those that are missing.
+
+        Raises:
+            SourceError: A table does not have the columns that the options name.
+        """
+        path = Path(part.path)
+        listed: dict[str, _Listed] = {}
+        yield from self._read_mentions(path, listed)
+
+        seen = set()
+        for text in self._texts(path):
+            seen.add(text.doc_id)
+            yield self._document(text, listed.get(text.doc_id))
+
+        for doc_id, of_document in listed.items():
+            if doc_id not in seen:
+                yield SetAside(
+                    doc_id,
+                    of_document.place,
+                    "expected a text for each document of the table, found none for this one; "
+                    "check [source] texts and id_column",
+                )
+
+    def _document(self, text: _Text, listed: _Listed | None) -> Document | SetAside | NotChosen:
+        if listed is None and self.documents == "mentioned":
+            return NotChosen("without mentions in this table")
+        if text.problem:
+            return SetAside(text.doc_id, text.place, text.problem)
+        if listed is not None and listed.problem is not None:
+            return listed.problem
+
+        annotations = [] if listed is None else listed.annotations
+        bare, placed = self.place_in_file(text.text, annotations)
+        if not bare:
+            return SetAside(text.doc_id, text.place, "expected text, got none")
+        return placed.document(text.doc_id, bare, sentences=None, place=text.place)
+
+    # Mentions ------------------------------------------------------------------------------------
+
+    def _has_mentions(self, path: Path) -> bool:
+        if not _matches(path, self.pattern):
+            return False
+        return not any(path.samefile(text) for text in self._text_files(path))
+
+    def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
+        """Put the rows of a table into `listed`, and give those that do not name a document."""
+        table = open_table(path, separator=self.separator, header=self.header)
+        for row in table.rows(self._mention_columns(table)):
+            place = f"{path.name}:{row.line}"
+            try:
+                doc_id = row.cell("id").strip().removesuffix(".txt")
+                if not doc_id:
+                    raise RecordError("expected a row that names its document, got none")
+            except RecordError as error:
+                yield SetAside("", place, str(error))
+                continue
+
+            of_document = listed.setdefault(doc_id, _Listed(place))
+            try:
+                of_document.annotations.append(self._annotation(row))
+            except RecordError as error:
+                problem = SetAside(doc_id, place, str(error))
+                of_document.problem = of_document.problem or problem
+
+    def _annotation(self, row: PlainRow) -> Annotation:
+        start = row.cell("start")
+        end = row.cell("end")
+        concept = row.cells.get("concept", "").strip()  # a last column is left out where empty
+        return Annotation(
+            _ranges(start) if self.end_column == "" else _range(start, end),
+            label=row.cell("label").strip() or self.label,
+            words=row.cell("words") or None,
+            concept="" if concept == _NO_CONCEPT else concept,
+        )
+
+    def _mention_columns(self, table: PlainTable) -> dict[str, int]:
+        """Return the number of each role's column.
+
+        Raises:
+            SourceError: One is missing.
+        """
+        given = {
+            "id": self.id_column,
+            "start": self.start_column,
+            "end": self.end_column,
+            "label": self.label_column,
+            "words": self.words_column,
+            "concept": self.concept_column,
+        }
+        needed = {"id", "start"}
+        if self.end_column != "":
+            needed.add("end")
+        if not self.label:
+            needed.add("label")
+
+        numbers: dict[str, int] = {}
+        for role, column in given.items():
+            if column == "":
+                continue
+            names: Sequence[Column] = _KNOWN[role] if column == "auto" else (column,)
+            candidates = [table.number_of(name) for name in names]
+            number = next((one for one in candidates if one is not None), None)
+            if number is not None:
+                numbers[role] = number
+            elif column != "auto" or role in needed:
+                raise SourceError(
+                    f"{table.path.name}:1: expected a column for the mentions' {role}, found none; "
+                    f"set [source] {role}_column to its name in the header, or to its number from "
+                    f"0"
+                )
+        return numbers
+
+    # Texts ---------------------------------------------------------------------------------------
+
+    def _text_files(self, path: Path) -> list[Path]:
+        """Return the files that hold a table's texts, sorted by name."""
+        folder = path.parent / self.texts
+        if folder.is_dir():
+            return sorted(one for one in folder.iterdir() if one.is_file() and _is_text(one))
+        # A packed table is meant as well.
+        names = {
+            name
+            for pattern in (self.texts, f"{self.texts}.gz")
+            for name in glob.glob(pattern, root_dir=path.parent)
+        }
+        found = sorted(path.parent / name for name in names)
+        return [one for one in found if one.is_file() and one.name != path.name]
+
+    def _check_texts(self, paths: Sequence[Path]) -> None:
+        """Raise if a table has no texts, or if two have texts in common.
+
+        Raises:
+            SourceError: As said.
+        """
+        texts = {}
+        for path in paths:
+            texts[path] = {one.resolve() for one in self._text_files(path)}
+            if not texts[path]:
+                raise SourceError(
+                    f"{path}: expected its texts at '{self.texts}', seen from its folder, found "
+                    f"none; set [source] texts to a folder, or to a table's name"
+                )
+        if self.documents == "mentioned":
+            return
+        for one, other in itertools.combinations(paths, 2):
+            if texts[one] & texts[other]:
+                raise SourceError(
+                    f"{one} and {other}: expected texts of their own for each table, got the same "
+                    f"for both; choose one with [source] pattern, or set documents = 'mentioned'"
+                )
+
+    def _texts(self, path: Path) -> Iterator[_Text]:
+        for file in self._text_files(path):
+            if _is_text(file):
+                yield _text_of_file(file)
+            else:
+                yield from self._texts_of_table(file)
+
+    def _texts_of_table(self, path: Path) -> Iterator[_Text]:
+        table = open_table(path, separator=self.separator, header=self._header_of_texts(path))
+        doc_column, columns = self._columns_of_texts(table)
+        numbers = {"id": doc_column, **{str(number): number for number in columns}}
+        for row in table.rows(numbers):
+            place = f"{path.name}:{row.line}"
+            doc_id = row.cells.get("id", "").strip()
+            try:
+                if not row.cell("id").strip():
+                    raise RecordError("expected a row that names its document, got none")
+                text = "\n".join(row.cell(str(number)) for number in columns)
+                yield _Text(doc_id, place, text.removesuffix("\n"))
+            except RecordError as error:
+                yield _Text(doc_id, place, "", str(error))
+
+    def _header_of_texts(self, path: Path) -> bool:
+        """Return whether a table of texts has a header.
+
+        Most texts hold no number of their own, so the names of its columns decide.
+        """
+        if self.header != "auto":
+            return self.header
+        table = open_table(path, separator=self.separator, header=True)
+        wanted = [self.text_id_column, *self.text_columns]
+        if self.text_id_column == "auto" and not self.text_columns:
+            return table.names[0] in _TEXT_IDS
+        return any(isinstance(name, str) and name.casefold() in table.names for name in wanted)
+
+    def _columns_of_texts(self, table: PlainTable) -> tuple[int, list[int]]:
+        """Return the numbers of the document's column and of the text's columns.
+
+        Raises:
+            SourceError: One is missing.
+        """
+        doc_column: int | None = 0
+        if self.text_id_column != "auto":
+            doc_column = table.number_of(self.text_id_column)
+        elif table.names:
+            known = [table.number_of(name) for name in _TEXT_IDS]
+            doc_column = next((number for number in known if number is not None), 0)
+        columns = [table.number_of(column) for column in self.text_columns]
+        if not columns and doc_column is not None:
+            columns = list(range(doc_column + 1, table.width))
+
+        numbers = [number for number in columns if number is not None]
+        if doc_column is None or len(numbers) != len(columns) or not numbers:
+            raise SourceError(
+                f"{table.path.name}:1: expected columns for documents and their texts, found no "
+                f"such ones; set [source] text_id_column and text_columns"
+            )
+        return doc_column, numbers
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
+
+
+def _is_text(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".txt")
+
+
+def _text_of_file(path: Path) -> _Text:
+    place = f"{path.name}:1"
+    try:
+        return _Text(stem(path), place, decode_utf8(read_bytes(path)))
+    except RecordError as error:
+        return _Text(stem(path), place, "", str(error))
+
+
+def _range(start: str, end: str) -> list[tuple[int, int]]:
+    """Return a mention's range, none where both cells are empty."""
+    if not start.strip() and not end.strip():
+        return []
+    first = _OFFSET.fullmatch(start)
+    last = _OFFSET.fullmatch(end)
+    if first is None or last is None:
+        raise RecordError("expected whole numbers as start and end, got other values")
+    return [(int(first[1]), int(last[1]))]
+
+
+def _ranges(cell: str) -> list[tuple[int, int]]:
+    """Return the ranges of a cell such as `3 9;12 15`."""
+    if not cell.strip():
+        return []
+    found = [_RANGE.fullmatch(piece) for piece in cell.split(";")]
+    pairs = [(int(match[1]), int(match[2])) for match in found if match is not None]
+    if len(pairs) != len(found):
+        raise RecordError("expected ranges such as '3 9;12 15', got another value")
+    return pairs

@@ -1,0 +1,170 @@
+"""Reads tables whose columns are told by name or by number, with a header or without.
+
+Only a `.csv` table quotes: everywhere else a quote is a character like others.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mslm_data.data.document import Part
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import csv_records
+from mslm_data.source.reading.files import lines, opened, read_bytes
+from mslm_data.source.reading.records import RecordError, decode_utf8
+
+Column = str | int
+"""A column: its name in the header, in any case, or its number, from 0."""
+Header = Literal["auto"] | bool
+"""Whether the first row names the columns; "auto" looks whether it holds a number."""
+
+_LONGEST_HEADER = 1 << 16
+_SEPARATORS = "\t,;|"
+_NUMBER = re.compile(r"\s*\d[\d\s;,.:-]*")
+
+
+class PlainRow(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+        line: Number of its first line.
+        cells: Role -> its value, "" for an empty one; a role whose value cannot be read is missing.
+        problem: Why a value cannot be read, "" where all can.
+    """
+
+    line: int
+    cells: Mapping[str, str]
+    problem: str = ""
+
+    def cell(self, role: str) -> str:
+        """Return a value, "" for a role without a column.
+
+        Raises:
+            RecordError: It cannot be read.
+        """
+        if self.problem and role not in self.cells:
+            raise RecordError(self.problem, line=self.line)
+        return self.cells.get(role, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainTable:
+    """How a file's rows are parted and which columns they have.
+
+    Attributes:
+        path: The file.
+        separator: What stands between columns.
+        names: The header's names in lower case; empty where the file has no header.
+        width: Number of columns of the first row.
+    """
+
+    path: Path
+    separator: str
+    names: Sequence[str]
+    width: int
+    is_quoted: bool = field(default=False)
+
+    def number_of(self, column: Column) -> int | None:
+        """Return the number of a column, None where the table does not have it."""
+        if isinstance(column, int):
+            return column if 0 <= column < self.width else None
+        name = column.casefold()
+        return self.names.index(name) if self.names.count(name) == 1 else None
+
+    def rows(self, numbers: Mapping[str, int]) -> Iterator[PlainRow]:
+        """Read the rows after the header, passing over blank lines.
+
+        Args:
+            numbers: Role -> number of its column.
+
+        Raises:
+            SourceError: The file cannot be read, or it is a `.csv` table without a header.
+        """
+        if self.is_quoted:
+            yield from self._quoted_rows(numbers)
+            return
+
+        separator = self.separator.encode()
+        is_header = bool(self.names)
+        for line in lines(read_bytes(self.path)):
+            if not line.data.strip():
+                continue
+            if is_header:
+                is_header = False
+                continue
+            yield _row(line.number, line.data.split(separator), numbers)
+
+    def _quoted_rows(self, numbers: Mapping[str, int]) -> Iterator[PlainRow]:
+        if not self.names:
+            raise SourceError(
+                f"{self.path.name}:1: expected a header, as .csv tables have one, got none; add "
+                f"one, or write the table with TABs as .tsv"
+            )
+        columns = {role: self.names[number] for role, number in numbers.items()}
+        table = csv_records.open_table(
+            self.path, columns, keys=tuple(columns)[:1], separator=self.separator
+        )
+        with opened(self.path) as file:
+            for record in table.records(file, Part(str(self.path))):
+                cells = {}
+                problem = ""
+                for role in columns:
+                    try:
+                        cells[role] = table.value(record, role) or ""
+                    except RecordError as error:
+                        problem = str(error)
+                yield PlainRow(record.line, cells, problem)
+
+
+def _row(number: int, fields: Sequence[bytes], numbers: Mapping[str, int]) -> PlainRow:
+    cells = {}
+    problem = ""
+    for role, column in numbers.items():
+        if column >= len(fields):
+            problem = f"expected at least {column + 1} columns, got {len(fields)}"
+            continue
+        try:
+            cells[role] = decode_utf8(fields[column])
+        except RecordError as error:
+            problem = str(error)
+    return PlainRow(number, cells, problem)
+
+
+def open_table(path: Path, *, separator: str, header: Header) -> PlainTable:
+    """Learn from a file's first row what its columns are.
+
+    Args:
+        path: The file.
+        separator: One character; "" finds it: a TAB if the first row has one, else the most
+            frequent of `,`, `;` and `|`.
+        header: Whether the first row names the columns. "auto" takes a row without any number for
+            a header.
+
+    Raises:
+        SourceError: The file cannot be read.
+    """
+    with opened(path) as file:
+        first = file.readline(_LONGEST_HEADER).removeprefix(BOM_UTF8)
+        while first and not first.strip():
+            first = file.readline(_LONGEST_HEADER)
+    row = first.decode("utf-8", errors="replace").rstrip("\r\n")
+
+    if not separator:
+        separator = "\t" if "\t" in row else max(_SEPARATORS, key=row.count)
+    fields = row.split(separator)
+    is_quoted = path.name.removesuffix(".gz").endswith(".csv")
+    if is_quoted:
+        fields = [name.removeprefix('"').removesuffix('"') for name in fields]
+
+    has_header = header
+    if header == "auto":
+        has_header = not any(_NUMBER.fullmatch(name) for name in fields)
+    names = [name.strip().casefold() for name in fields] if has_header else []
+    return PlainTable(
+        path=path, separator=separator, names=names, width=len(fields), is_quoted=is_quoted
+    )

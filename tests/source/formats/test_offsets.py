@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
+from mslm_data.errors import SourceError
+from mslm_data.source.formats.offsets import Offsets
+from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS
+
+HEADER = "filename\tmark\tlabel\toff0\toff1\tspan\n"
+
+
+def read(folder: Path, source: Offsets) -> list[Document | SetAside | NotChosen]:
+    return [
+        record
+        for paths in source.find([folder]).values()
+        for path in paths
+        for record in source.read(Part(str(path)))
+    ]
+
+
+def written(
+    folder: Path, files: Mapping[str, str], **options: Any
+) -> list[Document | SetAside | NotChosen]:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+    return read(folder, Offsets(**options))
+
+
+def spans(record: object) -> tuple[Span, ...]:
+    assert isinstance(record, Document), record
+    return record.spans
+
+
+# The shapes of corpora --------------------------------------------------------------------------
+
+
+class Article(NamedTuple):
+    """An article of PubTator: mentions are start, end, words, type and concept."""
+
+    pmid: str
+    title: str
+    abstract: str
+    mentions: list[tuple[int, int, str, str, str]]
+
+
+def articles(path: Path) -> list[Article]:
+    """Read PubTator in the plainest way."""
+    found = []
+    for block in re.split(r"\n\s*\n", path.read_text(encoding="utf-8").strip()):
+        title, abstract, *rows = block.split("\n")
+        fields = [row.split("\t") for row in rows]
+        mentions = [(int(f[1]), int(f[2]), f[3], f[4], f[5]) for f in fields if len(f) >= 6]
+        found.append(
+            Article(
+                title.split("|")[0], title.split("|", 2)[2], abstract.split("|", 2)[2], mentions
+            )
+        )
+    return found
+
+
+@pytest.fixture
+def corpus(real: Path) -> list[Article]:
+    (path,) = (real / "pubtator/bc5cdr").glob("*[dD]evelop*")
+    return articles(path)
+
+
+def same(records: list[Document | SetAside | NotChosen], corpus: list[Article]) -> int:
+    """See that documents are the articles, and return how many mentions they have."""
+    documents = {record.id: record for record in records if isinstance(record, Document)}
+    assert len(documents) == len(corpus) == len(records)
+    for article in corpus:
+        document = documents[article.pmid]
+        assert document.text == f"{article.title}\n{article.abstract}".rstrip("\n")
+        assert not document.unplaced
+        assert sorted(
+            (s.start, s.end, document.text[s.start : s.end], s.label) for s in document.spans
+        ) == sorted(mention[:4] for mention in article.mentions)
+    return sum(len(document.spans) for document in documents.values())
+
+
+def drugprot(corpus: list[Article], folder: Path) -> dict[str, Any]:
+    texts = "".join(f"{a.pmid}\t{a.title}\t{a.abstract}\n" for a in corpus)
+    rows = [
+        f"{a.pmid}\tT{n}\t{label}\t{start}\t{end}\t{words}\n"
+        for a in corpus
+        for n, (start, end, words, label, _) in enumerate(a.mentions)
+    ]
+    (folder / "x_development_abstracs.tsv").write_text(texts, encoding="utf-8", newline="")
+    (folder / "x_development_entities.tsv").write_text("".join(rows), encoding="utf-8", newline="")
+    (folder / "x_development_relations.tsv").write_text("1\tA\tArg1:T1\n", encoding="utf-8")
+    numbers = {
+        "id_column": 0,
+        "label_column": 2,
+        "start_column": 3,
+        "end_column": 4,
+        "words_column": 5,
+    }
+    return {"pattern": "*entities*", "texts": "*abstra*", **numbers}
+
+
+def distemist(corpus: list[Article], folder: Path) -> dict[str, Any]:
+    rows = [
+        f"{a.pmid}\tT{n}\t{label}\t{start}\t{end}\t{words}\t{code}\n"
+        for a in corpus
+        for n, (start, end, words, label, code) in enumerate(a.mentions)
+    ]
+    (folder / "text_files").mkdir()
+    (folder / "entities").mkdir()
+    for a in corpus:
+        path = folder / "text_files" / f"{a.pmid}.txt"
+        path.write_text(f"{a.title}\n{a.abstract}", encoding="utf-8", newline="")
+    table = f"{HEADER.rstrip()}\tcode\n{''.join(rows)}"
+    (folder / "entities" / "all.tsv").write_text(table, encoding="utf-8", newline="")
+    return {"texts": "../text_files"}
+
+
+def codiesp(corpus: list[Article], folder: Path) -> dict[str, Any]:
+    rows = [
+        f"{a.pmid}\t{label}\t{code}\t{words}\t{start} {end}\n"
+        for a in corpus
+        for start, end, words, label, code in a.mentions
+    ]
+    distemist(corpus, folder)
+    (folder / "entities" / "all.tsv").unlink()
+    (folder / "trainX.tsv").write_text("".join(rows), encoding="utf-8", newline="")
+    numbers = {
+        "id_column": 0,
+        "label_column": 1,
+        "concept_column": 2,
+        "words_column": 3,
+        "start_column": 4,
+    }
+    return {"texts": "text_files", "end_column": "", **numbers}
+
+
+def quoted(corpus: list[Article], folder: Path) -> dict[str, Any]:
+    """Write tables as spreadsheets do: commas, everything quoted, ends that are the last character."""
+    import csv
+
+    with (folder / "m.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, quoting=csv.QUOTE_ALL)
+        rows.writerow(["Doc", "type", "begin", "end", "words"])
+        for a in corpus:
+            rows.writerows((a.pmid, m[3], m[0], m[1] - 1, m[2]) for m in a.mentions)
+    with (folder / "texts.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["Title", "Key", "Body"])
+        rows.writerows((a.title, a.pmid, a.abstract) for a in corpus)
+    of_texts = {"texts": "texts.csv", "text_id_column": "key", "text_columns": ("title", "body")}
+    return {"id_column": "doc", "pattern": "m.csv", **of_texts}
+
+
+@pytest.mark.parametrize("write", [drugprot, distemist, codiesp, quoted])
+def test_read__every_shape_has_the_mentions_of_the_same_corpus(
+    corpus: list[Article], tmp_path: Path, write
+) -> None:
+    options = write(corpus, tmp_path)
+
+    count = same(read(tmp_path, Offsets(**options)), corpus)
+
+    assert count == sum(len(article.mentions) for article in corpus) > 9_000
+
+
+# Documents and mentions -------------------------------------------------------------------------
+
+
+def test_read__a_text_without_mentions_is_a_document(tmp_path: Path) -> None:
+    found = written(
+        tmp_path, {"m.tsv": f"{HEADER}a\tT1\tX\t0\t3\tRed\n", "a.txt": "Red", "b.txt": "Blue"}
+    )
+
+    assert [spans(record) for record in found] == [(Span(0, 3, "X"),), ()]
+
+
+def test_read__mentions_without_a_text_are_set_aside_by_document(tmp_path: Path) -> None:
+    rows = "a\tT1\tX\t0\t3\tRed\nlost\tT1\tX\t0\t3\tRed\nlost\tT2\tX\t5\t6\tR\n"
+
+    found = written(tmp_path, {"m.tsv": HEADER + rows, "a.txt": "Red"})
+
+    assert spans(found[0]) == (Span(0, 3, "X"),)
+    (lost,) = found[1:]
+    assert isinstance(lost, SetAside)
+    assert (lost.id, lost.place) == ("lost", "m.tsv:3")
+    assert lost.reason.startswith("expected a text for each document of the table, found none")
+
+
+def test_read__a_row_without_a_document_is_set_aside(tmp_path: Path) -> None:
+    found = written(tmp_path, {"m.tsv": f"{HEADER}\tT1\tX\t0\t3\tRed\n", "a.txt": "Red"})
+
+    assert found[0] == SetAside("", "m.tsv:2", "expected a row that names its document, got none")
+    assert spans(found[1]) == ()
+
+
+def test_read__reads_linnaeus_with_a_label_of_its_own(tmp_path: Path) -> None:
+    table = "species id\tdocument\tstart\tend\ttext\tcode\nspecies:ncbi:9606\tpmc1\t4\t7\tman\t\n"
+
+    found = written(
+        tmp_path,
+        {"tags.tsv": table, "txt/pmc1.txt": "One man."},
+        texts="txt",
+        label="Species",
+        concept_column="species id",
+    )
+
+    assert [spans(record) for record in found] == [(Span(4, 7, "Species", "species:ncbi:9606"),)]
+
+
+def test_read__counts_what_does_not_fit_and_what_has_no_offsets(tmp_path: Path) -> None:
+    rows = "a\tT1\tX\t0\t3\tBlue\na\tT2\tX\t0\t99\tRed\na\tT3\tX\t\t\tRed\na\tT4\tX\t0\t3\t\n"
+
+    (found,) = written(tmp_path, {"m.tsv": HEADER + rows, "a.txt": "Red"})
+
+    assert isinstance(found, Document)
+    assert (found.spans, found.unplaced) == ((Span(0, 3, "X"),), {MISMATCH: 2, NO_OFFSETS: 1})
+
+
+@pytest.mark.parametrize(
+    ("discontinuous", "expected"), [("hull", (Span(0, 13, "X"),)), ("set_aside", ())]
+)
+def test_read__treats_discontinuous_mentions_as_told(
+    tmp_path: Path, discontinuous: str, expected: tuple[Span, ...]
+) -> None:
+    (found,) = written(
+        tmp_path,
+        {
+            "m.tsv": "doc_id\tlabel\tstart\ttext\na\tX\t0 3;9 13\tRed skin\n",
+            "a.txt": "Red sore skin",
+        },
+        end_column="",
+        discontinuous=discontinuous,
+    )
+
+    assert spans(found) == expected
+
+
+def test_read__inclusive_ends_are_found_by_the_words(tmp_path: Path) -> None:
+    (found,) = written(tmp_path, {"m.tsv": f"{HEADER}a\tT1\tX\t0\t2\tRed\n", "a.txt": "Red"})
+
+    assert spans(found) == (Span(0, 3, "X"),)
+
+
+def test_read__inclusive_ends_are_said_where_no_words_are(tmp_path: Path) -> None:
+    (found,) = written(
+        tmp_path,
+        {"m.tsv": "pmid\ttype\tstart\tend\na\tX\t0\t2\n", "a.txt": "Red"},
+        ends="inclusive",
+    )
+
+    assert spans(found) == (Span(0, 3, "X"),)
+
+
+def test_read__quotes_are_characters_but_in_csv(tmp_path: Path) -> None:
+    (plain,) = written(
+        tmp_path / "1", {"m.tsv": f'{HEADER}a\tT1\tX\t0\t3\t"R"\n', "a.txt": '"R" is'}
+    )
+    (quoted,) = written(
+        tmp_path / "2", {"m.csv": 'pmid,type,start,end,text\na,X,0,3,"""R"""\n', "a.txt": '"R" is'}
+    )
+
+    assert spans(plain) == spans(quoted) == (Span(0, 3, "X"),)
+
+
+def test_read__tables_with_the_same_texts_take_those_they_mention(tmp_path: Path) -> None:
+    files = {
+        "train.tsv": f"{HEADER}a\tT1\tX\t0\t3\tRed\n",
+        "test.tsv": f"{HEADER}b\tT1\tX\t0\t4\tBlue\n",
+        "a.txt": "Red",
+        "b.txt": "Blue",
+    }
+    with pytest.raises(SourceError, match="set documents = 'mentioned'"):
+        written(tmp_path, files)
+
+    found = read(tmp_path, Offsets(documents="mentioned"))
+
+    assert [record.id for record in found if isinstance(record, Document)] == ["a", "b"]
+    assert found.count(NotChosen("without mentions in this table")) == 2
+
+
+# What is refused --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ("a\tX\t0\t3\n", {}, "expected a column for the mentions' id, found none"),
+        ("pmid\tstart\tend\n", {}, "expected a column for the mentions' label, found none"),
+        ("pmid\ttype\tstart\tend\n", {"words_column": "wrds"}, "the mentions' words, found none"),
+        ("pmid\ttype\tstart\tend\n", {"texts": "nowhere"}, "expected its texts at 'nowhere'"),
+        ("pmid\ttype\tstart\tend\n", {"pattern": "*.csv"}, "expected tables of mentions named"),
+    ],
+)
+def test_read__refuses_what_it_cannot_read(
+    tmp_path: Path, table: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SourceError, match=re.escape(message)):
+        written(tmp_path, {"m.tsv": table, "a.txt": "Red"}, **options)
+
+
+def test_read__refuses_csv_without_a_header(tmp_path: Path) -> None:
+    columns = {"id_column": 0, "label_column": 1, "start_column": 2, "end_column": 3}
+
+    with pytest.raises(SourceError, match=r"as \.csv tables have one"):
+        written(tmp_path, {"m.csv": "a,X,0,3\n", "a.txt": "Red"}, **columns)
+
+
+def test_read__refuses_texts_without_columns(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"set \[source\] text_id_column and text_columns"):
+        written(
+            tmp_path,
+            {"m.tsv": f"{HEADER}a\tT1\tX\t0\t3\tRed\n", "t.tsv": "pmid\ttitle\n"},
+            pattern="m.tsv",
+            texts="t.tsv",
+            text_columns=("body",),
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"separator": ", "}, "expected separator"), ({"texts": "/etc"}, "expected texts as seen")],
+)
+def test_offsets__refuses_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Offsets(**options)
+
+
+def test_recognises__a_header_that_says_all_and_texts_beside(tmp_path: Path) -> None:
+    path = tmp_path / "m.tsv"
+    path.write_text(HEADER, encoding="utf-8")
+
+    assert Offsets.recognises(path, HEADER.encode()) == ""
+    (tmp_path / "a.txt").write_text("Red", encoding="utf-8")
+    assert "its header names a document" in Offsets.recognises(path, HEADER.encode())
+    path.write_text("Red\tB-X\n", encoding="utf-8")
+    assert Offsets.recognises(path, b"Red\tB-X\n") == ""

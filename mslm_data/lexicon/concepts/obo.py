@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
@@ -12,10 +12,16 @@ from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
+_BEHIND = re.compile(r"\s[{!]")
 
 
 def read(
-    path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
+    path: Path,
+    types: tuple[str, ...],
+    choice: NameChoice,
+    left_out: Counter[str],
+    *,
+    refused: Mapping[str, str] | None = None,
 ) -> Iterator[Name]:
     """Give the names of an ontology in the OBO format; obsolete terms are left out.
 
@@ -24,18 +30,22 @@ def read(
         types: Semantic types of all its terms, as OBO has none.
         choice: Which cross reference becomes the id; of several the first.
         left_out: Reason -> names, counted up.
+        refused: Ids of terms that are left out, each with the reason why; None for no term.
 
     Raises:
         AnnotateError: A term without an id.
     """
     with open_text(path) as file:
-        for first, stanza, fields in _stanzas(file):
+        for first, stanza, fields in stanzas(file):
             if stanza == "[Term]":
-                yield from _names(path, first, fields, types, choice, left_out)
+                yield from _names(path, first, fields, types, choice, left_out, refused or {})
 
 
-def _stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
-    """Give each stanza: the number of its first line, that line, and its fields."""
+def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
+    """Give each stanza: the number of its first line, that line, and its fields.
+
+    The header comes first, with an empty line.
+    """
     first = 0
     stanza = ""
     fields: list[tuple[str, str]] = []
@@ -61,12 +71,14 @@ def _names(
     types: tuple[str, ...],
     choice: NameChoice,
     left_out: Counter[str],
+    refused: Mapping[str, str],
 ) -> Iterator[Name]:
     """Give the names of one term."""
-    concept = next((value for key, value in fields if key == "id"), "")
-    if not concept:
+    term = next((bare(value) for key, value in fields if key == "id"), "")
+    if not term:
         raise AnnotateError(f"{path}:{line}: expected a term with an id, got none")
 
+    concept = term
     if choice.xref:
         prefix = f"{choice.xref}:"
         found = (
@@ -84,9 +96,19 @@ def _names(
         left_out["obsolete term"] += len(names)
         return
 
+    reason = refused.get(term)
+    if reason:
+        left_out[reason] += len(names)
+        return
+
     source = concept.partition(":")[0] if ":" in concept else choice.xref
     for number, name in enumerate(names):
         yield Name(concept, name, "A" if number else "P", types, source)
+
+
+def bare(value: str) -> str:
+    """Return the value of a field without its qualifiers (`{…}`) and its comment (`! …`)."""
+    return _BEHIND.split(value, maxsplit=1)[0].strip()
 
 
 def _plain(text: str) -> str:

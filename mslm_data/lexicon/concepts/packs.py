@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,10 @@ from mslm_data.annotate.medcat import database
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat import pack as medcat_pack
 from mslm_data.errors import AnnotateError
+from mslm_data.lexicon.concepts import branches as ontology_branches
 from mslm_data.lexicon.concepts import concept_tables, obo, rrf
+from mslm_data.lexicon.concepts.branches import BranchChoice
+from mslm_data.lexicon.concepts.common_words import CommonWords, CommonWordsRule
 from mslm_data.lexicon.concepts.names import Name, NameChoice, distinct
 from mslm_data.lexicon.concepts.pack import write_pack
 
@@ -42,6 +46,10 @@ class PackReport:
         read: Names.
         kept: Those in the pack; `read` is `kept` and all that is left out.
         left_out: Reason -> names.
+        terms_left_out: Reason -> terms of ontologies, of those that no chosen branch, subset or
+            namespace holds; their names are in `left_out`.
+        common_words: Names that are common words, in small letters, most common first; None if they
+            were not looked for.
         concepts: Concepts in the pack.
         names: Their distinct names, as they are looked up.
         settled: Names of several concepts that went to one of them.
@@ -52,6 +60,8 @@ class PackReport:
     read: int
     kept: int
     left_out: dict[str, int]
+    terms_left_out: dict[str, int]
+    common_words: tuple[str, ...] | None
     concepts: int
     names: int
     settled: int
@@ -68,7 +78,13 @@ def parse_input(text: str) -> ConceptFile:
 
 
 def make_pack(
-    inputs: Sequence[ConceptFile], out: Path, *, choice: NameChoice, name: str = ""
+    inputs: Sequence[ConceptFile],
+    out: Path,
+    *,
+    choice: NameChoice,
+    branches: BranchChoice | None = None,
+    common_words: CommonWordsRule = "warn",
+    name: str = "",
 ) -> PackReport:
     """Make a model pack, a folder in MedCAT's JSON form; the same inputs give the same digest.
 
@@ -78,25 +94,33 @@ def make_pack(
         inputs: Files, merged: names of one concept id from several of them are names of one
             concept.
         out: The folder, which is not there yet.
-        choice: What is kept.
+        choice: Which names are kept.
+        branches: Which terms of ontologies are kept; None for all.
+        common_words: What becomes of names that are common words of English.
         name: What the pack is called in its model card; "" for the folder's name.
 
     Raises:
-        AnnotateError: An input is missing or not as it should be; nothing is kept; the folder is
-            there.
-        MissingExtraError: MedCAT is not installed.
+        AnnotateError: An input is missing or not as it should be; a branch is in no ontology;
+            nothing is kept; the folder is there.
+        MissingExtraError: MedCAT is not installed; or wordfreq, where common words are left out.
     """
     if out.exists():
         raise AnnotateError(
             f"{out}: expected a folder that is not there yet, found one; delete it or name another"
         )
     readers = [(_reader(_file(one)), one) for one in inputs]
+    looked_for = CommonWords(common_words)
+    terms_left_out: Counter[str] = Counter()
+    if branches:
+        readers = _in_branches(readers, branches, terms_left_out)
+
     left_out: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
     # Names stream from the files through the choice into MedCAT's database.
     chosen = (name for read, one in readers for name in _named(read, one, choice, left_out))
-    settled = database.build_database(_frames(_kept(chosen, kept)), prefer=choice.types)
+    passed = looked_for.pass_on(chosen, left_out)
+    settled = database.build_database(_frames(_kept(passed, kept)), prefer=choice.types)
 
     concepts = settled.cdb.cui2info
     if not concepts:
@@ -113,6 +137,8 @@ def make_pack(
         read=kept["names"] + left_out.total(),
         kept=kept["names"],
         left_out=dict(sorted(left_out.items())),
+        terms_left_out=dict(sorted(terms_left_out.items())),
+        common_words=looked_for.found(),
         concepts=len(concepts),
         names=len(settled.cdb.name2info),
         settled=settled.names,
@@ -145,6 +171,37 @@ def _reader(path: Path) -> Reader:
     raise AnnotateError(
         f"{path}: expected a file ending in .obo, .RRF, .csv or .tsv (or that and .gz)"
     )
+
+
+def _in_branches(
+    readers: Sequence[tuple[Reader, ConceptFile]],
+    branches: BranchChoice,
+    terms_left_out: Counter[str],
+) -> list[tuple[Reader, ConceptFile]]:
+    """Return the readers, those of ontologies without the terms that are not chosen.
+
+    Args:
+        readers: Each with its file.
+        branches: Which terms are chosen.
+        terms_left_out: Reason -> terms, counted up.
+    """
+    outlines = {
+        _file(one): ontology_branches.read_outline(_file(one))
+        for read, one in readers
+        if read is obo.read
+    }
+    ontology_branches.check(branches, outlines)
+
+    chosen: list[tuple[Reader, ConceptFile]] = []
+    for read, one in readers:
+        outline = outlines.get(_file(one))
+        if outline is None:
+            chosen.append((read, one))
+        else:
+            refused = ontology_branches.refused_terms(outline, branches)
+            terms_left_out.update(refused.values())
+            chosen.append((partial(obo.read, refused=refused), one))
+    return chosen
 
 
 def _named(

@@ -1,0 +1,272 @@
+"""Branches, subsets and namespaces of ontologies, and common words among names."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import AnnotateError, MissingExtraError
+from mslm_data.lexicon.concepts import obo
+from mslm_data.lexicon.concepts.branches import BranchChoice, check, read_outline, refused_terms
+from mslm_data.lexicon.concepts.common_words import CommonWords
+from mslm_data.lexicon.concepts.names import Name, NameChoice
+from tests.cli.running import run
+
+OBO = """format-version: 1.2
+default-namespace: signs
+
+[Term]
+id: X:1
+name: sign
+
+[Term]
+id: X:2 ! left in a comment
+name: fever
+alt_id: X:20
+subset: short {source="made"} ! a slim
+is_a: X:1 ! sign
+
+[Term]
+id: X:3
+name: red fever
+synonym: "scarlet fever" EXACT []
+is_a: X:2 {is_inferred="true"} ! fever
+is_a: X:5 ! colour
+
+[Term]
+id: X:4
+name: blue fever
+is_a: X:2 ! fever
+is_obsolete: true
+replaced_by: X:3
+
+[Term]
+id: X:5
+name: colour
+namespace: modifiers
+is_a: X:6 ! a circle of terms
+
+[Term]
+id: X:6
+name: hue
+namespace: modifiers
+is_a: X:5
+relationship: part_of X:1
+
+[Typedef]
+id: part_of
+name: part of
+is_a: X:1
+"""
+
+
+@pytest.fixture
+def ontology(tmp_path: Path) -> Path:
+    path = tmp_path / "x.obo"
+    path.write_text(OBO, encoding="utf-8")
+    return path
+
+
+def choice_of(**terms: str) -> BranchChoice:
+    return BranchChoice(**{key: frozenset(value.split()) for key, value in terms.items()})
+
+
+def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
+    refused = refused_terms(read_outline(path), choice)
+    left_out: Counter[str] = Counter()
+    names = obo.read(path, ("T184",), NameChoice(), left_out, refused=refused)
+    return [name.name for name in names], left_out
+
+
+@pytest.mark.parametrize(
+    ("choice", "names", "left_out"),
+    [
+        (choice_of(), "sign,fever,red fever,scarlet fever,colour,hue", {}),
+        (choice_of(under="X:2"), "fever,red fever,scarlet fever", {"not under a chosen term": 3}),
+        (choice_of(under="X:20"), "fever,red fever,scarlet fever", {"not under a chosen term": 3}),
+        (
+            choice_of(under="X:3 X:6"),
+            "red fever,scarlet fever,colour,hue",
+            {"not under a chosen term": 2},
+        ),
+        (choice_of(not_under="X:5"), "sign,fever", {"under a term left out": 4}),
+        (
+            choice_of(under="X:2", not_under="X:3"),
+            "fever",
+            {"not under a chosen term": 3, "under a term left out": 2},
+        ),
+        (choice_of(subsets="short"), "fever", {"other subset": 5}),
+        (choice_of(namespaces="modifiers"), "colour,hue", {"other namespace": 4}),
+        (
+            choice_of(namespaces="signs", not_under="X:3"),
+            "sign,fever",
+            {"under a term left out": 2, "other namespace": 2},
+        ),
+        (choice_of(under="Y:1", subsets="of another"), "sign,fever,red fever,scarlet fever,colour,hue", {}),
+    ],
+)  # fmt: skip
+def test_refused_terms__leave_out_whole_branches(
+    ontology: Path, choice: BranchChoice, names: str, left_out: dict[str, int]
+) -> None:
+    found, counts = kept(ontology, choice)
+
+    assert found == names.split(",")
+    assert counts == {"obsolete term": 1, **left_out}
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            choice_of(under="X:2 X:9"),
+            r"--under: expected the id of a term of .*x\.obo \(ids look like X:1, X:2, X:3\), "
+            "got 'X:9'",
+        ),
+        (
+            choice_of(not_under="fever"),
+            r"--not-under: expected the id of a term of .* got 'fever'",
+        ),
+        (choice_of(under="X:4"), r"expected the id of a term that is in use, got X:4, which is "
+         r"obsolete in .*x\.obo"),
+        (choice_of(subsets="long"), r"--subset: expected a subset of .*x\.obo \(short\), got 'long'"),
+        (
+            choice_of(namespaces="sings"),
+            r"--namespace: expected a namespace of .*x\.obo \(modifiers, signs\), got 'sings'",
+        ),
+    ],
+)  # fmt: skip
+def test_check__refuses_what_no_ontology_has(
+    ontology: Path, choice: BranchChoice, message: str
+) -> None:
+    with pytest.raises(AnnotateError, match=message):
+        check(choice, {ontology: read_outline(ontology)})
+
+
+def test_check__needs_an_ontology() -> None:
+    with pytest.raises(AnnotateError, match="expected an OBO ontology among --from, got none"):
+        check(choice_of(under="X:1"), {})
+
+
+def test_check__names_all_ontologies_and_takes_an_id_of_any(ontology: Path) -> None:
+    other = ontology.with_name("y.obo")
+    other.write_text("[Term]\nid: Y:1\nname: rash\n", encoding="utf-8")
+    outlines = {path: read_outline(path) for path in (ontology, other)}
+
+    check(choice_of(under="X:1 Y:1"), outlines)
+
+    with pytest.raises(AnnotateError, match=r"x\.obo \(.*\) or .*y\.obo \(ids look like Y:1\)"):
+        check(choice_of(under="Z:1"), outlines)
+    with pytest.raises(AnnotateError, match=r"y\.obo \(it has none\), got 'z'"):
+        check(choice_of(subsets="z"), outlines)
+
+
+def test_command__limits_the_ontology_that_has_the_term(ontology: Path) -> None:
+    pytest.importorskip("medcat")
+    other = ontology.with_name("y.obo")
+    other.write_text("[Term]\nid: Y:1\nname: rash of red\n", encoding="utf-8")
+    inputs = ("vocab", "concepts", "--from", f"{ontology}=T184", "--from", f"{other}=T184")
+
+    program = run(*inputs, "--under", "X:2", "--not-under", "X:3", "--out", ontology.with_name("a"),
+                  "--json")  # fmt: skip
+    people = run(*inputs, "--subset", "short", "--out", ontology.with_name("b"))
+    wrong = run(*inputs, "--under", "Z:2", "--out", ontology.with_name("c"))
+
+    assert program.json["concepts"] == 2
+    assert program.json["terms_left_out"] == {
+        "not under a chosen term": 3,
+        "under a term left out": 1,
+    }
+    assert program.json["read"] == program.json["kept"] + sum(program.json["left_out"].values())
+    assert " ".join(people.out.split()).count("terms left out: other subset 4") == 1
+    assert wrong.code == 1
+    assert "ids look like X:1" in wrong.err
+    assert not ontology.with_name("c").exists()
+
+
+def below(path: Path, root: str) -> set[str]:
+    """Walk `is_a` with plain code that shares nothing with the package."""
+    parents: dict[str, set[str]] = {}
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
+        lines = block.splitlines()
+        if lines[:1] == ["[Term]"] and "is_obsolete: true" not in lines:
+            term = next(line[4:] for line in lines if line.startswith("id: "))
+            parents[term] = {line.split()[1] for line in lines if line.startswith("is_a: ")}
+
+    found = {root}
+    while more := {term for term, above in parents.items() if above & found} - found:
+        found |= more
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "root", "without"),
+    [
+        ("disease_ontology/doid_2016-03-04.obo", "DOID:162", "DOID:2531"),
+        ("disease_ontology/doid_2016-03-04.obo", "DOID:7", "DOID:14566"),
+        ("symptom_ontology/symp.obo", "SYMP:0000514", "SYMP:0000614"),
+    ],
+)
+def test_real_ontologies__have_the_branches_that_a_plain_walk_finds(
+    real: Path, file: str, root: str, without: str
+) -> None:
+    path = real / "concepts" / file
+    choice = choice_of(under=root, not_under=without)
+
+    refused = refused_terms(read_outline(path), choice)
+    names = obo.read(path, ("T047",), NameChoice(), Counter(), refused=refused)
+
+    expected = below(path, root) - below(path, without)
+    assert len(expected) > 10
+    assert {name.concept for name in names} == expected
+
+
+def names_of(*words: str) -> Iterable[Name]:
+    return (Name("1", word, "A", ("T047",), "") for word in words)
+
+
+def test_common_words__are_told_or_left_out() -> None:
+    pytest.importorskip("wordfreq")
+    words = ("AS", "right", "Common word", "hepatosplenomegaly", "Water")
+
+    for rule, kept_names, left_out in (
+        ("warn", list(words), {}),
+        ("drop", ["Common word", "hepatosplenomegaly"], {"common word": 3}),
+    ):
+        looked_for = CommonWords(rule)  # type: ignore[arg-type]
+        counts: Counter[str] = Counter()
+
+        passed = [name.name for name in looked_for.pass_on(names_of(*words), counts)]
+
+        assert passed == kept_names
+        assert counts == left_out
+        assert looked_for.found() == ("as", "right", "water")
+
+
+def test_common_words__are_not_looked_for_where_nobody_asks() -> None:
+    looked_for = CommonWords("keep")
+
+    assert [name.name for name in looked_for.pass_on(names_of("water"), Counter())] == ["water"]
+    assert looked_for.found() is None
+
+
+def test_common_words__without_wordfreq_says_so_once_or_refuses(
+    monkeypatch: pytest.MonkeyPatch, ontology: Path
+) -> None:
+    pytest.importorskip("medcat")
+    monkeypatch.setitem(sys.modules, "wordfreq", None)
+    words = ("vocab", "concepts", "--from", f"{ontology}=T184", "--out", ontology.with_name("p"))
+
+    refused = run(*words, "--common-words", "drop")
+    told = run(*words, "--json")
+
+    assert refused.code == 1
+    assert "mslm-data[vocab]" in refused.err
+    assert told.code == 0
+    assert told.json["common_words"] is None
+    assert told.err.count("needs the package wordfreq, which is not installed") == 1
+    with pytest.raises(MissingExtraError, match="wordfreq"):
+        CommonWords("drop")

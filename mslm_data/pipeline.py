@@ -38,8 +38,8 @@ FILES = ("model_pack", "model", "table", "types")
 NOT_TOML = (ValueError, RecursionError)
 """Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number
 gives."""
-_OF_PATIENTS = "notes"
-"""The source whose text is patients' if nobody says otherwise."""
+_OF_PATIENTS = ("i2b2", "notes")
+"""The sources whose text is patients' if nobody says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class About:
     protected: bool = False
     """Whether it is patients' text, which is shown only with `--show-text` and not pushed.
 
-    Notes are protected unless the file says otherwise.
+    Notes, and what i2b2 and n2c2 give, are protected unless the file says otherwise.
     """
 
 
@@ -309,7 +309,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         name=name,
         about=from_options(
             About,
-            {"protected": source.get("use") == _OF_PATIENTS, **tables["about"]},
+            {"protected": source.get("use") in _OF_PATIENTS, **tables["about"]},
             where=f"{where}, [about]",
         ),
         source=_stage(source, where=f"{where}, [source]", default=None),

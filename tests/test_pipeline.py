@@ -293,6 +293,7 @@ def test_effective__differs_where_an_option_does() -> None:
     ("tables", "protected"),
     [
         ({"source": {"use": "notes"}}, True),
+        ({"source": {"use": "i2b2"}}, True),
         ({"source": {"use": "notes"}, "about": {"protected": False}}, False),
         ({"source": {"use": "conll"}}, False),
         ({"source": {"use": "conll"}, "about": {"protected": True}}, True),

@@ -13,6 +13,7 @@ SOURCES = Registry(
         "conll": "mslm_data.source.formats.conll:Conll",
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",
         "hub": "mslm_data.source.formats.hub:Hub",
+        "i2b2": "mslm_data.source.formats.i2b2:I2b2",
         "jsonl": "mslm_data.source.formats.jsonl:JsonLines",
         "notes": "mslm_data.source.formats.notes:Notes",
         "offsets": "mslm_data.source.formats.offsets:Offsets",

@@ -133,6 +133,38 @@ def offsets() -> tuple[bytes, bytes]:
     return "\n".join(rows).encode() + b"\n", "\n".join(texts).encode() + b"\n"
 
 
+def i2b2() -> tuple[bytes, bytes]:
+    """Return a text whose lines are sentences, and its concepts."""
+    lines, rows = [], []
+    for number, sentence in enumerate(sentences(), start=1):
+        lines.append(" ".join(word for word, _ in sentence))
+        rows += [
+            f'c="{word.lower()}" {number}:{i} {number}:{i}||t="problem"'
+            for i, (word, tag) in enumerate(sentence)
+            if tag != "O"
+        ]
+    return "\n".join(lines).encode() + b"\n", "\n".join(rows).encode() + b"\n"
+
+
+def i2b2_tags() -> bytes:
+    """Return a text with tags that have offsets."""
+    text, mentions = documents()[0]
+    tags = "".join(
+        f'<DISEASE id="P{a}" start="{a}" end="{b}" text="{escape(text[a:b])}" TYPE="Disease" />\n'
+        for a, b in mentions
+    )
+    return f"<i2b2>\n<TEXT><![CDATA[{text}]]></TEXT>\n<TAGS>\n{tags}</TAGS>\n</i2b2>\n".encode()
+
+
+def i2b2_records() -> bytes:
+    """Return records with inline elements."""
+    records = []
+    for number, sentence in enumerate(sentences()):
+        words = (escape(w) if t == "O" else f'<PHI TYPE="X">{escape(w)}</PHI>' for w, t in sentence)
+        records.append(f'<RECORD ID="{number}">\n<TEXT>{" ".join(words)}</TEXT>\n</RECORD>\n')
+    return f"<ROOT>\n{''.join(records)}</ROOT>\n".encode()
+
+
 def bc2gm() -> tuple[bytes, bytes]:
     """Return sentences and their mentions."""
     lines, rows = [], []

@@ -149,6 +149,25 @@ TARGETS: dict[str, Target] = {
         check=source("offsets", {"pattern": "mentions*", "texts": "texts.tsv"}),
         tokens=words.CSV,
     ),
+    "i2b2": Target(
+        file="train/a.con",
+        seeds=_both(seeds.i2b2, 1),
+        beside=lambda: {"train/a.txt": seeds.i2b2()[0]},
+        check=source("i2b2"),
+        tokens=words.CONCEPTS,
+    ),
+    "i2b2-text": Target(
+        file="train/a.txt",
+        seeds=_both(seeds.i2b2, 0),
+        beside=lambda: {"train/a.con": seeds.i2b2()[1]},
+        check=source("i2b2"),
+    ),
+    "i2b2-xml": Target(
+        file="train.xml",
+        seeds=lambda: [seeds.i2b2_tags(), seeds.i2b2_records()],
+        check=source("i2b2"),
+        tokens=words.XML,
+    ),
     "bc2gm": Target(
         file="train/train.in",
         seeds=_both(seeds.bc2gm, 0),

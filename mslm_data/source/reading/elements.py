@@ -6,7 +6,7 @@ without bound, fetch other files, or leave holes in the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -18,22 +18,40 @@ _CHUNK = 1 << 18
 _LONGEST_DEFAULT = 100
 
 
-def elements(path: Path, name: str) -> Iterator[tuple[int, Element]]:
-    """Read each element of a name, with the line that it begins at, as soon as it is complete.
+class MalformedError(SourceError):
+    """A file is not XML that can be read safely.
 
-    A document type is accepted and never fetched.
+    Attributes:
+        line: Number of the line at fault.
+        reason: What was expected and what came, without the file's words.
+    """
+
+    def __init__(self, message: str, *, line: int = 1, reason: str = "") -> None:
+        # The message alone makes an error, as errors travel between processes.
+        super().__init__(message)
+        self.line = line
+        self.reason = reason
+
+
+def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
+    """Read each element of some names, with the line that it begins at, once it is complete.
+
+    An element within another one of these names comes with that. A document type is accepted and
+    never fetched.
 
     Raises:
-        SourceError: The file is not well-formed, uses entities, or has an unknown encoding. The
+        MalformedError: The file is not well-formed, uses entities, or has an unknown encoding. The
             elements before that place have been given.
+        SourceError: The file cannot be read.
     """
-    collector = _Collector(name)
+    collector = _Collector(names)
     for chunk in _chunks(path):
-        problem = collector.parse(chunk)
+        reason = collector.parse(chunk)
         yield from collector.done
         collector.done.clear()
-        if problem:
-            raise SourceError(f"{path.name}:{problem}")
+        if reason:
+            line = collector.line
+            raise MalformedError(f"{path.name}:{line}: {reason}", line=line, reason=reason)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -53,11 +71,13 @@ class _Collector:
 
     Attributes:
         done: The elements that are complete, with the lines they begin at.
+        line: Number of the line that the last problem stands in.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self.done: list[tuple[int, Element]] = []
-        self._name = name
+        self.line = 1
+        self._names = names
 
         # The element under way: its tree, how deep its innermost open element is, and its line.
         self._tree: TreeBuilder | None = None
@@ -77,27 +97,28 @@ class _Collector:
         """Parse the next bytes, none for the file's end.
 
         Returns:
-            Line and kind of a problem, "" where there is none.
+            A problem, "" where there is none.
         """
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
+            self.line = error.lineno
             kind = expat.ErrorString(error.code)
-            return f"{error.lineno}: expected well-formed XML, got '{kind}'; is the file whole?"
+            return f"expected well-formed XML, got '{kind}'; is the file whole?"
         except (LookupError, ValueError):
             # ValueError: an encoding of several bytes a character, or one that is not of text.
-            line = self._parser.CurrentLineNumber
-            return f"{line}: expected an encoding such as UTF-8, got another"
+            self.line = self._parser.CurrentLineNumber
+            return "expected an encoding such as UTF-8, got another"
         except _EntityError:
-            line = self._parser.CurrentLineNumber
+            self.line = self._parser.CurrentLineNumber
             return (
-                f"{line}: expected no entities but XML's own five, got one; put the characters in "
-                f"their place"
+                "expected no entities but XML's own five, got one; put the characters in their "
+                "place"
             )
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if self._tree is None and name == self._name:
+        if self._tree is None and name in self._names:
             self._tree = TreeBuilder()
             self._depth = 0
             self._line = self._parser.CurrentLineNumber

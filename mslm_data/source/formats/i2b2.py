@@ -1,0 +1,290 @@
+"""Reads the corpora of i2b2 and n2c2: lines of concepts beside texts, and XML with PHI or tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from xml.etree.ElementTree import Element
+
+from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.source import Source
+from mslm_data.source.reading import standoff
+from mslm_data.source.reading.elements import MalformedError, elements
+from mslm_data.source.reading.files import lines, opened, read_bytes, stem
+from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+
+_CONCEPT = re.compile(
+    r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})\|\|t="(.*)"\s*\Z', re.DOTALL
+)
+_CONCEPT_LINE = re.compile(rb'(?:\xef\xbb\xbf)?c=".*" \d+:\d+ \d+:\d+\|\|t="')
+_TOKEN = re.compile(r"[^ \t\r\f\v]+")
+_OFFSET = re.compile(r"[0-9]{1,18}")
+_HEAD = 1 << 16
+_BOM = "\ufeff"
+_NOWHERE = (-1, -1)
+"""The range of a mention whose line or token the text does not have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class I2b2(OffsetOptions, Source):
+    """The corpora of i2b2 and n2c2 in their own forms; that of 2018 is BRAT's, see `brat`.
+
+    Three forms are told apart by their files:
+
+    | year | form |
+    |---|---|
+    | 2010 | `NAME.txt`, and `NAME.con` with lines of `c="words" line:token line:token||t="type"` |
+    | 2006 | XML: a `RECORD` a document, whose `TEXT` has `PHI` elements |
+    | 2012, 2014 | XML: a file a document, with `TEXT` and `TAGS`, whose children have offsets |
+
+    In the form of 2010, a line of the text is a sentence. Lines are counted from 1 and tokens,
+    which white space parts, from 0; the last token is in the mention. The words of a mention are
+    lower case there, so they are compared without case. A text without concepts is set aside, as
+    missing annotations and lost ones look the same. So are concepts without a text.
+
+    In `TAGS`, an element without `start` is not a mention: it says something of the document, or
+    relates others. The id of a document is the name of its file, or its `RECORD`'s `ID`. Files of
+    records that are not well-formed are an error, as nobody knows how many records they hold; any
+    other file is set aside.
+
+    The text is patients': a built folder is protected unless the pipeline says
+    `about.protected = false`.
+
+    Attributes:
+        concepts: Folders where `NAME.con` may lie, seen from the text's; the first that has one
+            counts. As distributed in 2010, it lies in a folder beside that of the texts.
+        label: What is a mention's label in `TAGS`: its TYPE, or else its element's name ("type"),
+            or always the element's name ("tag").
+    """
+
+    suffixes = (".txt", ".con", ".xml")
+
+    concepts: tuple[str, ...] = (
+        ".",
+        "../concept",
+        "../concepts",
+        "../reference_standard_for_test_data/concepts",
+    )
+    label: Literal["type", "tag"] = "type"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for i2b2; see `Source.recognises`."""
+        name = path.name.removesuffix(".gz")
+        if name.endswith(".txt"):
+            return "a file .con has its name" if cls()._concept_file(path) else ""
+        if name.endswith(".con"):
+            return 'its first line is c="…" line:token …' if _CONCEPT_LINE.match(head) else ""
+        if b"<TAGS>" in head and b"<TEXT>" in head:
+            return "it has the elements TEXT and TAGS"
+        if b"<RECORD " in head and b"<PHI " in head:
+            return "it has the elements RECORD and PHI"
+        return ""
+
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        """Find texts, XML, and concepts that have no text; see `Source.find`."""
+        found = super().find(inputs)
+        used = {
+            concepts.resolve()
+            for paths in found.values()
+            for path in paths
+            if _ends_with(path, ".txt") and (concepts := self._concept_file(path)) is not None
+        }
+        return {
+            split: [
+                path for path in paths if not _ends_with(path, ".con") or path.resolve() not in used
+            ]
+            for split, paths in found.items()
+        }
+
+    def files(self, path: Path) -> list[Path]:
+        """Return a file, and the concepts of a text."""
+        concepts = self._concept_file(path) if _ends_with(path, ".txt") else None
+        return [path, concepts] if concepts else [path]
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read the documents of a file; see `Source.read`.
+
+        Raises:
+            SourceError: A file of records is not well-formed.
+        """
+        path = Path(part.path)
+        if not _ends_with(path, ".xml"):
+            yield self._of_lines(path)
+        elif _has_records(path):
+            for line, record in elements(path, "RECORD"):
+                yield self._of_record(record, f"{path.name}:{line}")
+        else:
+            yield self._of_tags(path)
+
+    # Concepts beside a text --------------------------------------------------------------------
+
+    def _concept_file(self, path: Path) -> Path | None:
+        """Return the file of a text's concepts, plain or packed, None where there is none."""
+        for folder in self.concepts:
+            plain = path.parent / folder / f"{stem(path)}.con"
+            for candidate in (plain, plain.with_name(f"{plain.name}.gz")):
+                if candidate.is_file():
+                    return candidate
+        return None
+
+    def _of_lines(self, path: Path) -> Document | SetAside:
+        doc_id = stem(path)
+        place = f"{path.name}:1"
+        concepts = None if _ends_with(path, ".con") else self._concept_file(path)
+        if concepts is None:
+            reason = (
+                f"expected {doc_id}.txt and {doc_id}.con, found only one of them; check [source] "
+                f"concepts"
+            )
+            return SetAside(doc_id, place, reason)
+
+        try:
+            text = decode_utf8(read_bytes(path)).removeprefix(_BOM)
+        except RecordError as error:
+            return SetAside(doc_id, place, str(error))
+        if not text:
+            return SetAside(doc_id, place, "expected text, got an empty file")
+
+        tokens = _tokens(text)
+        try:
+            mentions = [
+                _concept(line.data, line.number, text, tokens)
+                for line in lines(read_bytes(concepts))
+                if line.data.strip()
+            ]
+        except RecordError as error:
+            return SetAside(doc_id, f"{concepts.name}:{error.line}", str(error))
+
+        sentences = tuple(Sentence(line[0][0], line[-1][1]) for line in tokens if line)
+        placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
+        return placed.document(doc_id, text, sentences=sentences, place=place)
+
+    # XML ---------------------------------------------------------------------------------------
+
+    def _of_record(self, record: Element, place: str) -> Document | SetAside:
+        doc_id = record.get("ID") or ""
+        element = record.find("TEXT")
+        text, mentions = ("", []) if element is None else _inline(element)
+        if not doc_id or not text:
+            return SetAside(doc_id, place, "expected a record with an ID and a TEXT, got another")
+        placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+    def _of_tags(self, path: Path) -> Document | SetAside:
+        doc_id = stem(path)
+        line = 1
+        text = ""
+        mentions: list[Annotation] = []
+        try:
+            for number, element in elements(path, "TEXT", "TAGS"):
+                if element.tag == "TAGS":
+                    mentions += self._mentions(element, number)
+                elif text:
+                    raise RecordError("expected one TEXT in the file, got several", line=number)
+                else:
+                    line = number
+                    text = "".join(element.itertext())
+        except RecordError as error:
+            return SetAside(doc_id, f"{path.name}:{error.line}", str(error))
+        except MalformedError as error:
+            return SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+
+        place = f"{path.name}:{line}"
+        if not text:
+            return SetAside(doc_id, place, "expected a TEXT in the file, found none")
+        return self.place(text, mentions).document(doc_id, text, sentences=None, place=place)
+
+    def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:
+        for tag in tags.iter():
+            start = tag.get("start")
+            if start is None:
+                continue
+            end = tag.get("end") or ""
+            if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
+                raise RecordError(
+                    "expected whole numbers as start and end of tags, got other values", line=line
+                )
+            label = tag.get("TYPE") or tag.get("type") or ""
+            if self.label == "tag" or not label:
+                label = tag.tag
+            yield Annotation([(int(start), int(end))], label, words=tag.get("text"))
+
+
+def _ends_with(path: Path, suffix: str) -> bool:
+    return path.name.removesuffix(".gz").endswith(suffix)
+
+
+def _has_records(path: Path) -> bool:
+    with opened(path) as file:
+        return b"<RECORD" in file.read(_HEAD)
+
+
+def _tokens(text: str) -> list[list[tuple[int, int]]]:
+    """Return the start and end of each token of each line."""
+    tokens = []
+    start = 0
+    for line in text.split("\n"):
+        tokens.append(
+            [(start + found.start(), start + found.end()) for found in _TOKEN.finditer(line)]
+        )
+        start += len(line) + 1
+    return tokens
+
+
+def _concept(
+    data: bytes, number: int, text: str, tokens: Sequence[Sequence[tuple[int, int]]]
+) -> Annotation:
+    """Read a line of a file of concepts.
+
+    Raises:
+        RecordError: It has another form, or is not UTF-8.
+    """
+    match = _CONCEPT.match(decode_utf8(data, line=number))
+    if match is None:
+        raise RecordError(
+            'expected c="words" line:token line:token||t="type", got a line of another form',
+            line=number,
+        )
+    words, label = match[1], match[6]
+    first_line, first, last_line, last = map(int, match.groups()[1:5])
+    try:
+        if not (first_line and last_line):
+            raise IndexError
+        fragment = (tokens[first_line - 1][first][0], tokens[last_line - 1][last][1])
+    except IndexError:
+        return Annotation([_NOWHERE], label, words)
+
+    found = text[fragment[0] : fragment[1]]
+    is_same = found.lower().split() == words.lower().split()
+    return Annotation([fragment], label, None if is_same else words)
+
+
+def _inline(element: Element) -> tuple[str, list[Annotation]]:
+    """Return an element's text, and the `PHI` elements in it as mentions."""
+    pieces: list[str] = []
+    mentions: list[Annotation] = []
+    position = 0
+
+    # What is still to be read, the next at the end: text, an element, or an element that ends, with
+    # its start. An explicit stack, as elements may be nested deeper than calls may.
+    to_do: list[str | Element | tuple[Element, int]] = [element]
+    while to_do:
+        item = to_do.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+            position += len(item)
+        elif isinstance(item, tuple):
+            ended, start = item
+            if ended.tag == "PHI":
+                mentions.append(Annotation([(start, position)], ended.get("TYPE") or ""))
+        else:
+            to_do.append((item, position))
+            for child in reversed(item):
+                to_do += [child.tail or "", child]
+            to_do.append(item.text or "")
+    return "".join(pieces), mentions

@@ -22,6 +22,7 @@ Most readers are short, because `reading/` does the work that formats share:
 
 | if the format has | use |
 |---|---|
+| text in files | `encodings`: derive from `TextOptions`, read by `utf8`, cut unless `is_one_part` |
 | one word and its tag a line | `tagged_lines`, `marks`, `tags`, `word_documents` |
 | a text, and mentions at offsets | `standoff`: derive from `OffsetOptions` as well |
 | rows with named fields (JSON objects, Arrow) | `shapes`, `cells`, `arrow_rows` |

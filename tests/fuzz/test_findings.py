@@ -32,6 +32,7 @@ from mslm_data.mask import make
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
 from mslm_data.source.reading import arrow_rows, files
+from mslm_data.source.reading.records import NOT_UTF8
 from tests import made
 from tests.fuzz import artifacts, seeds
 from tests.fuzz.checks import outcome
@@ -282,7 +283,7 @@ def test_notes__bytes_and_lists_in_a_typed_table(tmp_path: Path) -> None:
     assert isinstance(first, Document)
     assert first.text == "café"
     assert isinstance(second, SetAside)
-    assert second.reason == "expected UTF-8, got other bytes"
+    assert second.reason == NOT_UTF8
     assert isinstance(third, SetAside)
     assert third.reason == "expected one value in each column, got several"
 
@@ -300,7 +301,11 @@ def test_conll__a_mark_that_is_none_and_no_utf8(tmp_path: Path) -> None:
     bad, good = read("conll", path)
 
     assert isinstance(good, Document)
-    assert bad == SetAside("train:1", "train.tsv:4", "expected UTF-8, got other bytes")
+    assert bad == SetAside(
+        "train:1",
+        "train.tsv:4",
+        NOT_UTF8,
+    )
 
 
 @pytest.mark.parametrize(

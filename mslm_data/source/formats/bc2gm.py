@@ -13,7 +13,8 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.files import lines, read_bytes, stem
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import lines, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 _OFFSETS = re.compile(r"(\d{1,9}) (\d{1,9})", re.ASCII)
@@ -35,7 +36,7 @@ class _Listed(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bc2gm(Source):
+class Bc2gm(TextOptions, Source):
     """Files of `ID sentence` lines, with files of `ID|start end|text` lines that list the mentions.
 
     Offsets count the characters of the sentence that are not white space, from 0; the end is
@@ -91,6 +92,8 @@ class Bc2gm(Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file of sentences between lines; see `Source.cut`."""
+        if self.is_one_part(Path(part.path)):
+            return iter([part])
         return cut_filled_lines(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -102,8 +105,10 @@ class Bc2gm(Source):
             SourceError: A line of the mention file does not name a sentence.
         """
         path = Path(part.path)
-        mentions = _read_mentions(self._mention_file(path))
-        for line in lines(read_bytes(path, part.start, part.stop), first=part.line):
+        mentions = _read_mentions(
+            self.utf8(self._mention_file(path)), name=self._mention_file(path).name
+        )
+        for line in lines(self.utf8(path, part.start, part.stop), first=part.line):
             if not line.data.strip():
                 continue
             place = f"{path.name}:{line.number}"
@@ -151,7 +156,7 @@ def _read_sentence(data: bytes) -> tuple[str, str]:
     return doc_id, text
 
 
-def _read_mentions(path: Path) -> dict[str, list[_Listed] | SetAside]:
+def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAside]:
     """Read a file of mentions.
 
     Returns:
@@ -161,10 +166,10 @@ def _read_mentions(path: Path) -> dict[str, list[_Listed] | SetAside]:
         SourceError: A line does not name a sentence.
     """
     found: dict[str, list[_Listed] | SetAside] = {}
-    for line in lines(read_bytes(path)):
+    for line in lines(data):
         if not line.data.strip():
             continue
-        place = f"{path.name}:{line.number}"
+        place = f"{name}:{line.number}"
         fields = line.data.decode("utf-8", errors="replace").split("|", 2)
         if len(fields) < 2:
             raise SourceError(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
-from mslm_data.source.reading.files import lines, read_bytes, stem
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -22,7 +23,7 @@ _MENTION = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brat(OffsetOptions, Source):
+class Brat(OffsetOptions, TextOptions, Source):
     """Folders of BRAT stand-off, a document for each pair of files.
 
     The id of a document is the name of its files without suffix.
@@ -64,11 +65,11 @@ class Brat(OffsetOptions, Source):
             return SetAside(doc_id, place, reason)
 
         try:
-            text = decode_utf8(read_bytes(path))
+            text = decode_utf8(self.utf8(path))
         except RecordError as error:
             return SetAside(doc_id, place, str(error))
         try:
-            mentions = _read_mentions(read_bytes(annotations))
+            mentions = _read_mentions(self.utf8(annotations))
         except RecordError as error:
             return SetAside(doc_id, f"{annotations.name}:{error.line}", str(error))
 

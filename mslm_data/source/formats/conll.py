@@ -15,7 +15,8 @@ from mslm_data.errors import SourceError
 from mslm_data.kernels.lines import MOST_FIELDS
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, tagged_lines, tags
-from mslm_data.source.reading.files import LinesOfFile, read_bytes, stem
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import LinesOfFile, stem
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
 
@@ -24,7 +25,7 @@ _SCHEME_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conll(Source):
+class Conll(TextOptions, Source):
     """Files of one token a line.
 
     Columns are separated by a TAB, or by spaces in a line without one; there are 2 to 5. Nothing is
@@ -66,6 +67,8 @@ class Conll(Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
+        if self.is_one_part(Path(part.path)):
+            return iter([part])
         return marks.cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -87,7 +90,7 @@ class Conll(Source):
         path = Path(part.path)
         of_file = stem(path)
         columns = self.columns(path)
-        data = tagged_lines.clean(read_bytes(path, part.start, part.stop), first=part.line)
+        data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
         documents, data = marks.divide(data, first=part.line)
         found = tagged_lines.scan(data, first=part.line, columns=columns)
 
@@ -114,8 +117,9 @@ class Conll(Source):
             SourceError: Most lines there are not a token and a tag.
         """
         is_tag = tags.is_tag if self.scheme == "auto" else bool
+        head = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
         found = tagged_lines.find_columns(
-            tagged_lines.head(path), word=self.word_column, tag=self.tag_column, is_tag=is_tag
+            head, word=self.word_column, tag=self.tag_column, is_tag=is_tag
         )
         if isinstance(found, BrokenLine):
             raise SourceError(
@@ -139,7 +143,7 @@ class Conll(Source):
 
         Its beginning decides, so that all its parts agree.
         """
-        data = tagged_lines.clean(tagged_lines.beginning(path, _SCHEME_BYTES))
+        data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))

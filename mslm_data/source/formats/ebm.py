@@ -14,7 +14,8 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import splits, tagged_lines, tags
-from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.word_documents import document_of_words
 
@@ -44,7 +45,7 @@ _LABELS = "annotations/aggregated"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EbmNlp(Source):
+class EbmNlp(TextOptions, Source):
     """EBM-NLP 1.00 and 2.00, and row files made of it.
 
     The folder holds `documents/PMID.tokens`, one token a line (1.00: separated by spaces), and
@@ -115,7 +116,7 @@ class EbmNlp(Source):
         """Give a document of the folder as one part; cut row files as `Conll` does."""
         if part.path.endswith(".ann"):
             return iter([part])
-        return Conll().cut(part, target_bytes=target_bytes)
+        return Conll(encoding=self.encoding).cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document of a folder's part, or the documents of rows.
@@ -128,8 +129,18 @@ class EbmNlp(Source):
             yield self._document(path)
             return
         names = self._names_in_rows()
-        for document in _reader_of_rows(path).read(part):
+        for document in self._reader_of_rows(path).read(part):
             yield _renamed(document, names) if isinstance(document, Document) else document
+
+    def _reader_of_rows(self, path: Path) -> Conll:
+        """Choose how rows are read: as labels P, I, O, N, unless there are tags such as I-PAR."""
+        of_labels = Conll(scheme="label", outside="N", encoding=self.encoding)
+        columns = of_labels.columns(path)
+        for _, line in tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES)):
+            parsed = columns.parse(line)
+            if isinstance(parsed, tuple) and parsed[1].startswith(("B-", "I-")):
+                return Conll(encoding=self.encoding)
+        return of_labels
 
     def _names_in_rows(self) -> dict[str, str]:
         """Return label of rows -> name; the scripts write `1_p` for label 1 of participants."""
@@ -150,7 +161,7 @@ class EbmNlp(Source):
         if not tokens.is_file():
             return SetAside(pmid, f"{path.name}:1", f"expected documents/{tokens.name}, found none")
         try:
-            words = _read_tokens(read_bytes(tokens))
+            words = _read_tokens(self.utf8(tokens))
         except RecordError as error:
             return SetAside(pmid, f"{tokens.name}:{error.line}", str(error))
 
@@ -205,7 +216,7 @@ class EbmNlp(Source):
         names = {b"": ""} | {str(i).encode(): name for i, name in enumerate(of_numbers, start=1)}
 
         found = []
-        for line in lines(read_bytes(path)):
+        for line in lines(self.utf8(path)):
             for value in line.data.replace(b",", b" ").split():
                 name = names.get(value.lstrip(b"0"))
                 if name is None:
@@ -257,17 +268,6 @@ def _read_tokens(data: bytes) -> list[str]:
     if not words:
         raise RecordError("expected tokens, got an empty file", line=1)
     return words
-
-
-def _reader_of_rows(path: Path) -> Conll:
-    """Choose how rows are read: as labels P, I, O and N, unless there are tags such as I-PAR."""
-    of_labels = Conll(scheme="label", outside="N")
-    columns = of_labels.columns(path)
-    for _, line in tagged_lines.head(path):
-        parsed = columns.parse(line)
-        if isinstance(parsed, tuple) and parsed[1].startswith(("B-", "I-")):
-            return Conll()
-    return of_labels
 
 
 def _renamed(document: Document, names: Mapping[str, str]) -> Document | SetAside:

@@ -15,6 +15,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.reading import arrow_rows
+from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes import COLUMNS, RowReader
 from mslm_data.source.reading.splits import split_of
@@ -29,7 +30,7 @@ _BEGINNING_ROWS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hub(OffsetOptions, Source):
+class Hub(OffsetOptions, TextOptions, Source):
     """Rows of Hugging Face datasets; `reading.shapes` has the columns that are known.
 
     Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`.
@@ -121,6 +122,7 @@ class Hub(OffsetOptions, Source):
             ends=self.ends,
             newlines=self.newlines,
             discontinuous=self.discontinuous,
+            encoding=self.encoding,
         )
 
     def _fetch(self) -> dict[str, list[Path]]:

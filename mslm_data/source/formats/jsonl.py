@@ -13,18 +13,20 @@ import msgspec
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
-from mslm_data.source.reading.files import NumberedLine, lines, opened, read_bytes, stem
-from mslm_data.source.reading.records import cut_filled_lines
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 from mslm_data.source.reading.shapes import RowReader
 from mslm_data.source.reading.standoff import OffsetOptions
 
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BEGINNING_BYTES = 1 << 20
 _BEGINNING_ROWS = 1000
+_FIRST_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonLines(OffsetOptions, Source):
+class JsonLines(OffsetOptions, TextOptions, Source):
     """Files of one JSON object a line, and `.json` files that are one array of objects.
 
     A document without an id of its own is called `{file}:{number}`, with its number in the file
@@ -45,7 +47,8 @@ class JsonLines(OffsetOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines; an array is one part. See `Source.cut`."""
-        if _is_array(Path(part.path)):
+        path = Path(part.path)
+        if self._is_array(path) or self.is_one_part(path):
             yield part
         else:
             yield from cut_filled_lines(part, target_bytes=target_bytes)
@@ -60,36 +63,43 @@ class JsonLines(OffsetOptions, Source):
             id_column=self.id_column,
             untyped=self.untyped,
             placing=self,
-            beginning=lambda: _beginning(path),
+            beginning=lambda: self._beginning(path),
         )
-        for number, text in enumerate(_texts(part), start=part.first):
+        for number, text in enumerate(self._texts(part), start=part.first):
             place = f"{name}:{text.number}"
             numbered = f"{of_file}:{number}"
             try:
                 row = msgspec.json.decode(text.data)
             except _DECODE_ERRORS as error:
-                yield SetAside(numbered, place, f"expected a JSON object, got {_in_words(error)}")
+                yield SetAside(numbered, place, _refusal(text.data, error))
                 continue
             yield reader.document(row, numbered=numbered, place=place)
 
+    def _texts(self, part: Part) -> Iterator[NumberedLine]:
+        """Give the JSON of each row of a part, with the line that it begins at."""
+        path = Path(part.path)
+        data = self.utf8(path, part.start, part.stop)
+        if self._is_array(path):
+            return _elements(data, path.name)
+        return (line for line in lines(data, first=part.line) if line.data.strip())
 
-def _texts(part: Part) -> Iterator[NumberedLine]:
-    """Give the JSON of each row of a part, with the line that it begins at."""
-    path = Path(part.path)
-    data = read_bytes(path, part.start, part.stop)
-    if _is_array(path):
-        return _elements(data, path.name)
-    return (line for line in lines(data, first=part.line) if line.data.strip())
+    def _beginning(self, path: Path) -> Iterator[object]:
+        """Give the first rows of a file that are JSON."""
+        part = Part(str(path))
+        if not self._is_array(path):
+            part = part._replace(stop=_BEGINNING_BYTES)
+        for text in itertools.islice(self._texts(part), _BEGINNING_ROWS):
+            try:
+                yield msgspec.json.decode(text.data)
+            except _DECODE_ERRORS:
+                continue
 
-
-def _beginning(path: Path) -> Iterator[object]:
-    """Give the first rows of a file that are JSON."""
-    part = Part(str(path)) if _is_array(path) else Part(str(path), 0, _BEGINNING_BYTES)
-    for text in itertools.islice(_texts(part), _BEGINNING_ROWS):
-        try:
-            yield msgspec.json.decode(text.data)
-        except _DECODE_ERRORS:
-            continue
+    def _is_array(self, path: Path) -> bool:
+        """Return whether a `.json` file begins with a bracket."""
+        if not path.name.removesuffix(".gz").endswith(".json"):
+            return False
+        beginning = self.utf8(path, 0, _FIRST_BYTES)
+        return beginning.removeprefix(BOM_UTF8).lstrip().startswith(b"[")
 
 
 def _elements(data: bytes, name: str) -> Iterator[NumberedLine]:
@@ -117,6 +127,15 @@ def _elements(data: bytes, name: str) -> Iterator[NumberedLine]:
         position = start + len(text)
 
 
+def _refusal(data: bytes, error: Exception) -> str:
+    """Return why a row that is not JSON is set aside."""
+    try:
+        decode_utf8(data)
+    except RecordError as not_text:
+        return str(not_text)
+    return f"expected a JSON object, got {_in_words(error)}"
+
+
 def _in_words(error: Exception) -> str:
     """Return what is wrong with some JSON.
 
@@ -125,12 +144,3 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, msgspec.DecodeError):
         return f"'{error}'"
     return "invalid UTF-8" if isinstance(error, UnicodeDecodeError) else "too many levels"
-
-
-def _is_array(path: Path) -> bool:
-    """Return whether a `.json` file begins with a bracket."""
-    if not path.name.removesuffix(".gz").endswith(".json"):
-        return False
-    with opened(path) as file:
-        beginning = file.read(1024)
-    return beginning.removeprefix(BOM_UTF8).lstrip().startswith(b"[")

@@ -14,6 +14,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading.cohort import Cohort, last_of_sample
+from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import RecordError
@@ -26,7 +27,7 @@ _WITHDRAWN = frozenset({"1", "t", "true"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notes(Cohort, Source):
+class Notes(Cohort, TextOptions, Source):
     r"""Tables and folders of notes, read as a stream; the defaults are those of NOTEEVENTS.
 
     Files are `.csv`, `.csv.gz` (one part: unpack it to build it in parallel), `.parquet`, or `.txt`
@@ -100,6 +101,7 @@ class Notes(Cohort, Source):
             columns={role: column for role, column in columns.items() if column},
             keys=("id", "patient"),
             separator=self.separator,
+            text=self,
         )
 
     def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:

@@ -16,7 +16,8 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.files import NumberedLine, lines, read_bytes
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, cut_lines, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -30,7 +31,7 @@ _PROBE_MENTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class PubTator(OffsetOptions, Source):
+class PubTator(OffsetOptions, TextOptions, Source):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
     A document's id is its PMID; documents that share one are both given. Title and abstract are its
@@ -56,12 +57,15 @@ class PubTator(OffsetOptions, Source):
                 f"abstract from 0, got {misfits} mentions of which none lies at its offsets; is "
                 "this PubTator, and were its texts altered?"
             )
+        if self.is_one_part(Path(part.path)):
+            yield part
+            return
         yield from cut_lines(part, target_bytes=target_bytes, begins=_begins)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each record; see `Source.read`."""
         path = Path(part.path)
-        data = read_bytes(path, part.start, part.stop)
+        data = self.utf8(path, part.start, part.stop)
         for record in _records(lines(data, first=part.line)):
             yield self._document(record, path.name)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.kernels.separated import split_records
+from mslm_data.source.reading.encodings import Encoding, to_utf8
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
@@ -87,6 +88,7 @@ class CsvTable:
         separator: The byte between fields.
         body: First byte after the header.
         body_line: Number of the first line after the header.
+        encoding: What fields are decoded by.
         pattern: Matches one record with its line end; its groups are the rows.
         keys: Roles that every record has a value for -> what such values look like.
     """
@@ -98,6 +100,7 @@ class CsvTable:
     body: int
     body_line: int
     pattern: re.Pattern[bytes]
+    encoding: Encoding
     keys: Mapping[str, re.Pattern[str]]
 
     def value(self, record: CsvRecord, role: str) -> str | None:
@@ -119,7 +122,7 @@ class CsvTable:
         value = _plain(raw, is_last=row == self.last)
         if not value and not raw.startswith(b'"'):
             return None
-        return decode_utf8(value)
+        return decode_utf8(to_utf8(value, self.encoding))
 
     def records(self, file: BinaryIO, part: Part) -> Iterator[CsvRecord]:
         """Read the records of a part of an open file, passing over blank lines between them."""
@@ -324,25 +327,31 @@ def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
 
 
 def open_table(
-    path: Path, columns: Mapping[str, str], *, keys: Collection[str], separator: str
+    file: BinaryIO,
+    name: str,
+    columns: Mapping[str, str],
+    *,
+    keys: Collection[str],
+    separator: str,
+    encoding: Encoding = "utf-8",
 ) -> CsvTable:
     """Learn from a file's header where its columns are, and from its first record what keys are.
 
     Args:
-        path: The file.
+        file: The file, at its beginning.
+        name: Its name, for messages.
         columns: Role -> name of its column, in any case and order.
         keys: Roles that every record has a value for. Those that are integers in the first record
             are integers in all.
         separator: One character.
+        encoding: What the fields are decoded by. Bytes of ASCII must stand for themselves in it.
 
     Raises:
         SourceError: No header that has these columns, each once, or one with too many columns. The
             message does not say what stands there instead: in a file without a header, that is a
             patient's.
     """
-    with opened(path) as file:
-        beginning = file.read(CHUNK)
-
+    beginning = file.read(CHUNK)
     any_record = _pattern(separator, width=None)
     header = any_record.match(
         beginning if beginning.endswith(b"\n") else beginning + b"\n",
@@ -350,18 +359,17 @@ def open_table(
     )
     names = []
     if header is not None:
-        names = [name.strip().casefold() for name in _fields(header[0], separator)]
+        names = [name.strip().casefold() for name in _fields(header[0], separator, encoding)]
     absent = [name for name in columns.values() if names.count(name.casefold()) != 1]
     if header is None or absent:
         raise SourceError(
-            f"{path.name}:1: expected a header with the columns {', '.join(columns.values())}, "
+            f"{name}:1: expected a header with the columns {', '.join(columns.values())}, "
             f"found no single {', '.join(absent)}; name the columns with [source] text_column and "
             f"the like, '' for none"
         )
     if len(names) > _MOST_COLUMNS:
         raise SourceError(
-            f"{path.name}:1: expected at most {_MOST_COLUMNS} columns, got {len(names)}; is it a "
-            f"table?"
+            f"{name}:1: expected at most {_MOST_COLUMNS} columns, got {len(names)}; is it a table?"
         )
 
     numbers = {role: names.index(name.casefold()) for role, name in columns.items()}
@@ -369,7 +377,7 @@ def open_table(
     last_column = len(names) - 1
     pattern = _pattern(separator, width=len(names), captured=captured)
     first = pattern.match(beginning, header.end())
-    values = _fields(first[0], separator) if first else []
+    values = _fields(first[0], separator, encoding) if first else []
 
     def form(role: str) -> re.Pattern[str]:
         is_integer = values and _INTEGER.fullmatch(values[numbers[role]])
@@ -385,6 +393,7 @@ def open_table(
         body=min(header.end(), len(beginning)),
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
+        encoding=encoding,
         keys={role: form(role) for role in keys if role in numbers},
     )
 
@@ -394,12 +403,13 @@ def _fields_of(match: re.Match[bytes]) -> list[int]:
     return [bound for group in range(1, match.re.groups + 1) for bound in match.span(group)]
 
 
-def _fields(record: bytes, separator: str) -> list[str]:
-    """Return all fields of a record with its line end; bytes that are not UTF-8 are replaced."""
+def _fields(record: bytes, separator: str, encoding: Encoding) -> list[str]:
+    """Return all fields of a record with its line end; what cannot be decoded is replaced."""
     mark, field = _marked(separator)
     found = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|(\r?\n))", record)
     return [
-        _plain(match[1], is_last=match[2] is not None).decode(errors="replace") for match in found
+        _plain(match[1], is_last=match[2] is not None).decode(encoding, errors="replace")
+        for match in found
     ]
 
 

@@ -118,8 +118,13 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
         return file.read(-1 if stop < 0 else stop - start)
 
 
+def has_cr_lines(data: bytes) -> bool:
+    """Return whether a file's lines end in CR alone, by the file or its beginning."""
+    return b"\r" in data and b"\n" not in data
+
+
 def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
-    r"""Split bytes into lines at LF or CRLF.
+    r"""Split bytes into lines at LF or CRLF, or at CR in a file that has no LF.
 
     Other line breaks of Unicode (such as U+2028) can stand inside a text, so they end no line.
 
@@ -129,6 +134,9 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
     """
     if first == 1:
         data = data.removeprefix(BOM_UTF8)
+        # A part that does not begin the file comes after an LF.
+        if has_cr_lines(data):
+            data = data.replace(b"\r", b"\n")
     pieces = data.split(b"\n")
     if not pieces[-1]:
         pieces.pop()

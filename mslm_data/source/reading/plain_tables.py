@@ -106,10 +106,14 @@ class PlainTable:
                 f"one, or write the table with TABs as .tsv"
             )
         columns = {role: self.names[number] for role, number in numbers.items()}
-        table = csv_records.open_table(
-            self.path, columns, keys=tuple(columns)[:1], separator=self.separator
-        )
         with opened(self.path) as file:
+            table = csv_records.open_table(
+                file,
+                self.path.name,
+                columns,
+                keys=tuple(columns)[:1],
+                separator=self.separator,
+            )
             for record in table.records(file, Part(str(self.path))):
                 cells = {}
                 problem = ""

@@ -19,6 +19,10 @@ _GAP = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 _BLANK_BYTES = b" \t\r\f\v\n"
 
 
+NOT_UTF8 = "expected UTF-8 or the encoding that [source] encoding names, got other bytes"
+"""Why a record is set aside whose bytes are not text."""
+
+
 class RecordError(Exception):
     """A record cannot be used. It is set aside with this reason, which must hold none of its words.
 
@@ -44,7 +48,7 @@ def decode_utf8(data: bytes, *, line: int = 0) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise RecordError("expected UTF-8, got other bytes", line=line) from None
+        raise RecordError(NOT_UTF8, line=line) from None
 
 
 def may_be_cut(part: Part, target_bytes: int) -> bool:

@@ -9,15 +9,16 @@ import functools
 import math
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.csv_records import CsvTable
-from mslm_data.source.reading.files import opened, read_bytes, stem
+from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
+from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8, may_be_cut
 
 
@@ -46,11 +47,13 @@ class TableReader:
         columns: Role -> name of its column, in any case.
         keys: Roles that every row has a value for.
         separator: What stands between columns of `.csv`.
+        text: How files of text are read.
     """
 
     columns: Mapping[str, str]
     keys: Collection[str]
     separator: str
+    text: TextOptions = field(default_factory=TextOptions)
 
     def rows(self, part: Part) -> Iterator[TableRow]:
         """Read the rows of a part.
@@ -62,33 +65,59 @@ class TableReader:
         if path.suffix == ".parquet":
             return _rows_of_parquet(part, self.columns)
         if _is_text(path):
-            return iter([_row_of_text(path)])
-        return _rows_of_csv(part, self._open(path))
+            return iter([self._row_of_text(path)])
+        return self._rows_of_csv(part)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between rows; a compressed one, or a text, is one part. See `Source.cut`."""
         path = Path(part.path)
         if path.suffix == ".parquet":
             return arrow_rows.cut(part, target_bytes=target_bytes)
-        if _is_text(path) or not may_be_cut(part, target_bytes):
+        if _is_text(path) or not may_be_cut(part, target_bytes) or self._is_recoded(path):
             return iter([part])
-        return csv_records.cut(part, self._open(path), target_bytes=target_bytes)
+        with opened(path) as file:
+            table = self._open(file, path.name, self.text.encoding)
+            return csv_records.cut(part, table, target_bytes=target_bytes)
 
-    def _open(self, path: Path) -> CsvTable:
-        return csv_records.open_table(path, self.columns, keys=self.keys, separator=self.separator)
+    def _rows_of_csv(self, part: Part) -> Iterator[TableRow]:
+        path = Path(part.path)
+        is_recoded = self._is_recoded(path)
+        encoding = "utf-8" if is_recoded else self.text.encoding
+        with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
+            table = self._open(file, path.name, encoding)
+            for number, record in enumerate(table.records(file, part), start=part.first):
+                value = functools.partial(table.value, record)
+                yield TableRow(number, f"{path.name}:{record.line}", table.columns, value)
+
+    def _is_recoded(self, path: Path) -> bool:
+        """Return whether a file's records are found only after its bytes became others."""
+        return self.text.is_one_part(path) or has_cr_lines(read_bytes(path, 0, csv_records.CHUNK))
+
+    def _open(self, file: BinaryIO, name: str, encoding: Encoding) -> CsvTable:
+        return csv_records.open_table(
+            file,
+            name,
+            self.columns,
+            keys=self.keys,
+            separator=self.separator,
+            encoding=encoding,
+        )
+
+    def _row_of_text(self, path: Path) -> TableRow:
+        """Read a text file as one row; its id is the file's name without its suffix."""
+
+        def value(role: str) -> str | None:
+            if role == "id":
+                return stem(path)
+            if role != "text":
+                return None
+            return decode_utf8(self.text.utf8(path).removeprefix(BOM_UTF8))
+
+        return TableRow(0, f"{path.name}:1", ("id", "text"), value)
 
 
 def _is_text(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".txt")
-
-
-def _rows_of_csv(part: Part, table: CsvTable) -> Iterator[TableRow]:
-    path = Path(part.path)
-    name = path.name
-    with opened(path) as file:
-        for number, record in enumerate(table.records(file, part), start=part.first):
-            value = functools.partial(table.value, record)
-            yield TableRow(number, f"{name}:{record.line}", table.columns, value)
 
 
 def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
@@ -115,19 +144,6 @@ def _cell(row: Mapping[str, object] | None, roles: Mapping[str, str], role: str)
     if row is None:
         raise RecordError("expected UTF-8, got other bytes")
     return _as_text(row.get(roles.get(role, "")))
-
-
-def _row_of_text(path: Path) -> TableRow:
-    """Read a text file as one row; its id is the file's name without its suffix."""
-
-    def value(role: str) -> str | None:
-        if role == "id":
-            return stem(path)
-        if role != "text":
-            return None
-        return decode_utf8(read_bytes(path).removeprefix(BOM_UTF8))
-
-    return TableRow(0, f"{path.name}:1", ("id", "text"), value)
 
 
 def _as_text(value: object) -> str | None:

@@ -11,15 +11,15 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels.lines import MOST_FIELDS, NEWLINE, scan_lines
-from mslm_data.source.reading.files import read_bytes
+from mslm_data.source.reading.files import has_cr_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
+from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tags import Ints
 
 HEAD_BYTES = 64 << 10
@@ -77,7 +77,7 @@ class TagColumns:
     def parse(self, line: str) -> tuple[str, str] | str:
         """Return a line's word and tag, or else the reason why it is broken."""
         if line == _DAMAGED:
-            return "expected UTF-8, got other bytes"
+            return NOT_UTF8
         fields = fields_of(line)
         if not 2 <= len(fields) <= MOST_FIELDS or len(fields) <= max(self.word, self.tag):
             return f"expected a token and a tag, got {len(fields)} field(s)"
@@ -103,7 +103,8 @@ def fields_of(line: str) -> list[str]:
 def clean(data: bytes, *, first: int = 1) -> bytes:
     """Make lines ready for `scan`.
 
-    CRLF becomes LF, and a line that is not UTF-8 one that `TagColumns.parse` refuses.
+    CRLF becomes LF, and so does CR in a file without an LF. A line that is not UTF-8 becomes one
+    that `TagColumns.parse` refuses.
 
     Args:
         data: Whole lines.
@@ -111,6 +112,8 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
     """
     if first == 1:
         data = data.removeprefix(BOM_UTF8)
+        if has_cr_lines(data):
+            data = data.replace(b"\r", b"\n")
     try:
         data.isascii() or data.decode("utf-8")
     except UnicodeDecodeError:
@@ -121,20 +124,13 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
     return data
 
 
-def beginning(path: Path, size: int) -> bytes:
-    """Return the whole lines in the first `size` bytes of a file.
+def head(beginning: bytes) -> list[tuple[int, str]]:
+    """Return numbers and texts of a file's first lines, which decide how all of it is read.
 
-    The last line of a file that is not longer counts as whole.
+    Args:
+        beginning: The whole lines of the file's first `HEAD_BYTES`.
     """
-    data = read_bytes(path, 0, size)
-    if len(data) == size:
-        data = data[: data.rfind(b"\n") + 1]
-    return data
-
-
-def head(path: Path) -> list[tuple[int, str]]:
-    """Return numbers and texts of a file's first lines, which decide how all of it is read."""
-    lines = _lines(clean(beginning(path, HEAD_BYTES)), HEAD_LINES)
+    lines = _lines(clean(beginning), HEAD_LINES)
     return list(enumerate(lines[:HEAD_LINES], start=1))
 
 

@@ -12,6 +12,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.conll import Conll
+from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tags import decode
 from tests.reference import conll as reference
 
@@ -265,7 +266,13 @@ def test_read__sets_bytes_that_are_not_utf8_aside(tmp_path: Path) -> None:
     records = read(tmp_path, data)
 
     asides = [record for record in records if isinstance(record, SetAside)]
-    assert asides == [SetAside("f:3", "f.tsv:10", "expected UTF-8, got other bytes")]
+    assert asides == [
+        SetAside(
+            "f:3",
+            "f.tsv:10",
+            NOT_UTF8,
+        )
+    ]
     assert len(records) == 5
 
 
@@ -288,7 +295,7 @@ def test_read__does_not_lose_a_mark_that_is_not_utf8(tmp_path: Path) -> None:
             r"^f.tsv:3: expected a token and a tag, got 1 field\(s\), as in most lines; check",
         ),
         ("secret\tNN\nwords\tVB\n", r"^f.tsv:1: expected a token and a tag, got no column of tags"),
-        ("a\tO\n".encode("utf-16"), r"^f.tsv:1: expected a token and a tag, got"),
+        ("a\tO\n".encode("utf-16-le"), r"^f.tsv:\d: expected a token and a tag, got"),
     ],
 )
 def test_read__refuses_a_file_of_another_format(

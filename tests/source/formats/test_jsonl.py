@@ -27,7 +27,7 @@ def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
             b'{"text": "Gout"} Gout',
             "expected a JSON object, got 'JSON is malformed: trailing characters (byte 17)'",
         ),
-        (b'{"text": "Gou\xff"}', "expected a JSON object, got invalid UTF-8"),
+        (b'{"text": "Gou\xff"}', "expected UTF-8 or the encoding that [source] encoding names"),
         (b"[" * 100_000, "expected a JSON object, got too many levels"),
         (b'"Gout"', "expected an object of named columns, got another value"),
         (

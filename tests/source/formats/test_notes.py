@@ -18,6 +18,7 @@ from mslm_data.io import resources
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.notes import Notes
 from mslm_data.source.reading import cohort
+from mslm_data.source.reading.records import NOT_UTF8
 
 GOLDEN = ["train", "validation", "train", "test", "train", "train"]
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
@@ -158,7 +159,11 @@ def test_read__folder_of_text_files(tmp_path: Path) -> None:
     assert texts(records) == {"101-01": "Note of\r\n101-01.txt", "101-02": "Note of\r\n101-02.txt"}
     assert records[2:] == [
         cohort.OTHER_SUBJECT,
-        SetAside("103-01", "103-01.txt:1", "expected UTF-8, got other bytes"),
+        SetAside(
+            "103-01",
+            "103-01.txt:1",
+            NOT_UTF8,
+        ),
     ]
 
 

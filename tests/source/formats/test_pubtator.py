@@ -8,6 +8,7 @@ import pytest
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.pubtator import PubTator
+from mslm_data.source.reading.records import NOT_UTF8
 from tests.reference import pubtator as reference
 
 
@@ -88,7 +89,7 @@ def test_read__sets_other_bytes_than_utf8_aside(tmp_path: Path) -> None:
 
     broken, document = read(path)
 
-    assert broken == SetAside("1", "own.txt:2", "expected UTF-8, got other bytes")
+    assert broken == SetAside("1", "own.txt:2", NOT_UTF8)
     assert document.id == "2"
 
 

@@ -146,7 +146,10 @@ def test_read__gives_up_a_quote_that_is_open_for_too_long(
 
 def test_records__are_read_as_a_stream(tmp_path: Path) -> None:
     path = written(tmp_path, *(record(i, "x" * 1000) for i in range(5000)))
-    table = csv_records.open_table(path, {"id": "row_id"}, keys=("id",), separator=",")
+    with path.open("rb") as file:
+        table = csv_records.open_table(
+            file, path.name, {"id": "row_id"}, keys=("id",), separator=","
+        )
 
     with path.open("rb") as file:
         next(table.records(file, Part(str(path))))
@@ -163,7 +166,10 @@ def test_blank_lines__are_no_records(tmp_path: Path) -> None:
 def test_null__is_an_empty_field_without_quotes(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_bytes(b'A,B,C\r\n"",,\r\n')
-    table = csv_records.open_table(path, {"a": "A", "b": "B", "c": "C"}, keys=(), separator=",")
+    with path.open("rb") as file:
+        table = csv_records.open_table(
+            file, path.name, {"a": "A", "b": "B", "c": "C"}, keys=(), separator=","
+        )
 
     with path.open("rb") as file:
         (only,) = table.records(file, Part(str(path)))

@@ -8,7 +8,6 @@ from mslm_data.source.reading import tagged_lines
 from mslm_data.source.reading.tagged_lines import (
     BrokenLine,
     TagColumns,
-    beginning,
     clean,
     head,
     scan,
@@ -69,7 +68,9 @@ def test_scan__finds_nothing_in_blank_lines(text: str) -> None:
     [
         (b"\xef\xbb\xbfa\r\nb\r\n", 1, "a\nb\n"),
         (b"\xef\xbb\xbfa", 2, "\ufeffa"),
-        (b"a\rb\r", 1, "a\rb"),
+        (b"a\rb\r", 1, "a\nb\n"),
+        (b"a\rb\r", 2, "a\rb"),
+        (b"a\rb\n", 1, "a\rb\n"),
         ("\u00e9\n".encode(), 1, "\u00e9\n"),
         (b"a\n\xff\tO\r\n-DOCSTART- (\xff)", 1, "a\n\udcff\n-DOCSTART- (\udcff)"),
         (b"\xef\xbb\xbf\xff", 1, "\udcff"),
@@ -79,30 +80,8 @@ def test_clean__makes_lines_that_can_be_parsed(data: bytes, first: int, lines: s
     assert clean(data, first=first).decode("utf-8", "surrogatepass") == lines
 
 
-def test_head__gives_whole_lines_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that is cut could lose its tag, or look as if it had another number of fields."""
-    monkeypatch.setattr(tagged_lines, "HEAD_BYTES", 14)
-    path = tmp_path / "f.tsv"
-    path.write_bytes(b"a\tO\nb\tO\nlong\tB-X\n")
-
-    lines = [(number, line) for number, line in head(path) if line]
-
-    assert lines == [(1, "a\tO"), (2, "b\tO")]
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [(1, b""), (4, b""), (5, b"a\tO\r\n"), (9, b"a\tO\r\n"), (10, b"a\tO\r\nb\tO\r\n"), (99, None)],
-)
-def test_beginning__ends_with_a_line(tmp_path: Path, size: int, expected: bytes | None) -> None:
-    path = tmp_path / "f.tsv"
-    path.write_bytes(b"a\tO\r\nb\tO\r\nc\tO")
-
-    assert beginning(path, size) == (path.read_bytes() if expected is None else expected)
-
-
 def test_head__gives_no_more_lines_than_decide(tmp_path: Path) -> None:
     path = tmp_path / "f.tsv"
     path.write_text("a\tO\n" * 2000)
 
-    assert head(path)[-1] == (tagged_lines.HEAD_LINES, "a\tO")
+    assert head(path.read_bytes())[-1] == (tagged_lines.HEAD_LINES, "a\tO")

@@ -1,0 +1,226 @@
+"""Reads text files of any encoding as UTF-8, which is what every reader of text works on.
+
+A source whose files are text derives from `TextOptions` and reads bytes by its methods. What
+stands in these is UTF-8, so the reader needs no more than one way to decode.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes
+
+Encoding = Literal[
+    "utf-8",
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "utf-32",
+    "ascii",
+    "latin-1",
+    "latin1",
+    "iso-8859-1",
+    "iso-8859-2",
+    "iso-8859-3",
+    "iso-8859-4",
+    "iso-8859-5",
+    "iso-8859-6",
+    "iso-8859-7",
+    "iso-8859-8",
+    "iso-8859-9",
+    "iso-8859-10",
+    "iso-8859-13",
+    "iso-8859-14",
+    "iso-8859-15",
+    "iso-8859-16",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "windows-1253",
+    "windows-1254",
+    "windows-1255",
+    "windows-1256",
+    "windows-1257",
+    "windows-1258",
+    "cp1252",
+    "cp437",
+    "cp850",
+    "mac-roman",
+    "koi8-r",
+    "koi8-u",
+    "tis-620",
+    "euc-jp",
+    "euc-kr",
+    "shift-jis",
+    "big5",
+    "gbk",
+    "gb18030",
+]
+"""Encodings that a file can be said to have. Python knows more, among them ones that unpack
+archives or run over a text in the square of its length."""
+
+_NOT_ASCII = frozenset(
+    {"utf-16", "utf-16-le", "utf-16-be", "utf-32", "shift-jis", "big5", "gbk", "gb18030"}
+)
+"""Encodings in which a byte of ASCII can be a piece of another character."""
+
+_MARKS: tuple[tuple[bytes, Encoding], ...] = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LONGEST_MARK = 4
+_CHUNK = 1 << 20
+
+_DAMAGED = "mslm_data.damaged"
+"""Handler of errors: what cannot be decoded becomes a lone surrogate, which is not UTF-8."""
+
+
+def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\udcff", error.end
+
+
+codecs.register_error(_DAMAGED, _as_surrogate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """The option of every source that reads text files.
+
+    Attributes:
+        encoding: The files' encoding. Files that begin with the byte order mark of UTF-16 or UTF-32
+            are read as such under the default too. Files of an encoding in which bytes of ASCII
+            can be pieces of other characters (UTF-16, Shift-JIS, GBK …) are read in one part.
+    """
+
+    encoding: Encoding = "utf-8"
+
+    def utf8(self, path: Path, start: int = 0, stop: int = -1) -> bytes:
+        """Return bytes `[start, stop)` of a file as UTF-8; -1 is the file's end.
+
+        What does not belong to the encoding becomes bytes that do not belong to UTF-8.
+
+        Raises:
+            SourceError: As from `files.read_bytes`.
+        """
+        data = read_bytes(path, start, stop)
+        encoding = marked(data, self.encoding) if start == 0 else self.encoding
+        return to_utf8(data, encoding)
+
+    def beginning(self, path: Path, size: int) -> bytes:
+        """Return the whole lines in the first `size` bytes of a file, as UTF-8.
+
+        The last line of a file that is not longer counts as whole.
+
+        Raises:
+            SourceError: As from `files.read_bytes`.
+        """
+        raw = read_bytes(path, 0, size)
+        data = to_utf8(raw, marked(raw, self.encoding))
+        if len(raw) == size:
+            # A CR at the very end may be that of a CRLF.
+            end = b"\r" if has_cr_lines(data.removesuffix(b"\r")) else b"\n"
+            data = data[: data.rfind(end) + 1]
+        return data
+
+    def is_one_part(self, path: Path) -> bool:
+        """Return whether a file must be read in one part, whatever its size."""
+        return encoding_of(path, self.encoding) in _NOT_ASCII
+
+
+def encoding_of(path: Path, encoding: Encoding) -> Encoding:
+    """Return the encoding of a file that is said to have `encoding`.
+
+    Raises:
+        SourceError: As from `files.opened`.
+    """
+    if encoding != "utf-8":
+        return encoding
+    with opened(path) as file:
+        return marked(file.read(_LONGEST_MARK), encoding)
+
+
+def marked(data: bytes, encoding: Encoding) -> Encoding:
+    """Return the encoding that a file's beginning has a byte order mark of, else the given one."""
+    if encoding == "utf-8":
+        for mark, of_mark in _MARKS:
+            if data.startswith(mark):
+                return of_mark
+    return encoding
+
+
+def to_utf8(data: bytes, encoding: Encoding) -> bytes:
+    """Return text of an encoding as UTF-8.
+
+    What cannot be decoded becomes bytes that are not UTF-8, so that it costs one record.
+    """
+    if encoding == "utf-8" or (data.isascii() and encoding not in _NOT_ASCII):
+        return data
+    return data.decode(encoding, _DAMAGED).encode("utf-8", "surrogatepass")
+
+
+@contextmanager
+def opened_utf8(path: Path, encoding: Encoding) -> Iterator[BinaryIO]:
+    """Open a file for reading it as UTF-8 with line ends of LF, whatever its encoding and its size.
+
+    The file knows `read` and `seek` only; positions count bytes of UTF-8. Lines that end in CR
+    alone get an LF instead, where the file's beginning has no LF.
+
+    Raises:
+        SourceError: As from `files.opened`.
+    """
+    with opened(path) as file:
+        yield cast(BinaryIO, _Recoding(file, encoding_of(path, encoding)))
+
+
+class _Recoding:
+    """A file of UTF-8, made of one of another encoding while it is read."""
+
+    def __init__(self, file: BinaryIO, encoding: Encoding) -> None:
+        self._file = file
+        self._encoding = encoding
+        self._restart()
+
+    def _restart(self) -> None:
+        self._file.seek(0)
+        self._decoder = codecs.getincrementaldecoder(self._encoding)(_DAMAGED)
+        self._data = b""  # what has been made and not been read
+        self._position = 0
+        self._is_over = False
+        self._ends_in_cr = False
+        self._grow()
+        self._ends_in_cr = has_cr_lines(self._data)
+        if self._ends_in_cr:
+            self._data = self._data.replace(b"\r", b"\n")
+
+    def read(self, size: int = -1) -> bytes:
+        """Read as any file does."""
+        while not self._is_over and (size < 0 or len(self._data) < size):
+            self._grow()
+        taken = len(self._data) if size < 0 else size
+        piece = self._data[:taken]
+        self._data = self._data[taken:]
+        self._position += len(piece)
+        return piece
+
+    def seek(self, position: int) -> None:
+        """Go to a byte, by reading up to it."""
+        if position < self._position:
+            self._restart()
+        while self._position < position and self.read(min(_CHUNK, position - self._position)):
+            pass
+
+    def _grow(self) -> None:
+        piece = self._file.read(_CHUNK)
+        self._is_over = not piece
+        text = self._decoder.decode(piece, final=not piece)
+        made = text.encode("utf-8", "surrogatepass")
+        self._data += made.replace(b"\r", b"\n") if self._ends_in_cr else made

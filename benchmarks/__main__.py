@@ -1,7 +1,8 @@
 """Run the suite and write RESULTS.md: `python -m benchmarks`.
 
-`python -m benchmarks encode masking` runs these topics alone and writes nothing. Each topic runs in
-a process of its own, so that none meets the memory and the threads of another.
+`python -m benchmarks encode masking` runs these topics alone and writes nothing, or with `--out` a
+page of their own. Each topic runs in a process of its own, so that none meets the memory and the
+threads of another.
 
 A peer that cannot run here leaves its row out, with the reason in its place. A topic that fails
 keeps the rows of the others: the page is written without it, the end names it, and the exit code is
@@ -10,6 +11,7 @@ keeps the rows of the others: the page is written without it, the end names it, 
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import pickle
 import subprocess
@@ -44,21 +46,30 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
     """Run all topics or those that are named, and return the exit code.
 
     Args:
-        arguments: Names of topics; none for all, whose results are written.
+        arguments: Names of topics, none for all; or `--one` with a topic and a folder.
         root: The checkout whose page is written.
     """
     if arguments[:1] == ["--one"]:
         return run_one(arguments[1], Path(arguments[2]))
 
-    unknown = sorted(set(arguments) - set(TOPICS))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
+    parser.add_argument("--out", type=Path, help="the page that named topics are written to")
+    options = parser.parse_args(arguments)
+
+    topics: list[str] = options.topics
+    unknown = sorted(set(topics) - set(TOPICS))
     if unknown:
         known = ", ".join(TOPICS)
         print(f"topics: expected some of {known}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
+    out: Path | None = options.out
+    if not topics:
+        out = out or root / "benchmarks" / "RESULTS.md"
 
     results = Results()
     failed = []
-    for name in arguments or TOPICS:
+    for name in topics or TOPICS:
         start = time.perf_counter()
         print(f"{name} …", file=sys.stderr, flush=True)
 
@@ -72,9 +83,9 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
         print("\n".join(table(found.rows)), flush=True)
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
-    if not arguments:
+    if out:
         text = page(results.rows, results.inputs, root=root)
-        (root / "benchmarks" / "RESULTS.md").write_text(text, encoding="utf-8")
+        out.write_text(text, encoding="utf-8")
         print("\n" + text)
 
     if failed:

@@ -17,6 +17,8 @@ PAGES = {
     "benchmarks.faults": "Builds that are killed",
 }
 """Module of a program that is run alone -> the subject of its page."""
+TOPIC_PAGES = {"RESULTS-build.md": ("Builds", "build annotate")}
+"""Page of topics that were measured later than the others -> its subject, and the topics."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -87,6 +89,11 @@ def _other_pages(root: Path) -> list[str]:
         if (root / room / page_name).is_file():
             link = page_name if room == "benchmarks" else f"../{room}/{page_name}"
             lines.append(f"* {what}, by `python -m {module}`: [{page_name}]({link})")
+    for page_name, (what, topics) in TOPIC_PAGES.items():
+        if (root / "benchmarks" / page_name).is_file():
+            lines.append(
+                f"* {what}, by `python -m benchmarks {topics}`: [{page_name}]({page_name})"
+            )
     return ["Run alone:", "", *lines, ""] if lines else []
 
 
@@ -122,7 +129,7 @@ def machine() -> list[str]:
 
 def commit(root: Path) -> str:
     """Return the checkout's short commit, with `+dirty` where a file other than reports differs."""
-    reports = ("RESULTS.md", *(f"RESULTS-{name}.md" for name in PAGES))
+    reports = ("RESULTS.md", *TOPIC_PAGES, *(f"RESULTS-{name}.md" for name in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = [

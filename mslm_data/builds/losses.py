@@ -1,0 +1,208 @@
+"""Refuses a build that loses more of its input than the pipeline allows, or finds no mention.
+
+Every loss is counted anyway. Here is decided which losses nobody can have wanted, and which option
+would help.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+from mslm_data.annotate import overlaps, relabel
+from mslm_data.builds.folder import Receipt
+from mslm_data.builds.stages import source_of
+from mslm_data.errors import BuildError
+from mslm_data.pipeline import Pipeline
+from mslm_data.source.reading import standoff
+
+RULES = frozenset(
+    {
+        relabel.UNWANTED,
+        *overlaps.REASONS,
+        standoff.DISCONTINUOUS,
+    }
+)
+"""Reasons for which the pipeline itself asks to leave mentions out."""
+_SHOWN = 3
+"""Reasons that a message names."""
+
+
+class _Advice(NamedTuple):
+    """The options that help against a loss.
+
+    Attributes:
+        begins: How the reasons begin.
+        options: Options of a source; the first of them decides whether a source has them.
+        words: What to do.
+    """
+
+    begins: tuple[str, ...]
+    options: tuple[str, ...]
+    words: str
+
+
+_ADVICE = (
+    _Advice(
+        ("expected an id that no document before it has",),
+        ("id_column",),
+        "name the column of the id with source.id_column, or number documents with "
+        "--set source.id_column=''",
+    ),
+    _Advice(
+        ("expected UTF-8",),
+        ("encoding",),
+        "say the encoding, such as --set source.encoding=latin-1",
+    ),
+    _Advice(
+        ("expected a tag", "expected a token and a tag"),
+        ("scheme", "tag_column"),
+        "--set source.scheme=label if tags are labels without B- and I-; source.word_column and "
+        "source.tag_column name the columns, from 0",
+    ),
+    _Advice(
+        ("expected tags", "expected a tag"),
+        ("tag_names",),
+        "say what tags are called with source.tag_names",
+    ),
+    _Advice(
+        (standoff.MISMATCH,),
+        ("ends", "offsets", "newlines"),
+        "--set source.ends=inclusive, source.offsets=utf-16 or bytes, or source.newlines=one, as "
+        "the corpus has them",
+    ),
+)
+
+
+def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    """Refuse to finish a build that lost too much.
+
+    In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
+    mentions left out for a reason that is no rule of the pipeline.
+
+    Args:
+        pipeline: Says how much may be lost.
+        receipts: Of the work units of each split.
+
+    Raises:
+        BuildError: A split lost more, or no mention at all is left though some are wanted.
+    """
+    every = [receipt for of_split in receipts.values() for receipt in of_split]
+    for split, of_split in receipts.items():
+        where = f"pipeline '{pipeline.name}', split '{split}'"
+        aside = [one for receipt in of_split for one in receipt.set_aside]
+        places: dict[str, str] = {}
+        for one in aside:
+            places.setdefault(one.reason, one.place)
+        read = sum(receipt.read for receipt in of_split)
+        reasons = Counter(one.reason for one in aside)
+        _refuse(pipeline, where, "documents set aside", read, reasons, places)
+
+        if pipeline.annotate.use == "gold":
+            given = sum(receipt.given_mentions for receipt in of_split)
+            left_out = sum((Counter(receipt.left_out) for receipt in of_split), Counter[str]())
+            lost = Counter({name: n for name, n in left_out.items() if name not in RULES})
+            _refuse(pipeline, where, "mentions left out", given, lost, {})
+    _refuse_no_document(every)
+    _refuse_no_mention(pipeline, every)
+
+
+def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
+    """Raise if no document at all can be used, whatever may be lost."""
+    aside = [one for receipt in receipts for one in receipt.set_aside]
+    read = sum(receipt.read for receipt in receipts)
+    if read > len(aside):
+        return
+    why = f"; the first is {aside[0].place}: {aside[0].reason}" if aside else ""
+    raise BuildError(
+        f"source: expected documents, got none that can be used of {read} read{why}; "
+        "check --input and the pipeline's [source]"
+    )
+
+
+def _refuse(
+    pipeline: Pipeline,
+    where: str,
+    what: str,
+    of: int,
+    reasons: Counter[str],
+    places: Mapping[str, str],
+) -> None:
+    """Raise if more is lost than may be.
+
+    Args:
+        pipeline: Says how much may be lost.
+        where: Pipeline and split.
+        what: What is lost.
+        of: How many there were.
+        reasons: Reason -> how many are lost.
+        places: Reason -> where the first stands.
+    """
+    lost = reasons.total()
+    if lost <= pipeline.max_loss * of:
+        return
+
+    lines = [
+        f"{where}: expected at most {pipeline.max_loss:.0%} of the {what} (source.max_loss), got "
+        f"{lost:,} of {of:,}"
+    ]
+    for reason, count in reasons.most_common(_SHOWN):
+        first = f", first at {places[reason]}" if reason in places else ""
+        advice = _advice(pipeline, reason)
+        lines.append(f"  {count:,}: {reason}{first}{f'; {advice}' if advice else ''}")
+    if len(reasons) > _SHOWN:
+        lines.append(f"  and {len(reasons) - _SHOWN} other reason(s)")
+    lines.append(
+        "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
+    )
+    raise BuildError("\n".join(lines))
+
+
+def _advice(pipeline: Pipeline, reason: str) -> str:
+    """Return what helps against a loss where the source has options for it, else ""."""
+    options = {option.name for option in fields(source_of(pipeline))}
+    for advice in _ADVICE:
+        if reason.startswith(advice.begins) and advice.options[0] in options:
+            return advice.words
+    return ""
+
+
+def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+    """Raise if documents were read and no mention is left, unless none are wanted."""
+    annotate = pipeline.annotate
+    source = source_of(pipeline)
+    none_wanted = annotate.use == "none" or (annotate.use == "gold" and source.without_mentions)
+    given = sum(receipt.given_mentions for receipt in receipts)
+    left_out = sum(sum(receipt.left_out.values()) for receipt in receipts)
+    read = sum(receipt.read - len(receipt.set_aside) for receipt in receipts)
+    if none_wanted or not read or given > left_out:
+        return
+
+    where = f"pipeline '{pipeline.name}'"
+    none = "--set annotate.use=none if none are wanted"
+    if not given:
+        looked = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
+        raise BuildError(
+            f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
+            f"[source] and the columns that it reads, or {none}"
+        )
+    there = _listed(label for receipt in receipts for label in receipt.unwanted)
+    if there:
+        raise BuildError(
+            f"{where}: expected mentions with the labels {_listed(annotate.labels)}, got "
+            f"{given:,} of which none is left; the labels there are {there}; choose with "
+            f"--set 'annotate.labels=[...]', or {none}"
+        )
+    reasons = sum((Counter(receipt.left_out) for receipt in receipts), Counter[str]())
+    most, _ = reasons.most_common(1)[0]
+    raise BuildError(
+        f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
+        f"reason '{most}'; {_advice(pipeline, most) or 'check [source]'}, or {none}"
+    )
+
+
+def _listed(labels: Iterable[str]) -> str:
+    """Return labels as a list for a message, each once, sorted."""
+    return ", ".join(f"'{label}'" for label in sorted(set(labels)))

@@ -1,0 +1,164 @@
+"""Which losses stop a build, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.errors import BuildError, PipelineError
+from mslm_data.loading import load
+from tests import made
+from tests.builds.test_accounts import conll, jsonl
+
+
+def pipeline(*, use: str = "jsonl", max_loss: float = 0.05, **options: Any) -> Any:
+    """Make a pipeline that loses no more than is usual."""
+    annotate = options.pop("annotate", None)
+    source = {"use": use, "max_loss": max_loss, **options}
+    return made.pipeline_of(source=source, annotate=annotate)
+
+
+def rows(count: int, *, same: int = 0) -> list[dict[str, Any]]:
+    """Return rows with a mention each, the last of which repeat the first one's id."""
+    ids = [*range(count - same), *[0] * same]
+    return [
+        {"id": str(doc_id), "text": "kinase", "entities": [{"start": 0, "end": 6, "label": "X"}]}
+        for doc_id in ids
+    ]
+
+
+@pytest.mark.parametrize(("lost", "stops"), [(5, False), (6, True)])
+def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, stops: bool) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(100, same=lost))
+
+    if not stops:
+        assert made.built(tmp_path / "out", inputs, pipeline()).splits["train"].set_aside == lost
+        return
+
+    with pytest.raises(BuildError) as caught:
+        made.built(tmp_path / "out", inputs, pipeline())
+    assert "split 'train': expected at most 5% of the documents set aside" in str(caught.value)
+    assert "got 6 of 100" in str(caught.value)
+    assert "first at train.jsonl:95; name the column of the id" in str(caught.value)
+    assert "source.max_loss=1" in str(caught.value)
+
+
+def test_build__looks_at_each_split(tmp_path: Path) -> None:
+    jsonl(tmp_path / "in", "train.jsonl", *rows(1000))
+    inputs = jsonl(tmp_path / "in", "test.jsonl", *rows(10, same=5))
+
+    with pytest.raises(BuildError, match=r"split 'test': expected .* got 5 of 10"):
+        made.built(tmp_path / "out", inputs, pipeline())
+
+
+def test_build__stops_above_the_share_of_mentions(tmp_path: Path) -> None:
+    entity = {"start": 0, "end": 5, "label": "X", "text": "kinase"}
+    row = {"id": "1", "text": "kinase", "entities": [entity, {**entity, "end": 6}]}
+    inputs = jsonl(tmp_path / "in", "train.jsonl", row)
+
+    with pytest.raises(BuildError) as caught:
+        made.built(tmp_path / "out", inputs, pipeline(ends="exclusive"))
+
+    assert "mentions left out (source.max_loss), got 1 of 2" in str(caught.value)
+    assert "offsets do not match the text; --set source.ends=inclusive" in str(caught.value)
+    assert "kinase" not in str(caught.value)
+
+
+def test_build__may_leave_out_whatever_the_pipeline_asks_for(tmp_path: Path) -> None:
+    entities = [[0, 6, "X"], [0, 6, "Y"], [0, 3, "X"], [7, 10, "Z"]]
+    inputs = jsonl(
+        tmp_path / "in", "train.jsonl", {"id": "1", "text": "kinase p53", "entities": entities}
+    )
+
+    manifest = made.built(
+        tmp_path / "out", inputs, pipeline(annotate={"labels": ["X", "Y"]}, max_loss=0)
+    )
+
+    assert manifest.splits["train"].left_out == {
+        "inside another": 1,
+        "label not wanted": 1,
+        "same place": 1,
+    }
+
+
+def test_build__goes_on_from_what_was_read__when_the_loss_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
+    with pytest.raises(BuildError):
+        made.built(tmp_path / "out", inputs, pipeline())
+
+    def again(*_: object, **__: object) -> None:
+        raise AssertionError("a unit that was done is done again")
+
+    monkeypatch.setattr("mslm_data.builds.work.build_unit", again)
+    manifest = made.built(tmp_path / "out", inputs, pipeline(max_loss=1))
+
+    assert manifest.splits["train"].written == 8
+    monkeypatch.undo()
+    made.built(tmp_path / "other", inputs, pipeline(max_loss=0.5))
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "other")
+
+
+def test_build__begins_anew_in_the_same_folder__when_the_cause_is_mended(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
+    with pytest.raises(BuildError):
+        made.built(tmp_path / "out", inputs, pipeline())
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline(id_column=""))
+
+    assert manifest.splits["train"].set_aside == 0
+    made.built(tmp_path / "other", inputs, pipeline(id_column=""))
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "other")
+
+
+def test_build__lists_the_labels_that_are_there__where_none_was_chosen(tmp_path: Path) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Gene p53/B-Protein")
+
+    with pytest.raises(BuildError) as caught:
+        made.built(
+            tmp_path / "out", inputs, pipeline(use="conll", annotate={"labels": ["Disease"]})
+        )
+
+    assert "expected mentions with the labels 'Disease'" in str(caught.value)
+    assert "the labels there are 'Gene', 'Protein'" in str(caught.value)
+
+
+@pytest.mark.parametrize("max_loss", [0.05, 1])
+def test_build__refuses_a_corpus_without_mentions__unless_none_are_wanted(
+    tmp_path: Path, max_loss: float
+) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "kinase/O")
+
+    with pytest.raises(BuildError, match="expected mentions, found none in the source in 1 "):
+        made.built(tmp_path / "out", inputs, pipeline(use="conll", max_loss=max_loss))
+
+    none = pipeline(use="conll", annotate={"use": "none"})
+    manifest = made.built(tmp_path / "out", inputs, none)
+    assert manifest.labels == ()
+    assert [*load(tmp_path / "out")["train"][0]["bio"]] == [0, 0, 0]
+
+
+def test_build__with_none__passes_over_the_mentions_of_the_source(tmp_path: Path) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Gene")
+
+    manifest = made.built(
+        tmp_path / "out", inputs, pipeline(use="conll", annotate={"use": "none"}, max_loss=0)
+    )
+
+    assert (manifest.splits["train"].given_mentions, manifest.splits["train"].left_out) == (0, {})
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, "half", True])
+def test_pipeline__refuses_a_share_that_is_none(value: object) -> None:
+    with pytest.raises(PipelineError, match=r"max_loss: expected a number from 0 to 1"):
+        made.pipeline_of(source={"max_loss": value})
+
+
+def test_manifest__does_not_say_what_might_have_been_lost(tmp_path: Path) -> None:
+    made.built(tmp_path / "out", None, made.pipeline_of(source={"max_loss": 0.5}))
+
+    assert "max_loss" not in json.dumps(json.loads((tmp_path / "out/manifest.json").read_text()))

@@ -2,7 +2,8 @@
 
     name = "blurb/ncbi-disease"
     [about]             title, homepage, licence, citation
-    [source]            use = "conll", and that source's options; sample = its shipped sample
+    [source]            use = "conll", and that source's options; max_loss = what may be lost;
+                        sample = its shipped sample
     [[source.fetch]]    split, url, sha256: where it comes from without --input
     [annotate]          use = "gold", labels, rename, and that annotator's options
     [segment]           use = "presplit"
@@ -40,6 +41,10 @@ NOT_TOML = (ValueError, RecursionError)
 gives."""
 _OF_PATIENTS = ("i2b2", "notes")
 """The sources whose text is patients' if nobody says otherwise."""
+
+
+MAX_LOSS = 0.05
+"""Share of the documents, or of the mentions, whose loss may still be an accident of the corpus."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +169,9 @@ class Pipeline:
 
     Attributes:
         name: Such as `blurb/ncbi-disease`.
+        max_loss: Greatest share of a split's documents that may be set aside, and of its mentions
+            that may be left out for reasons that are no rule of the pipeline. It decides whether a
+            folder is finished, and no byte of it.
         sample: Folder of the shipped sample corpus below `vocab/`, "" where there is none.
         fetch: The corpus at its public home, empty where it has none.
     """
@@ -175,6 +183,7 @@ class Pipeline:
     segment: Stage
     encode: EncodeOptions
     shard: ShardOptions
+    max_loss: float = MAX_LOSS
     sample: str = ""
     fetch: tuple[Fetch, ...] = ()
 
@@ -298,6 +307,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
 
     source = tables["source"]
     sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
+    max_loss = _share(source.pop("max_loss", MAX_LOSS), where=f"{where}, [source] max_loss")
     entries = source.pop("fetch", [])
     if not isinstance(entries, list):
         raise PipelineError(
@@ -317,6 +327,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="presplit"),
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
+        max_loss=max_loss,
         sample=sample,
         fetch=tuple(
             from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
@@ -334,6 +345,12 @@ def _text(value: Any, *, where: str) -> str:
     if not isinstance(value, str):
         raise PipelineError(f"{where}: expected text, got {type(value).__name__}")
     return value
+
+
+def _share(value: Any, *, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise PipelineError(f"{where}: expected a number from 0 to 1, got {value!r}")
+    return float(value)
 
 
 def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:

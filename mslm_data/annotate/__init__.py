@@ -74,6 +74,7 @@ ANNOTATORS = Registry(
     "annotator",
     {
         "gold": "mslm_data.annotate.gold:Gold",
+        "none": "mslm_data.annotate.none:NoMentions",
         "terms": "mslm_data.annotate.terms.annotator:Terms",
         "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",

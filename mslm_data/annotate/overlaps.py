@@ -16,6 +16,10 @@ import numpy as np
 
 from mslm_data.data.documents import Mentions
 
+SAME, INSIDE, OVERLAPS = "same place", "inside another", "overlaps another"
+REASONS = (SAME, INSIDE, OVERLAPS)
+"""Reasons for which mentions are left out here."""
+
 Place: TypeAlias = tuple[int, int, int]
 """Start and end of a mention, half open, and its number."""
 
@@ -92,8 +96,8 @@ def _clash(place: Place, before: Place | None, after: Place | None) -> str:
     start, end, _ = place
     if before is not None and before[1] > start:
         if before[:2] == (start, end):
-            return "same place"
-        return "inside another" if before[1] >= end else "overlaps another"
+            return SAME
+        return INSIDE if before[1] >= end else OVERLAPS
     if after is not None and after[0] < end:
-        return "overlaps another"
+        return OVERLAPS
     return ""

@@ -10,6 +10,9 @@ import numpy as np
 
 from mslm_data.data.documents import Mentions
 
+UNWANTED = "label not wanted"
+"""Reason for which mentions are left out here."""
+
 
 def relabel(
     mentions: Mentions, *, rename: Mapping[str, str], labels: Sequence[str]
@@ -38,4 +41,4 @@ def relabel(
     num_left_out = len(mentions) - len(kept)
     if not num_left_out:
         return mentions, Counter()
-    return mentions.choose(kept), Counter({"label not wanted": num_left_out})
+    return mentions.choose(kept), Counter({UNWANTED: num_left_out})

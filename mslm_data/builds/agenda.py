@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds.finish import finish
+from mslm_data.builds.finish import finish, receipts_of
 from mslm_data.builds.folder import (
     is_done,
     is_joined,
     keep_plan,
+    mark_refused,
     read_receipt,
     require_receipt,
 )
 from mslm_data.builds.looking import Looking
+from mslm_data.builds.losses import refuse_losses
 from mslm_data.builds.plan import Plan, make_plan, refuse_too_many
 from mslm_data.builds.repeats import find_repeats, known_repeats
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Join, Task, WorkUnit, read_answer
 from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.errors import BuildError
 from mslm_data.shard.manifest import Manifest
 
 
@@ -99,8 +102,8 @@ class Agenda:
         """Take a task's answer, and return the tasks that have become possible.
 
         Raises:
-            BuildError: The folder follows another plan, documents of two files share an id, or no
-                document at all could be used.
+            BuildError: The folder follows another plan, documents of two files share an id, or too
+                much of the corpus is lost.
         """
         name, value = read_answer(text)
         if not self._looking.is_over():
@@ -148,7 +151,12 @@ class Agenda:
         return self._wait_for(again, self._joins)
 
     def _joins(self) -> list[Task]:
-        """Return the shards that are not joined."""
+        """Return the shards that are not joined, unless too much of the corpus is lost."""
+        try:
+            refuse_losses(self._inputs.pipeline, receipts_of(self._out, self._plan))
+        except BuildError:
+            mark_refused(self._out)
+            raise
         totals = self._plan.totals()
         labels = self._labels()
         joins = [

@@ -35,13 +35,9 @@ def finish(out: Path, plan: Plan, labels: Sequence[str], tokenizer: Tokenizer) -
         tokenizer: Made the tokens.
 
     Raises:
-        BuildError: A unit is not done, a shard is not joined, or no document at all could be used.
+        BuildError: A unit is not done, or a shard is not joined.
     """
-    receipts: dict[str, list[Receipt]] = {split: [] for split in plan.sources}
-    for unit in plan.units:
-        receipts[unit.split].append(require_receipt(out, unit))
-    _refuse_nothing(receipts)
-
+    receipts = receipts_of(out, plan)
     shards: dict[str, list[ShardRecord]] = {split: [] for split in plan.sources}
     for shard in plan.shards:
         joined = read_joined(out, shard)
@@ -70,6 +66,18 @@ def finish(out: Path, plan: Plan, labels: Sequence[str], tokenizer: Tokenizer) -
     return manifest
 
 
+def receipts_of(out: Path, plan: Plan) -> dict[str, list[Receipt]]:
+    """Return split -> the receipts of its work units.
+
+    Raises:
+        BuildError: A unit is not done.
+    """
+    receipts: dict[str, list[Receipt]] = {split: [] for split in plan.sources}
+    for unit in plan.units:
+        receipts[unit.split].append(require_receipt(out, unit))
+    return receipts
+
+
 def _split_record(
     sources: Sequence[Any], receipts: Sequence[Receipt], shards: Sequence[ShardRecord]
 ) -> SplitRecord:
@@ -93,21 +101,6 @@ def _split_record(
         mentions=sum(shard.mentions for shard in shards),
         sources=tuple(sources),
         shards=tuple(shards),
-    )
-
-
-def _refuse_nothing(receipts: dict[str, list[Receipt]]) -> None:
-    """Raise if no document at all could be used, and give the reason of the first."""
-    every = [receipt for of_split in receipts.values() for receipt in of_split]
-    read = sum(receipt.read for receipt in every)
-    aside = [aside for receipt in every for aside in receipt.set_aside]
-    if read > len(aside):
-        return
-
-    why = f"; the first is {aside[0].place}: {aside[0].reason}" if aside else ""
-    raise BuildError(
-        f"source: expected documents, got none that can be used of {read} read{why}; "
-        "check the pipeline's [source]"
     )
 
 

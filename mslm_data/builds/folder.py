@@ -7,6 +7,7 @@ DIR/.build/pieces/      what work units made, until the shards are joined of it
 DIR/.build/repeated.json  ids that several work units have, once that is known
 DIR/.build/receipts/    one for each work unit that is done
 DIR/.build/shards/      one for each shard that is joined
+DIR/.build/refused      there where all units are done, and lose too much
 DIR/.build/trails/      for units at which processes died
 DIR/SPLIT/              the shards
 """
@@ -124,17 +125,41 @@ def prepare(out: Path, splits: Iterable[str], *, alone: bool) -> None:
 def keep_plan(out: Path, plan: Plan) -> None:
     """Write the plan beside the receipts, or check that it is the one that they follow.
 
+    What a build left that was refused goes if the plan is another now: nobody can want it.
+
     Raises:
         BuildError: They follow another.
     """
     path = out / ".build" / "plan.json"
+    record = canonical_json(plan.record)
+    if _refused(out).is_file() and path.is_file() and path.read_bytes() != record:
+        _begin_anew(out)
     if not path.is_file():
-        write_whole(path, [canonical_json(plan.record)])
+        write_whole(path, [record])
         return
 
     before = msgspec.json.decode(path.read_bytes())
-    now = msgspec.json.decode(canonical_json(plan.record))
+    now = msgspec.json.decode(record)
     _refuse_difference(out, before, now, "an unfinished build of something else")
+
+
+def mark_refused(out: Path) -> None:
+    """Note that the plan's units are done, and that they lose too much to be finished."""
+    write_whole(_refused(out), [b""])
+
+
+def _refused(out: Path) -> Path:
+    return out / ".build" / "refused"
+
+
+def _begin_anew(out: Path) -> None:
+    """Remove what units of another plan have left; the caller holds the locks."""
+    build = out / ".build"
+    for folder in (build / "pieces", build / "receipts"):
+        for path in folder.iterdir():
+            path.unlink()
+    for name in ("repeated.json", "refused", "plan.json"):
+        (build / name).unlink(missing_ok=True)
 
 
 def is_built(out: Path) -> bool:
@@ -216,12 +241,14 @@ class Receipt(Counts):
         repeated: Ids of its documents that documents of earlier units have, as far as that was
             known; sorted.
         labels: The labels of its mentions, before overlaps were resolved.
+        unwanted: The labels of mentions that were left out because of them.
         piece: The rows that it left.
     """
 
     set_aside: tuple[SetAside, ...]
     repeated: tuple[str, ...]
     labels: tuple[str, ...]
+    unwanted: tuple[str, ...]
     piece: ShardRecord
 
 

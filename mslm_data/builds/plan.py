@@ -136,7 +136,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
 
     if pipeline.annotate.labels:
         refuse_too_many(pipeline, pipeline.annotate.labels)
-    elif pipeline.annotate.use != "gold":
+    elif pipeline.annotate.use not in ("gold", "none"):
         labels = annotator_of(pipeline).labels()
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
         raise PipelineError(

@@ -36,6 +36,7 @@ class Reading:
         left_out: Reason -> mentions that documents do not have.
         adjusted: Reason -> mentions not just as the source has them.
         labels: Labels of mentions, as keys, before overlaps were resolved.
+        unwanted: Labels of mentions that were left out because of them, as keys.
         set_aside: Documents that cannot be used.
     """
 
@@ -59,6 +60,7 @@ class Reading:
         self.left_out = Counter[str]()
         self.adjusted = Counter[str]()
         self.labels = dict[str, None]()
+        self.unwanted = dict[str, None]()
         self.set_aside: list[SetAside] = []
 
     def batches(self, unit: WorkUnit) -> Iterator[Documents]:
@@ -163,6 +165,11 @@ class Reading:
                 found.mentions, rename=annotate.rename, labels=annotate.labels
             )
             self.labels |= dict.fromkeys(wanted.labels_found())
+            if unwanted:
+                there = {
+                    annotate.rename.get(label, label) for label in found.mentions.labels_found()
+                }
+                self.unwanted |= dict.fromkeys(there.difference(annotate.labels))
             flat, overlapping = flatten(wanted)
             for reasons in (left_out, unwanted, overlapping):
                 self.left_out.update(reasons)

@@ -107,6 +107,7 @@ def _receipt(unit: WorkUnit, reading: Reading, account: Account, piece: ShardRec
         set_aside=tuple(_in_order(reading.set_aside, unit)),
         repeated=tuple(sorted(unit.repeated)),
         labels=tuple(reading.labels),
+        unwanted=tuple(sorted(reading.unwanted)),
         piece=piece,
     )
 

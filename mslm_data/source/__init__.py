@@ -57,11 +57,13 @@ class Source(ABC):
 
     Attributes:
         suffixes: What names of the format's files end with (`.gz` may follow).
+        without_mentions: Whether the format has no mentions, so that none are missed.
         splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
             names of files and folders decide; see `by_split`.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    without_mentions: ClassVar[bool] = False
 
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

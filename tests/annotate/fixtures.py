@@ -69,7 +69,12 @@ def model(folder: Path, names: Sequence[str]) -> str:
     return str(ruler(folder, patterns))
 
 
+def none(_: Path) -> Fixture:
+    return Fixture({}, None)
+
+
 FIXTURES: dict[str, Callable[[Path], Fixture]] = {
+    "none": none,
     "gold": gold,
     "terms": terms,
     "medcat": medcat,

@@ -137,6 +137,8 @@ def test_annotate__positions_are_characters_of_the_text_as_it_is(
     given = tuple(Span(text.index(name), text.index(name) + len(name), "X") for name in expected)
     [found] = annotated(subject.running, [Document(id="d", text=text, spans=given)])
 
+    if subject.name == "none":
+        expected = []
     assert sorted(text[span.start : span.end] for span in found.spans) == sorted(expected)
 
 

@@ -36,6 +36,11 @@ def json_pipeline(**options: Any) -> Any:
     return made.pipeline_of(source={"use": "jsonl"}, **options)
 
 
+def bare_pipeline(**options: Any) -> Any:
+    """Make a pipeline for texts without mentions."""
+    return json_pipeline(annotate={"use": "none"}, **options)
+
+
 def lines_of(out: Path, name: str = "set_aside.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / name).read_text(encoding="utf-8").splitlines()]
 
@@ -49,7 +54,7 @@ def test_build__sets_aside_and_counts_a_repeated_id(tmp_path: Path) -> None:
         {"id": "1", "text": "b"},
     )
 
-    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+    manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside) == (3, 2, 1)
@@ -77,7 +82,7 @@ def test_build__sets_a_repeated_id_aside_whatever_the_units(tmp_path: Path) -> N
     trees = {}
     for unit_bytes in (1, 90, 1 << 20):
         out = tmp_path / str(unit_bytes)
-        manifest = made.built(out, inputs, json_pipeline(unit_bytes=unit_bytes))
+        manifest = made.built(out, inputs, bare_pipeline(unit_bytes=unit_bytes))
         train = manifest.splits["train"]
         trees[unit_bytes] = [load(out)["train"][i] for i in range(len(load(out)["train"]))]
 
@@ -90,7 +95,7 @@ def test_build__allows_an_id_in_several_splits(tmp_path: Path) -> None:
     jsonl(tmp_path / "in", "train.jsonl", {"id": "1", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "1", "text": "kinase"})
 
-    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+    manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
     assert [split.set_aside for split in manifest.splits.values()] == [0, 0]
 
@@ -104,7 +109,7 @@ def test_build__sets_aside_documents_without_a_token(tmp_path: Path) -> None:
         "{broken",
     )
 
-    manifest = made.built(tmp_path / "out", inputs, json_pipeline())
+    manifest = made.built(tmp_path / "out", inputs, bare_pipeline())
 
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside, train.sequences) == (3, 1, 2, 1)
@@ -146,7 +151,7 @@ def test_build__has_an_empty_split(tmp_path: Path, encode: dict[str, object]) ->
     inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "b", "text": "\u200b"})
     jsonl(tmp_path / "in", "dev.jsonl")
 
-    made.built(tmp_path / "out", inputs, json_pipeline(encode=encode))
+    made.built(tmp_path / "out", inputs, bare_pipeline(encode=encode))
 
     shards = load(tmp_path / "out")
     assert [len(shards[split]) for split in ("train", "validation", "test")] == [1, 0, 0]

@@ -15,7 +15,7 @@ from mslm_data.io import resources
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
-from tests.builds.test_accounts import json_pipeline, jsonl, lines_of
+from tests.builds.test_accounts import bare_pipeline, json_pipeline, jsonl, lines_of
 from tests.faults.corpora import CORPORA, Corpus
 
 SIZES = (150, 900)
@@ -146,7 +146,7 @@ def repeated(tmp_path: Path) -> Path:
 def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
     stop: str | None, repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = json_pipeline(unit_bytes=1 << 20)
+    pipeline = bare_pipeline(unit_bytes=1 << 20)
     made.built(tmp_path / "whole", repeated, pipeline)
     monkeypatch.setattr(looking, "UNIT_BYTES", 1)
 
@@ -165,7 +165,7 @@ def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
 def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
     repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline, out = json_pipeline(unit_bytes=1 << 20), tmp_path / "out"
+    pipeline, out = bare_pipeline(unit_bytes=1 << 20), tmp_path / "out"
     made.built(tmp_path / "whole", repeated, pipeline)
     monkeypatch.setattr(looking, "UNIT_BYTES", 1)
     with monkeypatch.context() as until_stopped:

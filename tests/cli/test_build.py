@@ -259,7 +259,7 @@ def test_build__no_word_of_a_corpus_leaves_the_shards(tmp_path: Path) -> None:
 
     done = run(
         "build", "--source", "blurb/bc2gm", "--input", tmp_path / "train.tsv", "--tokenizer", VOCAB,
-        "--out", out, "--set", "annotate.labels=[]",
+        "--out", out, "--set", "annotate.labels=[]", "--set", "source.max_loss=1",
     )  # fmt: skip
 
     assert done.code == 0

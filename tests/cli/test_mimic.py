@@ -100,6 +100,8 @@ def test_build__a_sample_of_patients_is_counted_and_recorded(tmp_path: Path) -> 
         "--json",
         "--set",
         "source.patients=4",
+        "--set",
+        "source.max_loss=1",
     )
 
     manifest = json.loads((tmp_path / "manifest.json").read_text())
@@ -143,6 +145,7 @@ def test_build__no_word_of_a_note_stands_outside_the_shards(tmp_path: Path) -> N
     done = run(
         "build", "--source", "mimic", "--input", tmp_path / "NOTEEVENTS.csv", "--out",
         tmp_path / "out", "--tokenizer", VOCAB, "--set", f"annotate.model_pack={CONCEPTS}",
+        "--set", "source.max_loss=1",
     )  # fmt: skip
 
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]

@@ -11,6 +11,7 @@ SOURCES = Registry(
         "bioc": "mslm_data.source.formats.bioc:BioC",
         "brat": "mslm_data.source.formats.brat:Brat",
         "conll": "mslm_data.source.formats.conll:Conll",
+        "docbin": "mslm_data.source.formats.docbin:DocBin",
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",
         "hub": "mslm_data.source.formats.hub:Hub",
         "i2b2": "mslm_data.source.formats.i2b2:I2b2",

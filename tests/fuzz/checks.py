@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -67,6 +68,16 @@ def source(
                     raise problem[0](problem[1])
 
     return check
+
+
+def packing(file: str, into: str, check: Check) -> Check:
+    """Return a check that packs a file by zlib first: nearly every change of packed bytes is refused by their sum."""
+
+    def check_packed(folder: Path) -> object:
+        (folder / into).write_bytes(zlib.compress((folder / file).read_bytes(), 1))
+        return check(folder)
+
+    return check_packed
 
 
 def outcome(

@@ -165,6 +165,24 @@ def i2b2_records() -> bytes:
     return f"<ROOT>\n{''.join(records)}</ROOT>\n".encode()
 
 
+@functools.cache
+def docbin(*, level: int) -> bytes:
+    """Return the sample's first sentences as spaCy packs them, entities as a group too."""
+    import zlib
+
+    import spacy
+    from spacy.tokens import Doc, DocBin
+
+    vocab = spacy.blank("en").vocab
+    docs = []
+    for sentence in sentences():
+        tags = [tag if tag == "O" else f"{tag[0]}-Disease" for _, tag in sentence]
+        doc = Doc(vocab, words=[word for word, _ in sentence], ents=tags)
+        doc.spans["sc"] = list(doc.ents)
+        docs.append(doc)
+    return zlib.compress(zlib.decompress(DocBin(docs=docs).to_bytes()), level)
+
+
 def bc2gm() -> tuple[bytes, bytes]:
     """Return sentences and their mentions."""
     lines, rows = [], []

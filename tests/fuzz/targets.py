@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from mslm_data.errors import MslmDataError
 from mslm_data.shard.manifest import read_manifest
 from tests import made
 from tests.fuzz import artifacts, mutations, seeds, words
-from tests.fuzz.checks import Check, blessed, building, source, verified
+from tests.fuzz.checks import Check, blessed, building, packing, source, verified
 from tests.fuzz.seeds import CANARY, SHARD
 
 
@@ -167,6 +168,14 @@ TARGETS: dict[str, Target] = {
         seeds=lambda: [seeds.i2b2_tags(), seeds.i2b2_records()],
         check=source("i2b2"),
         tokens=words.XML,
+    ),
+    "docbin": Target(
+        file="train.spacy", seeds=lambda: [seeds.docbin(level=6)], check=source("docbin")
+    ),
+    "docbin-unpacked": Target(
+        file="train.msgpack",
+        seeds=lambda: [zlib.decompress(seeds.docbin(level=6))],
+        check=packing("train.msgpack", "train.spacy", source("docbin", {"spans_key": "sc"})),
     ),
     "bc2gm": Target(
         file="train/train.in",

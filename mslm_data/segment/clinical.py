@@ -13,8 +13,9 @@ from mslm_data.segment.rules import Heads, sentence_starts
 class Clinical:
     """Sentences of clinical notes by rules.
 
-    The rules know section heads, lists, wrapped lines, abbreviations and placeholders. Measured by
-    beginnings of sentences on the snippets of `tests/segment/gold`, beside spaCy 3.8's sentencizer:
+    The rules know section heads, lists, wrapped lines, lines that were joined by commas
+    (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders. Measured by beginnings of sentences on
+    the snippets of `tests/segment/gold`, beside spaCy 3.8's sentencizer:
 
                     P      R      F1      sentencizer's F1
         dev         1.000  1.000  1.000   0.672

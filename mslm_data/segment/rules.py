@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mslm_data.data.document import Placeholder
+from mslm_data.segment.joined import part_lines
 from mslm_data.segment.lines import NoteLine, goes_on, in_capitals, read_lines, wrap_width
 from mslm_data.segment.stops import MASK, ends_sentence, stops
 from mslm_data.segment.wordlists import WordLists, word_lists
@@ -29,7 +30,8 @@ def sentence_starts(
 ) -> list[int]:
     """Return the first character of each sentence, rising.
 
-    White space comes before each sentence but the first.
+    White space comes before each sentence but the first, or a mark without it (`pain.Denies`), or
+    the commas by which lines were joined.
 
     Args:
         text: The text of a note.
@@ -38,7 +40,7 @@ def sentence_starts(
         heads: Whether a section head on a line of its own begins the sentence after it, or is one.
     """
     words = word_lists()
-    masked = _mask(text, placeholders)
+    masked = part_lines(_mask(text, placeholders), words)
     capitals = in_capitals(masked)
     lines = read_lines(masked, words, capitals=capitals)
     width = wrap_width(masked, lines, capitals=capitals)

@@ -66,7 +66,7 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
 
     # A lone full stop, which may belong to an abbreviation; most words are not one.
     word = before.lstrip("([{\"'\u201c\u2018*").lower()
-    if _is_plain(word, words):
+    if is_plain(word, words):
         return True
     if not word or word in words.never or (word == "no" and after.isdigit()):
         return False
@@ -76,7 +76,7 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
     return _follows_well(text, word, mark - len(before), follows, start, words)
 
 
-def _is_plain(word: str, words: WordLists) -> bool:
+def is_plain(word: str, words: WordLists) -> bool:
     """Return whether a sentence ends at a lone full stop after this word, whatever follows."""
     return (
         len(word) > 2

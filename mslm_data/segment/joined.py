@@ -1,0 +1,114 @@
+"""Parts the lines of notes that were joined by commas.
+
+Some public sets of transcriptions have a comma wherever a line ended, as in `Lungs clear.,PLAN:,1.
+Rest.,2. Fluids.` Such a comma stands after a full stop or a head, where no other text has one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mslm_data.segment.stops import MASK, is_plain
+from mslm_data.segment.wordlists import WordLists
+
+_COMMAS = re.compile(r",(?:[ \t]*+,)*+")
+_SPACE = re.compile(r"[ \t]*+")
+_STOP = re.compile(r"[.?!][\"')\]\u201d]?\Z")
+_LAST_WORD = re.compile(r"[^\s,:]+\Z")
+_MARKER = re.compile(
+    r"(?:\d{1,2}[.)]|[-*\u2022\u25cf\u25aa\u25e6\u00b7])\s{0,4}[A-Z\x01]"  # 1. Rest, - Rest
+)
+_HEAD = re.compile(r"[A-Z][A-Za-z0-9/&()'-]*(?: [A-Za-z0-9/&()'-]+){0,5} ?:(?!\d)")
+_HEAD_IN_CAPITALS = re.compile(r"[A-Z][A-Z0-9 /&()'-]{2,40}: ?,")
+
+_FEWEST = 2
+"""Sentences that must end at a full stop, a comma and a capital, where no head ends at a comma."""
+
+
+def part_lines(text: str, words: WordLists) -> str:
+    """Return a text of the same length, in which line ends stand for the commas of joined lines.
+
+    Args:
+        text: Masked. A text whose lines were not joined is returned as it is.
+        words: The word lists.
+    """
+    # Most notes have neither, and are not looked at further.
+    if ".," not in text and ":," not in text and ": ," not in text:
+        return text
+
+    commas = [match.span() for match in _COMMAS.finditer(text)]
+    if not _were_joined(text, commas, words):
+        return text
+
+    pieces: list[str] = []
+    past = 0
+    for start, end in commas:
+        if _joins_lines(text, start, end, words):
+            pieces += (text[past:start], text[start:end].replace(",", "\n"))
+            past = end
+    pieces.append(text[past:])
+    return "".join(pieces)
+
+
+def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists) -> bool:
+    """Return whether commas stand where no writer puts them: behind heads, or `clear.,Neck`."""
+    sentences = 0
+    for start, end in commas:
+        before = _before(text, start)
+        if before.endswith(":"):
+            return True
+        if text[end : end + 1].isupper() and _ends_plainly(before, words):
+            sentences += 1
+            if sentences == _FEWEST:
+                return True
+    return False
+
+
+def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
+    """Return whether a line ended at the commas `[start, end)` of a note that was joined."""
+    before = _before(text, start)
+    follows = _SPACE.match(text, end).end()  # type: ignore[union-attr] - it matches nothing too
+    if not before or follows == len(text):
+        return False
+
+    was_empty_line = text.count(",", start, end) > 1
+    if before.endswith(":") or (was_empty_line and _begins(text, follows)):
+        return True
+    if follows == end:
+        return _joins_at_once(text, before, follows)
+
+    # With a space, as in `seen by J. Doe, M.D., Chief`, an abbreviation may have ended.
+    if _STOP.search(before):
+        return _is_capital(text[follows]) and _ends_plainly(before, words)
+    return _HEAD_IN_CAPITALS.match(text, follows) is not None
+
+
+def _joins_at_once(text: str, before: str, follows: int) -> bool:
+    """Return whether a line ended at a comma without a space behind it, as prose has one there."""
+    if _STOP.search(before) and (_begins(text, follows) or text[follows].isdigit()):
+        return True
+    if _HEAD.match(text, follows):
+        return True
+    return _MARKER.match(text, follows) is not None and not before[-1].isdigit()
+
+
+def _begins(text: str, follows: int) -> bool:
+    """Return whether text begins as a sentence or an item of a list does."""
+    return _is_capital(text[follows]) or _MARKER.match(text, follows) is not None
+
+
+def _is_capital(character: str) -> bool:
+    return character.isupper() or character == MASK
+
+
+def _ends_plainly(before: str, words: WordLists) -> bool:
+    """Return whether text ends with a full stop that no abbreviation has."""
+    stop = _STOP.search(before)
+    word = _LAST_WORD.search(before, 0, stop.start()) if stop else None
+    return word is not None and is_plain(word.group().lower(), words)
+
+
+def _before(text: str, start: int) -> str:
+    """Return the last characters before commas, without white space at their end."""
+    return text[max(0, start - 32) : start].rstrip(" \t")

@@ -13,7 +13,6 @@ from mslm_data.segment.stops import MASK, is_plain
 from mslm_data.segment.wordlists import WordLists
 
 _COMMAS = re.compile(r",(?:[ \t]*+,)*+")
-_SPACE = re.compile(r"[ \t]*+")
 _STOP = re.compile(r"[.?!][\"')\]\u201d]?\Z")
 _LAST_WORD = re.compile(r"[^\s,:]+\Z")
 _MARKER = re.compile(
@@ -68,7 +67,9 @@ def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists)
 def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
     """Return whether a line ended at the commas `[start, end)` of a note that was joined."""
     before = _before(text, start)
-    follows = _SPACE.match(text, end).end()  # type: ignore[union-attr] - it matches nothing too
+    follows = end
+    while text[follows : follows + 1] in (" ", "\t"):
+        follows += 1
     if not before or follows == len(text):
         return False
 

@@ -143,18 +143,45 @@ def test_audit__help_shows_an_example_as_it_is_typed() -> None:
     ]
 
 
-AUDITED = [
-    ("ncbi-disease", "ncbi", "Disease=Disease"),
-    ("bc5cdr-disease", "bc5cdr", "Disease=Disease"),
-    ("bc5cdr-chem", "bc5cdr", "Chemical=Treatment"),
-]
+BRANCHES = (
+    "DOID:7",
+    "DOID:150",
+    "DOID:630",
+    "DOID:14566",
+    "DOID:0014667",
+    "DOID:0050117",
+    "DOID:0080014",
+    "DOID:0080015",
+)
+NCBI = ("ncbi-disease", "ncbi", "Disease=Disease")
+BC5CDR = ("bc5cdr-disease", "bc5cdr", "Disease=Disease")
+DRUGS = ("bc5cdr-chem", "bc5cdr", "Chemical=Treatment")
 
 
-def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pack", "options", "audited"),
+    [
+        ("all terms", [], [NCBI, BC5CDR, DRUGS]),
+        (
+            "chosen branches",
+            [word for term in BRANCHES for word in ("--under", term)],
+            [NCBI, BC5CDR],
+        ),
+        ("no common words", ["--common-words", "drop"], [NCBI, BC5CDR, DRUGS]),
+    ],
+)
+def test_audit__manual_shows_what_open_concepts_reach(
+    pack: str,
+    options: list[str],
+    audited: list[tuple[str, str, str]],
+    real: Path,
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("medcat")
+    pytest.importorskip("wordfreq")
     ontology = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
     drugs = real / "concepts" / "drugbank_open" / "drugbank_vocabulary.csv"
-    run(
+    made = run(
         "vocab",
         "concepts",
         "--from",
@@ -163,13 +190,15 @@ def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path
         f"{drugs}=T121",
         "--out",
         tmp_path / "pack",
+        *options,
     )
+    assert made.code == 0, made.err
     model = ("--set", f"annotate.model_pack={tmp_path / 'pack'}")
     built = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", *model)
     assert built.code == 0
 
     rows = []
-    for pipeline, folder, label in AUDITED:
+    for pipeline, folder, label in audited:
         done = run(
             "audit", tmp_path / "out", *model, "--gold", real / "pubtator" / folder,
             "--gold-source", f"blurb/{pipeline}", "--gold-set", "source.use=pubtator", "--label",
@@ -181,8 +210,9 @@ def test_audit__readme_shows_what_open_concepts_reach(real: Path, tmp_path: Path
             for how in ("exact", "overlap")
             for score in ("precision", "recall", "f1")
         ]
+        corpus = "NCBI-disease" if pipeline == "ncbi-disease" else "BC5CDR"
         rows.append(
-            f"({done.json['documents']:,} documents) | {name} | "
+            f"| {pack} | {corpus} ({done.json['documents']:,} documents) | {name} | "
             + " | ".join(f"{n:.3f}"[1:] for n in numbers)
         )
 

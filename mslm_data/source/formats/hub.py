@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, TypeVar
 
 import msgspec
 
 from mslm_data import _optional
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
-from mslm_data.source.reading.shapes import COLUMNS, RowReader
+from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader
 from mslm_data.source.reading.splits import split_of
-from mslm_data.source.reading.standoff import OffsetOptions
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ _BEGINNING_ROWS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hub(OffsetOptions, TextOptions, Source):
+class Hub(RowOptions, TextOptions, Source):
     """Rows of Hugging Face datasets; `reading.shapes` has the columns that are known.
 
     Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`.
@@ -42,10 +41,6 @@ class Hub(OffsetOptions, TextOptions, Source):
         dataset: A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.
         config: Its configuration, "" if it has only one.
         revision: A commit or tag of it, "" for the newest.
-        tag_names: Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers.
-        id_column: Column of the id, "auto" for the first of `shapes.IDS` that a row has, "" to
-            number documents.
-        untyped: Label of tags without a type.
     """
 
     suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
@@ -53,9 +48,6 @@ class Hub(OffsetOptions, TextOptions, Source):
     dataset: str = ""
     config: str = ""
     revision: str = ""
-    tag_names: tuple[str, ...] = ()
-    id_column: str = "auto"
-    untyped: str = "Entity"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split, or fetch the hub's dataset where `inputs` is empty.
@@ -82,25 +74,24 @@ class Hub(OffsetOptions, TextOptions, Source):
             return self._json().cut(part, target_bytes=target_bytes)
         return arrow_rows.cut(part, target_bytes=target_bytes)
 
-    def read(self, part: Part) -> Iterator[Document | SetAside]:
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each row; see `Source.read`. Places are `file:row`, from 1."""
         path = Path(part.path)
         if _is_json(path):
             yield from self._json().read(part)
             return
 
-        wanted = COLUMNS | {self.id_column}
+        schema = arrow_rows.schema(path)
+        wanted = COLUMNS | set(arrow_rows.nested(schema)) | {self.id_column, self.text_column}
         num_rows = arrow_rows.num_rows(path)
-        own_names = {"": self.tag_names} if self.tag_names else {}
-        reader = RowReader(
-            names={**own_names, **arrow_rows.class_names(arrow_rows.schema(path))},
-            id_column=self.id_column,
-            untyped=self.untyped,
-            placing=self,
+        file = RowFile(
+            options=self,
+            names=arrow_rows.class_names(schema),
             beginning=lambda: arrow_rows.rows(
                 path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
             ),
         )
+        reader = RowReader(file)
         name = path.name
         of_file = stem(path)
         stop = num_rows if part.stop < 0 else part.stop
@@ -114,16 +105,8 @@ class Hub(OffsetOptions, TextOptions, Source):
                 yield reader.document(row, numbered=numbered, place=place)
 
     def _json(self) -> JsonLines:
-        return JsonLines(
-            tag_names=self.tag_names,
-            id_column=self.id_column,
-            untyped=self.untyped,
-            offsets=self.offsets,
-            ends=self.ends,
-            newlines=self.newlines,
-            discontinuous=self.discontinuous,
-            encoding=self.encoding,
-        )
+        names = [field.name for field in fields(JsonLines)]
+        return JsonLines(**{name: getattr(self, name) for name in names})
 
     def _fetch(self) -> dict[str, list[Path]]:
         """Fetch the hub's dataset; `datasets` leaves it as Arrow files in its cache."""

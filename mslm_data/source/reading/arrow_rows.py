@@ -81,6 +81,24 @@ def schema(path: Path) -> pa.Schema:
         return _open_arrow(pa.memory_map(str(path))).schema
 
 
+def nested(of: pa.Schema) -> list[str]:
+    """Return the columns that hold objects, lists of texts, or lists of lists, but no numbers.
+
+    Only these, besides the columns that are known by name, can hold mentions or say of them who
+    made them. Columns of numbers, such as vectors, may be far larger than all others.
+    """
+    return [field.name for field in of if _is_nested(field.type, depth=0)]
+
+
+def _is_nested(kind: pa.DataType, *, depth: int) -> bool:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_nested(kind.value_type, depth=depth + 1)
+    if pa.types.is_struct(kind):
+        return True
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return depth > 0 and is_text
+
+
 def class_names(of: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return column -> names of its integers, from the features that `datasets` stores."""
     text = (of.metadata or {}).get(b"huggingface")

@@ -34,9 +34,18 @@ MISMATCH = "offsets do not match the text"
 DISCONTINUOUS = "discontinuous"
 NO_OFFSETS = "without offsets"
 NO_LABEL = "without a label"
+CANCELLED = "in an annotation that was cancelled"
+VERSIONS = "in another annotation of the document"
+OTHER_TEXT = "in another text of the record"
+NOT_RIGHT = "not marked as right"
 """Reasons in `Document.unplaced`."""
 
+BY_RULE = frozenset({DISCONTINUOUS, CANCELLED, VERSIONS, NOT_RIGHT})
+"""Reasons that follow from an option, or from what annotators said: nothing is wrong with such
+mentions."""
+
 _BOM = "\ufeff"
+
 _LEFT_OUT = re.compile(r"\s+(?:\.\.\.|\[\.\.\.\]|\u2026)\s+")
 """The marks that some sources write between the words of two fragments."""
 
@@ -81,6 +90,15 @@ class Placed(NamedTuple):
     def misfits(self) -> int:
         """How many do not lie where their own words stand, or beyond the text."""
         return self.unplaced.get(MISMATCH, 0)
+
+    def leaving_out(self, counts: Mapping[str, int]) -> Placed:
+        """Return the same with mentions that were left out before they were placed.
+
+        Args:
+            counts: Reason -> how many, maybe 0.
+        """
+        unplaced = Counter(self.unplaced) + Counter(counts)
+        return self._replace(unplaced=dict(unplaced))
 
     def document(
         self, doc_id: str, text: str, *, sentences: tuple[Sentence, ...] | None, place: str

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.jsonl import JsonLines
 
@@ -69,7 +69,8 @@ def test_read__refuses_a_damaged_array(tmp_path: Path) -> None:
     path.write_text('[{"text": "Gout"}, {"te', encoding="utf-8")
 
     with pytest.raises(
-        SourceError, match=r"own\.json:1: expected one JSON array, got 'Input data was truncated'"
+        SourceError,
+        match=r"own\.json:1: expected one JSON array or object, got 'Input data was truncated'",
     ):
         read(path)
 
@@ -104,3 +105,54 @@ def test_find__names_the_source_that_reads_a_binary_table(tmp_path: Path, name: 
             JsonLines().find([given])
 
         assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [
+        ('{"text": "A.", "entities": [], "text": "B."}', False),
+        ('{"text": "A.", "meta": {"a": 1, "a": 2}}', False),
+        ('{"text": "A.", "meta": [{"a": 1}, {"a": 2}]}', True),
+        ('{"text": "A \\": b", "\\":": {"text": "a"}}', True),
+        ('{"text": "A \\u0022: b"}', True),
+        ('{"text": "A \\u0022: b", "\\u0074ext": "B."}', False),
+        ('{"text" : "A.", "n" :\t1e2}', True),
+    ],
+)
+def test_read__sets_a_row_aside_that_has_a_key_twice(
+    tmp_path: Path, line: str, is_read: bool
+) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(line, encoding="utf-8")
+
+    (found,) = read(path)
+
+    assert isinstance(found, Document) == is_read
+    if isinstance(found, SetAside):
+        assert found.reason == (
+            "expected objects with each key once, got a key twice in one object"
+        )
+
+
+def test_read__takes_a_file_of_one_object(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"id": "a", "text": "A."}, indent=2), encoding="utf-8")
+
+    assert [(one.id, one.place) for one in read(path)] == [("a", "own.json:1")]
+
+
+def test_read__rejected_rows_are_no_documents(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"text": "A.", "spans": [[0, 1, "X"]], "answer": "reject"}\n')
+
+    (found,) = JsonLines().read(Part(str(path)))
+
+    assert found == NotChosen("rejected by the annotator")
+
+
+def test_read__refuses_a_corpus_whose_mentions_it_would_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"text": "A.", "marks": [[0, 1, "X"]]}\n')
+
+    with pytest.raises(SourceError, match=r"own\.jsonl:1: .* got column 'marks', which looks like"):
+        read(path)

@@ -4,16 +4,33 @@ from typing import Any
 
 import pytest
 
-from mslm_data.data.document import Document, Sentence, SetAside, Span
+from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.shapes import RowReader
-from mslm_data.source.reading.standoff import Discontinuous, OffsetOptions
+from mslm_data.source.reading.annotators import AnnotatorOptions
+from mslm_data.source.reading.shapes import SHAPES, RowFile, RowOptions, RowReader
+from mslm_data.source.reading.standoff import Discontinuous
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
 
-def read(row: object, **options: Any) -> Document | SetAside:
-    return RowReader(**options).document(row, numbered="rows:0", place="rows.jsonl:1")
+def reader(
+    names: Any = None,
+    annotators: AnnotatorOptions | None = None,
+    beginning: Any = tuple,
+    **options: Any,
+) -> RowReader:
+    return RowReader(
+        RowFile(
+            options=RowOptions(**options),
+            names=names or {},
+            annotators=annotators or AnnotatorOptions(),
+            beginning=beginning,
+        )
+    )
+
+
+def read(row: object, **options: Any) -> Document | SetAside | NotChosen:
+    return reader(**options).document(row, numbered="rows:0", place="rows.jsonl:1")
 
 
 def document(row: object, **options: Any) -> Document:
@@ -25,7 +42,7 @@ def document(row: object, **options: Any) -> Document:
 @pytest.mark.parametrize("column", ["ner_tags", "tags", "labels"])
 @pytest.mark.parametrize("tags", [["O", "B-Disease", "I-Disease"], [0, 1, 2]])
 def test_document__reads_words_with_tags(column: str, tags: list[Any]) -> None:
-    found = document({"tokens": ["Had", "kidney", "stones"], column: tags}, names={"": NAMES})
+    found = document({"tokens": ["Had", "kidney", "stones"], column: tags}, tag_names=NAMES)
 
     assert (found.text, found.spans) == ("Had kidney stones", (Span(4, 17, "Disease"),))
     assert found.sentences == (Sentence(0, 17),)
@@ -34,9 +51,10 @@ def test_document__reads_words_with_tags(column: str, tags: list[Any]) -> None:
 
 
 def test_document__prefers_the_names_of_the_column_itself() -> None:
-    names = {"": ("B-Wrong",), "tags": ("B-Right",)}
+    names = {"tags": ("B-Right",)}
+    row = {"tokens": ["Gout"], "tags": [0]}
 
-    assert document({"tokens": ["Gout"], "tags": [0]}, names=names).spans == (Span(0, 4, "Right"),)
+    assert document(row, names=names, tag_names=("B-Wrong",)).spans == (Span(0, 4, "Right"),)
 
 
 def test_document__says_what_to_pass_for_integers_without_names() -> None:
@@ -64,8 +82,8 @@ def test_document__knows_files_whose_mentions_begin_with_i() -> None:
     late: dict[str, Any] = {"tokens": ["Gout", "and", "fever"], "tags": ["I-X", "O", "I-X"]}
     asked = []
 
-    reader = RowReader(beginning=lambda: asked.append(1) or [late])  # type: ignore[func-returns-value]
-    found = [reader.document(late, numbered="f:0", place="f:1") for _ in range(2)]
+    rows = reader(beginning=lambda: asked.append(1) or [late])  # type: ignore[func-returns-value]
+    found = [rows.document(late, numbered="f:0", place="f:1") for _ in range(2)]
 
     assert [len(one.spans) for one in found if isinstance(one, Document)] == [2, 2]
     assert [one.adjusted for one in found if isinstance(one, Document)] == [{}, {}]
@@ -149,7 +167,7 @@ def test_document__treats_discontinuous_mentions_as_told(
 
     found = document(
         {"text": "Red sore skin", "entities": [entity]},
-        placing=OffsetOptions(discontinuous=discontinuous),
+        discontinuous=discontinuous,
     )
 
     assert (found.spans, found.unplaced) == (spans, unplaced)
@@ -196,6 +214,21 @@ def test_document__has_the_id_of_the_named_column(
         ({"tokens": "Gout", "tags": ["O"]}, "expected a list in column 'tokens'"),
         ({"text": ""}, "got none of them"),
         ({"title": "Gout"}, "got none of them"),
+        (
+            {"tokenized_text": ["Gout"], "ner": [[0, 0]]},
+            "expected mentions of first word, last word and label",
+        ),
+        ({"tokenized_text": ["Gout"]}, "expected a list in column 'ner'"),
+        ({"data": {"n": 1}, "annotations": [{"result": []}]}, "whose data have a text, got none"),
+        (
+            {"text": "Gout", "annotations": [{"cui": "", "start": 0, "end": 4}]},
+            "in the field 'cui'",
+        ),
+        (
+            {"text": "Gout", "q.responses": [[]], "q.responses.status": []},
+            "expected 1 value(s) in column 'q.responses.status'",
+        ),
+        ({"passages": [{"offset": -1, "text": "Gout"}]}, "expected a whole number as offset"),
         ({"text": "Gout", "label": 1}, "expected a list of mentions"),
         ({"text": "Gout", "entities": ["Gout"]}, "expected a list of objects"),
         ({"text": "Gout", "entities": [[0, 4]]}, "got 2 value(s)"),
@@ -210,7 +243,7 @@ def test_document__has_the_id_of_the_named_column(
     ],
 )
 def test_document__sets_a_wrong_row_aside(row: object, reason: str) -> None:
-    found = read(row, names={"": NAMES})
+    found = read(row, tag_names=NAMES)
 
     assert isinstance(found, SetAside)
     assert (found.id, found.place) == ("rows:0", "rows.jsonl:1")
@@ -223,3 +256,374 @@ def test_document__sets_a_row_without_the_named_id_aside() -> None:
 
     assert isinstance(found, SetAside)
     assert found.reason == "expected an id in column 'note', got none"
+
+
+TEXT = "Had gout in 1990."
+GOUT = Span(4, 8, "Disease")
+REGION = {"start": 4, "end": 8, "text": "gout", "labels": ["Disease"]}
+EXAMPLES: dict[str, list[Any]] = {
+    "GLiNER": [
+        {"tokenized_text": ["Had", "gout", "in", "1990."], "ner": [[1, 1, "Disease"]]},
+    ],
+    "Label Studio": [
+        {
+            "id": 1,
+            "data": {"article": TEXT},
+            "annotations": [
+                {
+                    "result": [
+                        {"from_name": "label", "to_name": "text", "type": "labels", "value": REGION}
+                    ]
+                }
+            ],
+            "predictions": [{"result": [{"value": {**REGION, "start": 0}}]}],
+        },
+        {"data": {"text": TEXT, "title": "A"}, "completions": [{"result": [{"value": REGION}]}]},
+    ],
+    "Label Studio, JSON-MIN": [
+        {"id": 1, "text": TEXT, "label": [REGION], "annotator": 1, "annotation_id": 7},
+        {"text": TEXT, "project_label": [REGION], "sentiment": {"choices": ["a", "b"]}},
+    ],
+    "Prodigy": [
+        {
+            "text": TEXT,
+            "_input_hash": 1,
+            "_task_hash": 2,
+            "tokens": [{"text": "Had", "start": 0, "end": 3, "id": 0, "ws": True}],
+            "spans": [{"start": 4, "end": 8, "label": "Disease", "token_start": 1, "token_end": 1}],
+            "relations": [
+                {"head_span": {"start": 0, "end": 3}, "child_span": {"start": 4, "end": 8}}
+            ],
+            "answer": "accept",
+        },
+    ],
+    "Argilla 1": [
+        {
+            "text": TEXT,
+            "tokens": ["Had", "gout", "in", "1990", "."],
+            "annotation": [["Disease", 4, 8]],
+            "prediction": [["Drug", 0, 3, 0.9]],
+            "status": "Validated",
+        },
+        {
+            "text": TEXT,
+            "annotation": {"label": ["Disease"], "start": [4], "end": [8]},
+            "prediction": None,
+        },
+    ],
+    "Argilla 2": [
+        {
+            "fields": {"text": TEXT},
+            "suggestions": {"spans": {"value": [{"start": 0, "end": 3, "label": "Drug"}]}},
+            "responses": {
+                "spans": [{"value": [{"start": 4, "end": 8, "label": "Disease"}], "user_id": "u"}],
+                "topic": [{"value": "arthritis", "user_id": "u"}],
+            },
+        },
+        {
+            "text": TEXT,
+            "spans.responses": [[{"start": 4, "end": 8, "label": "Disease"}]],
+            "spans.responses.users": ["u"],
+            "spans.responses.status": ["submitted"],
+            "spans.suggestion": [{"start": 0, "end": 3, "label": "Drug"}],
+        },
+    ],
+    "MedCATtrainer": [
+        {
+            "text": TEXT,
+            "annotations": [
+                {
+                    "start": 4,
+                    "end": 8,
+                    "cui": "C1",
+                    "value": "gout",
+                    "correct": True,
+                    "validated": True,
+                }
+            ],
+        },
+    ],
+    "words with tags": [
+        {"tokens": ["Had", "gout", "in", "1990."], "ner_tags": ["O", "B-Disease", "O", "O"]},
+    ],
+    "BioC JSON": [
+        {
+            "id": "1",
+            "passages": [
+                {
+                    "offset": 0,
+                    "text": TEXT,
+                    "annotations": [
+                        {
+                            "infons": {"type": "Disease", "identifier": "-1"},
+                            "text": "gout",
+                            "locations": [{"offset": 4, "length": 4}],
+                        }
+                    ],
+                }
+            ],
+        },
+    ],
+    "BigBio": [
+        {
+            "passages": [{"text": [TEXT], "offsets": [[0, 17]]}],
+            "entities": [{"type": "Disease", "text": ["gout"], "offsets": [[4, 8]]}],
+        },
+    ],
+    "text with mentions": [
+        {"text": TEXT, "label": [[4, 8, "Disease"]], "Comments": []},  # doccano
+        {
+            "text": TEXT,
+            "entities": [{"id": 1, "label": "Disease", "start_offset": 4, "end_offset": 8}],
+            "relations": [{"id": 2, "from_id": 1, "to_id": 1, "type": "of"}],
+        },
+        {  # spaCy
+            "text": TEXT,
+            "ents": [{"start": 4, "end": 8, "label": "Disease", "kb_id": ""}],
+            "sents": [{"start": 0, "end": 17}],
+            "tokens": [{"id": 0, "start": 0, "end": 3}],
+            "spans": {},
+        },
+        {"text": TEXT, "ents": [], "spans": {"sc": [{"start": 4, "end": 8, "label": "Disease"}]}},
+        [TEXT, {"entities": [[4, 8, "Disease"]]}],
+        {"text": TEXT, "entities": [], "label": "positive", "spans": [[4, 8, "Disease"]]},
+        {"text": TEXT, "mentions": [["Disease", 4, 8]]},
+    ],
+}
+"""Shape -> rows of it, all of which say the same."""
+
+
+def test_shapes__have_examples_each() -> None:
+    assert list(EXAMPLES) == list(SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("shape", "row"), [(shape, row) for shape, rows in EXAMPLES.items() for row in rows]
+)
+def test_document__reads_each_shape(shape: str, row: Any) -> None:
+    found = document(row, untyped="Disease")
+
+    concept = "C1" if shape == "MedCATtrainer" else ""
+    assert (found.text, found.spans, found.unplaced) == (
+        TEXT,
+        (GOUT._replace(concept=concept),),
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"annots": [{"start": 4, "end": 8, "name": "Disease"}]},
+        {"entities": [], "gold": [[4, 8, "Disease"]]},
+        {"gold": [["Disease", 4, 8]]},
+        {"gold": [["C1", 4, 8, "Disease"]]},
+        {"gold": {"begin": [4], "end": [8], "kind": ["Disease"]}},
+        {"gold": [{"offset": 4, "length": 4, "category": "Disease"}]},
+        {"gold": {"first": {"Disease": [{"tokenStart": 4, "tokenEnd": 8}]}}},
+        {"answers": [{"gold": [{"beginOffset": 4, "endOffset": 8}]}]},
+    ],
+)
+def test_document__refuses_mentions_in_a_column_that_is_not_read(row: dict[str, Any]) -> None:
+    column = list(row)[-1]
+
+    with pytest.raises(
+        SourceError,
+        match=rf"rows\.jsonl:1: expected mentions in .* got column '{column}', which .* "
+        rf"mentions_column = '{column}', or ignored_columns = \['{column}'\]",
+    ):
+        read({"text": TEXT, **row})
+
+    assert document({"text": TEXT, **row}, ignored_columns=(column,)).spans == ()
+
+
+def test_document__reads_the_column_named() -> None:
+    row = {"text": TEXT, "entities": [[0, 3, "Other"]], "gold": [[4, 8, "Disease"]]}
+
+    assert document(row, mentions_column="gold").spans == (GOUT,)
+    assert document({"note": TEXT, **row}, text_column="note").text == TEXT
+    assert isinstance(read(row, text_column="note"), SetAside)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"meta": {"start": 0, "end": 3}},
+        {"clips": [{"start": 0.5, "end": 1.5}]},
+        {"relations": [{"start": 0, "end": 3}]},
+        {"table": [[1, 2, 3], ["a", "b", 1]]},
+        {"vector": [0.1, 0.2]},
+        {"flags": [[True, False, "a"]]},
+        {"deep": [[[[[[0, 3, "Disease"]]]]]]},
+    ],
+)
+def test_document__takes_no_other_column_for_mentions(row: dict[str, Any]) -> None:
+    assert document({"text": TEXT, **row}).spans == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answer": "reject", "text": TEXT, "spans": [[4, 8, "A"]]}, "rejected by the annotator"),
+        ({"answer": "ignore", "text": TEXT}, "skipped by the annotator"),
+        ({"data": {"text": TEXT}, "annotations": []}, "not annotated"),
+        (
+            {"data": {"text": TEXT}, "annotations": [{"was_cancelled": True, "result": []}]},
+            "skipped by the annotator",
+        ),
+        ({"text": TEXT, "annotation": None, "prediction": [["A", 4, 8]]}, "not annotated"),
+        (
+            {"text": TEXT, "annotation": [], "prediction": None, "status": "Discarded"},
+            "skipped by the annotator",
+        ),
+        ({"fields": {"text": TEXT}, "responses": {}}, "not annotated"),
+        (
+            {"text": TEXT, "q.responses": [[]], "q.responses.status": ["discarded"]},
+            "skipped by the annotator",
+        ),
+    ],
+)
+def test_document__counts_rows_that_are_not_gold(row: dict[str, Any], reason: str) -> None:
+    assert read(row) == NotChosen(reason)
+
+
+def _task(*versions: tuple[str, int, str, bool]) -> dict[str, Any]:
+    """Return a task with an annotation each: label, annotator, time, whether it is ground truth."""
+    annotations = [
+        {
+            "completed_by": {"id": number, "email": f"{number}@x"},
+            "created_at": time,
+            "ground_truth": is_truth,
+            "result": [{"value": {**REGION, "labels": [label]}}],
+        }
+        for label, number, time, is_truth in versions
+    ]
+    cancelled = {"was_cancelled": True, "result": [{"value": REGION}]}
+    return {"data": {"text": TEXT}, "annotations": [*annotations, cancelled]}
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ({}, ["B"]),
+        ({"of_several": "first"}, ["C"]),
+        ({"of_several": "all"}, ["A", "B", "C"]),
+        ({"annotator": "1"}, ["A"]),
+        ({"annotator": "3@x"}, ["C"]),
+    ],
+)
+def test_document__reads_one_annotation_of_several(
+    options: dict[str, Any], labels: list[str]
+) -> None:
+    row = _task(("A", 1, "2024-02", False), ("B", 2, "2024-03", False), ("C", 3, "2024-01", False))
+
+    found = document(row, annotators=AnnotatorOptions(**options))
+
+    assert [span.label for span in found.spans] == labels
+    others = 3 - len(labels)
+    expected = {"in an annotation that was cancelled": 1}
+    assert found.unplaced == expected | (
+        {"in another annotation of the document": others} if others else {}
+    )
+
+
+def test_document__prefers_the_annotation_marked_as_ground_truth() -> None:
+    row = _task(("A", 1, "2024-02", True), ("B", 2, "2024-03", False))
+
+    assert [span.label for span in document(row).spans] == ["A"]
+    assert read(row, annotators=AnnotatorOptions(annotator="9")) == NotChosen(
+        "of another annotator"
+    )
+
+
+def test_document__reads_one_user_of_argilla() -> None:
+    spans = [[{"start": 4, "end": 8, "label": label}] for label in "AB"]
+    row = {"text": TEXT, "q.responses": spans, "q.responses.users": ["u", "v"]}
+
+    found = document(row)
+
+    assert [span.label for span in found.spans] == ["B"]
+    assert found.unplaced == {"in another annotation of the document": 1}
+
+
+def test_document__leaves_results_about_other_texts_out() -> None:
+    results = [{"to_name": name, "value": REGION} for name in ("text", "title")]
+    row = {"data": {"text": TEXT, "title": "A"}, "annotations": [{"result": results}]}
+
+    assert document(row).spans == (GOUT,)
+    assert document(row).unplaced == {"in another text of the record": 1}
+
+
+def test_document__asks_which_text_a_task_is_about() -> None:
+    row = {"data": {"a": TEXT, "b": "B"}, "annotations": [{"result": [{"value": REGION}]}]}
+
+    with pytest.raises(SourceError, match=r"got the fields a, b; .* text_column = 'a'"):
+        read(row)
+    assert document(row, text_column="a").spans == (GOUT,)
+
+
+def test_document__counts_each_label_of_a_region_and_regions_without_one() -> None:
+    results = [
+        {"type": "labels", "value": {**REGION, "labels": ["A", "B"]}},
+        {"type": "labels", "value": {**REGION, "labels": []}},
+        {"type": "choices", "value": {**REGION, "choices": ["yes"]}},
+        {"type": "relation", "from_id": "a", "to_id": "b"},
+        {
+            "type": "hypertextlabels",
+            "value": {
+                "start": "/p[1]/text()[1]",
+                "end": "/p[1]/text()[1]",
+                "globalOffsets": {"start": 4, "end": 8},
+                "hypertextlabels": ["C"],
+            },
+        },
+        {"type": "labels", "value": {"start": "/p", "end": "/p", "labels": ["D"]}},
+    ]
+
+    found = document({"data": {"text": TEXT}, "annotations": [{"result": results}]})
+
+    assert [span.label for span in found.spans] == ["A", "B", "C"]
+    assert found.unplaced == {"without a label": 1, "without offsets": 1}
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_read"),
+    [
+        ({}, True),
+        ({"correct": True, "validated": True}, True),
+        ({"correct": False, "alternative": True}, True),
+        ({"correct": False, "manually_created": True}, True),
+        ({"correct": False}, False),
+        ({"correct": True, "validated": False}, False),
+        ({"correct": True, "deleted": True}, False),
+        ({"correct": True, "killed": True}, False),
+        ({"correct": True, "irrelevant": True}, False),
+    ],
+)
+def test_document__reads_what_medcattrainer_says_is_right(
+    flags: dict[str, bool], is_read: bool
+) -> None:
+    row = {"text": TEXT, "annotations": [{"start": 4, "end": 8, "cui": "C1", **flags}]}
+
+    found = document(row, untyped="cui")
+
+    assert [span.label for span in found.spans] == ["C1"] * is_read
+    assert found.unplaced == ({} if is_read else {"not marked as right": 1})
+
+
+def test_document__reads_ends_of_gliner_as_inclusive_words() -> None:
+    ner = [[1, 2, "A"], [0, 0, "B"], [2, 3, "C"], [2, 1, "D"]]
+
+    found = document({"tokenized_text": ["Had", "kidney", "stones"], "ner": ner})
+
+    assert found.spans == (Span(4, 17, "A"), Span(0, 3, "B"))
+    assert found.unplaced == {"offsets do not match the text": 2}
+
+
+def test_document__finds_that_label_studio_counts_utf_16() -> None:
+    text = "\N{HAMMER}\N{GRINNING FACE} gout."
+    value = {"start": 5, "end": 9, "text": "gout", "labels": ["Disease"]}
+
+    found = document({"text": text, "label": [value]})
+
+    assert [text[span.start : span.end] for span in found.spans] == ["gout"]

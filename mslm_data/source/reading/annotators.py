@@ -1,0 +1,90 @@
+"""Chooses among several annotations of one document, as tools keep one for each annotator."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+REJECTED = "rejected by the annotator"
+IGNORED = "skipped by the annotator"
+UNANNOTATED = "not annotated"
+UNAPPROVED = "not approved"
+OTHER_ANNOTATOR = "of another annotator"
+OTHER_VERSION = "another annotation of a document that is read"
+"""Reasons in `NotChosen`."""
+
+
+class Version(NamedTuple):
+    """One annotation of a document that may have several.
+
+    Attributes:
+        of: What the annotations of one document share.
+        annotators: The names of its annotator; several where a tool has several for one.
+        time: When it was made, as text that sorts; "" where nobody says.
+        is_preferred: Whether the tool marks it as the one to trust.
+    """
+
+    of: Hashable
+    annotators: frozenset[str] = frozenset()
+    time: str = ""
+    is_preferred: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorOptions:
+    """The options of every source in which a document may have several annotations.
+
+    An annotation that its tool marks as the one to trust comes before all others. All that are not
+    read are counted.
+
+    Attributes:
+        annotator: Read the annotations of this annotator only, "" for those of all.
+        of_several: Which of a document's annotations is read: the one made last, the one made
+            first, or each.
+    """
+
+    annotator: str = ""
+    of_several: Literal["last", "first", "all"] = "last"
+
+    def chosen(self, versions: Iterable[Version | None]) -> list[str]:
+        """Choose the annotations that are read.
+
+        Args:
+            versions: In the order of the file; None for other records, which stay.
+
+        Returns:
+            Why each is not read, as `NotChosen` says it; "" where it is.
+        """
+        given = list(versions)
+        reasons = [
+            OTHER_ANNOTATOR if version and not self._is_of_annotator(version) else ""
+            for version in given
+        ]
+        if self.of_several == "all":
+            return reasons
+
+        best: dict[Hashable, tuple[int, Version]] = {}
+        for number, version in enumerate(given):
+            if version is None or reasons[number]:
+                continue
+            before = best.get(version.of)
+            if before is None:
+                best[version.of] = (number, version)
+            elif self._is_better(version, before[1]):
+                best[version.of] = (number, version)
+                reasons[before[0]] = OTHER_VERSION
+            else:
+                reasons[number] = OTHER_VERSION
+        return reasons
+
+    def _is_of_annotator(self, version: Version) -> bool:
+        return not self.annotator or self.annotator in version.annotators
+
+    def _is_better(self, later: Version, earlier: Version) -> bool:
+        """Return whether of two annotations the one that stands later in the file is read."""
+        if later.is_preferred != earlier.is_preferred:
+            return later.is_preferred
+        if self.of_several == "first":
+            return later.time < earlier.time
+        return later.time >= earlier.time

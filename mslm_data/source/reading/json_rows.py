@@ -1,0 +1,201 @@
+"""Reads rows of JSON: one object a line, an array of objects, or objects within one object."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mslm_data.data.document import Part, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
+
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+SUFFIXES = (".jsonl", ".ndjson", ".json")
+
+_BEGINNING_BYTES = 1 << 20
+_BEGINNING_ROWS = 1000
+_FIRST_BYTES = 1024
+_KEY = b'":'
+
+
+class JsonRow(NamedTuple):
+    """A row of a file.
+
+    Attributes:
+        value: What its JSON says.
+        numbered: The id of a document without one: `{file}:{number}`, from 0.
+        place: Where it stands.
+    """
+
+    value: Any
+    numbered: str
+    place: str
+
+
+def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part]:
+    """Cut a file between lines; a file of one array or one object is one part. See `Source.cut`."""
+    path = Path(part.path)
+    if _of_lines(path, options) and not options.is_one_part(path):
+        yield from cut_filled_lines(part, target_bytes=target_bytes)
+    else:
+        yield part
+
+
+def rows(part: Part, options: TextOptions) -> Iterator[JsonRow | SetAside]:
+    """Read each row of a part; one that is not JSON is set aside.
+
+    Raises:
+        SourceError: The file cannot be read, or is one array or object and damaged.
+    """
+    path = Path(part.path)
+    return _decoded(_texts(part, options), path, first=part.first)
+
+
+def beginning(path: Path, options: TextOptions) -> Iterator[object]:
+    """Give the first rows of a file that are JSON."""
+    part = Part(str(path))
+    if _of_lines(path, options):
+        part = part._replace(stop=_BEGINNING_BYTES)
+    for text in itertools.islice(_texts(part, options), _BEGINNING_ROWS):
+        try:
+            yield decoded(text.data)
+        except RecordError:
+            continue
+
+
+def rows_within(
+    path: Path, options: TextOptions, items: Callable[[bytes], Iterable[msgspec.Raw]]
+) -> Iterator[JsonRow | SetAside]:
+    """Read the rows that stand somewhere within the one JSON value of a file.
+
+    Args:
+        path: The file.
+        options: Its encoding.
+        items: Takes the JSON, and gives the rows in the order of the file. What it raises may be
+            any of `DECODE_ERRORS`.
+
+    Raises:
+        SourceError: The file cannot be read, or is not such a value.
+    """
+    data = options.utf8(path).removeprefix(BOM_UTF8)
+    return _decoded(_found(data, path.name, items), path)
+
+
+def decoded(data: bytes) -> Any:
+    """Return what the JSON of a row says.
+
+    Raises:
+        RecordError: It is not JSON, or one of its objects has a key twice.
+    """
+    try:
+        value = msgspec.json.decode(data)
+        # Decoding keeps the last of two equal keys. Each key of the result has stood in the data,
+        # so a mere count tells whether any is lost, but for characters written as \u0022.
+        is_whole = msgspec.json.format(data, indent=-1).count(_KEY) == msgspec.json.encode(
+            value
+        ).count(_KEY)
+    except DECODE_ERRORS as error:
+        decode_utf8(data)
+        raise RecordError(f"expected a JSON object, got {_in_words(error)}") from None
+    if not is_whole and _has_key_twice(data):
+        raise RecordError("expected objects with each key once, got a key twice in one object")
+    return value
+
+
+def _has_key_twice(data: bytes) -> bool:
+    """Return whether an object in some JSON has a key twice."""
+    found = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        found.append(len({key for key, _ in pairs}) < len(pairs))
+
+    try:
+        json.loads(data, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        # It was decoded, so it is JSON: Python refuses integers of very many digits.
+        return True
+    return any(found)
+
+
+def _decoded(
+    texts: Iterable[NumberedLine], path: Path, *, first: int = 0
+) -> Iterator[JsonRow | SetAside]:
+    of_file = stem(path)
+    for number, text in enumerate(texts, start=first):
+        place = f"{path.name}:{text.number}"
+        numbered = f"{of_file}:{number}"
+        try:
+            value = decoded(text.data)
+        except RecordError as error:
+            yield SetAside(numbered, place, str(error))
+            continue
+        yield JsonRow(value, numbered, place)
+
+
+def _texts(part: Part, options: TextOptions) -> Iterator[NumberedLine]:
+    """Give the JSON of each row of a part, with the line that it begins at."""
+    path = Path(part.path)
+    data = options.utf8(path, part.start, part.stop)
+    if _of_lines(path, options):
+        return (line for line in lines(data, first=part.line) if line.data.strip())
+    return _found(data.removeprefix(BOM_UTF8), path.name, _elements)
+
+
+def _elements(data: bytes) -> list[msgspec.Raw]:
+    """Return the elements of an array, or the only object."""
+    if data.lstrip().startswith(b"{"):
+        return [msgspec.json.decode(data, type=msgspec.Raw)]
+    return msgspec.json.decode(data, type=list[msgspec.Raw])
+
+
+def _found(
+    data: bytes, name: str, items: Callable[[bytes], Iterable[msgspec.Raw]]
+) -> Iterator[NumberedLine]:
+    """Give the JSON of items within some JSON, with the line that each begins at."""
+    try:
+        found = [bytes(item) for item in items(data)]
+    except DECODE_ERRORS as error:
+        raise SourceError(
+            f"{name}:1: expected one JSON array or object, got {_in_words(error)}; is the file "
+            "whole?"
+        ) from None
+
+    # Each item is a verbatim piece of `data`: it is found after the end of the last one.
+    line = 1
+    position = 0
+    for text in found:
+        start = data.index(text, position)
+        line += data.count(b"\n", position, start)
+        yield NumberedLine(line, text)
+        line += text.count(b"\n")
+        position = start + len(text)
+
+
+def _in_words(error: Exception) -> str:
+    """Return what is wrong with some JSON.
+
+    msgspec's messages hold positions and no text; those of other errors might hold text.
+    """
+    if isinstance(error, msgspec.DecodeError):
+        return f"'{error}'"
+    return "invalid UTF-8" if isinstance(error, UnicodeDecodeError) else "too many levels"
+
+
+def _of_lines(path: Path, options: TextOptions) -> bool:
+    """Return whether a file has a row a line.
+
+    A `.json` file has not if it begins with a bracket, or with a brace on a line of its own.
+    """
+    if not path.name.removesuffix(".gz").endswith(".json"):
+        return True
+    data = options.utf8(path, 0, _FIRST_BYTES).removeprefix(BOM_UTF8).lstrip()
+    first = next(lines(data), NumberedLine(1, b"")).data
+    return not data.startswith(b"[") and first.strip() != b"{"

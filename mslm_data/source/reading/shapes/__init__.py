@@ -1,0 +1,133 @@
+"""Makes documents of rows with named columns, such as JSON objects and rows of Arrow.
+
+The columns tell which shape a row has; `SHAPES` is the table of those that are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
+from mslm_data.source.reading.shapes.bioc import BiocJson
+from mslm_data.source.reading.shapes.label_studio import LabelStudioMin, LabelStudioTask
+from mslm_data.source.reading.shapes.medcattrainer import MedcatTrainerDocument
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
+from mslm_data.source.reading.shapes.options import RowFile, RowOptions, Shape
+from mslm_data.source.reading.shapes.running_text import (
+    MENTIONS,
+    Passages,
+    ProdigyRow,
+    TextWithMentions,
+)
+from mslm_data.source.reading.shapes.words import Gliner, WordsWithTags
+
+__all__ = ["COLUMNS", "IDS", "SHAPES", "RowFile", "RowOptions", "RowReader"]
+
+IDS = ("id", "doc_id", "document_id", "pmid")
+"""Columns of ids; the first that a row has counts."""
+
+SHAPES: Mapping[str, type[Shape]] = {
+    "GLiNER": Gliner,  # tokenized_text, ner [[first, last, label]]
+    "Label Studio": LabelStudioTask,  # data, annotations[].result[].value
+    "Label Studio, JSON-MIN": LabelStudioMin,  # text, label [{start, end, text, labels}]
+    "Prodigy": ProdigyRow,  # text, spans [{start, end, label}], answer
+    "Argilla 1": ArgillaRecord,  # text, annotation [[label, start, end]], prediction
+    "Argilla 2": ArgillaResponses,  # fields, responses; or text, question.responses
+    "MedCATtrainer": MedcatTrainerDocument,  # text, annotations [{start, end, cui, value, flags}]
+    "words with tags": WordsWithTags,  # tokens, ner_tags
+    "BioC JSON": BiocJson,  # passages [{offset, text, annotations [{locations, infons}]}]
+    "BigBio": Passages,  # passages [{offsets, text}], entities [{offsets, text, type}]
+    "text with mentions": TextWithMentions,  # text, entities [[start, end, label]]
+}
+"""Shapes by name. A row has the first that fits it."""
+
+COLUMNS = frozenset(IDS).union(*(shape.columns for shape in SHAPES.values()))
+"""The columns with a name of their own that are read."""
+
+_NO_MENTIONS = frozenset(
+    {"relations", "events", "coreferences", "Comments", "predictions", "prediction", "suggestions"}
+)
+"""Columns that may look like mentions in what tools export, and are not."""
+_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
+
+
+class RowReader:
+    """Makes documents of the rows of one file."""
+
+    def __init__(self, file: RowFile | None = None) -> None:
+        """Read rows of a file; without one, by the usual options."""
+        self._file = file or RowFile()
+        self._shapes: dict[str, Shape] = {}
+
+    def document(
+        self, row: object, *, numbered: str, place: str
+    ) -> Document | SetAside | NotChosen:
+        """Make a document of a row, or set it aside.
+
+        Args:
+            row: A mapping of columns, as JSON or Arrow give it, or spaCy's `[text, {"entities":
+                …}]`; anything else is set aside.
+            numbered: The id of a row without one.
+            place: Where the row stands.
+
+        Returns:
+            A document; or why there is none.
+
+        Raises:
+            SourceError: Tags or labels are integers, and their names are unknown; or a row seems to
+                have mentions in a column that is not read.
+        """
+        doc_id = numbered
+        try:
+            columns = _named(row)
+            doc_id = self._id(columns) or numbered
+            name = next(name for name, shape in SHAPES.items() if shape.fits(columns))
+            shape = self._shapes.setdefault(name, SHAPES[name](self._file))
+            found = shape.read(columns, doc_id, place)
+        except RecordError as error:
+            return SetAside(doc_id, place, str(error))
+
+        is_bare = isinstance(found, Document) and not found.spans and not found.unplaced
+        if is_bare and not shape.says_none:
+            self._refuse_unread(columns, shape, place)
+        return found
+
+    def _id(self, row: Cells) -> str:
+        """Return the id that a row has itself, "" for none."""
+        wanted = self._file.options.id_column
+        column = cells.first_of(row, IDS) or "" if wanted == "auto" else wanted
+        value = row.get(column)
+        if value is None and wanted not in ("auto", ""):
+            raise RecordError(f"expected an id in column '{wanted}', got none")
+        return str(value) if isinstance(value, str | int) else ""
+
+    def _refuse_unread(self, row: Cells, shape: Shape, place: str) -> None:
+        """Raise if a row in which no mention was found has a column that looks like mentions."""
+        passed_over = {*shape.columns, *_NO_MENTIONS, *self._file.options.ignored_columns}
+        for column, value in row.items():
+            if column in passed_over or not look_like_mentions(value):
+                continue
+            name = column if _NAME.match(column) else "(of an unusual name)"
+            raise SourceError(
+                f"{place}: expected mentions in one of the columns {', '.join(MENTIONS)}, got "
+                f"column '{name}', which looks like mentions and is not read; say [source] "
+                f"mentions_column = '{name}', or ignored_columns = ['{name}'] if it holds none"
+            )
+
+
+def _named(row: object) -> dict[str, Any]:
+    """Return a row as a mapping of columns."""
+    if isinstance(row, Mapping):
+        return dict(row)
+    if isinstance(row, list) and len(row) == 2:
+        text, of_text = row
+        if isinstance(text, str) and isinstance(of_text, Mapping) and "entities" in of_text:
+            return {**of_text, "text": text}
+    raise RecordError("expected an object of named columns, got another value")

@@ -1,0 +1,155 @@
+"""Rows of Argilla: records of version 1 with one annotation, and of version 2 with responses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mslm_data.data.document import Document, NotChosen
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.annotators import IGNORED, UNANNOTATED, Version
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes import mention_forms
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.shapes.running_text import TextWithMentions, text_of
+from mslm_data.source.reading.standoff import VERSIONS, Annotation
+
+_RESPONSES = ".responses"
+
+
+class ArgillaRecord(TextWithMentions):
+    """Version 1's token classification: `annotation` of `[label, start, end]`.
+
+    Predictions are left out. A record without an annotation, or with the status "Discarded", is
+    counted, and not read.
+    """
+
+    columns = frozenset({"text", "tokens", "annotation", "prediction", "status"})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_record = "prediction" in row or "annotation_agent" in row
+        return "annotation" in row and is_record and isinstance(row.get("text"), str)
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        if row.get("status") == "Discarded":
+            return NotChosen(IGNORED)
+        if row.get("annotation") is None:
+            return NotChosen(UNANNOTATED)
+        return super().read(row, doc_id, place)
+
+    def _column(self, row: Cells) -> str | None:  # noqa: ARG002 - it is always the same
+        return "annotation"
+
+
+class _Response(NamedTuple):
+    """One user's answer to one question."""
+
+    question: str
+    user: str
+    status: str
+    value: list[Any]
+
+
+class ArgillaResponses(Shape):
+    """Version 2's records, nested (`to_json`) or flat (`to_datasets`), with responses of users.
+
+    Suggestions are left out, and so are questions that do not ask for spans. Of the users who
+    answered a record, one is read; discarded responses and drafts are not.
+    """
+
+    columns = frozenset({"id", "fields", "suggestions", "responses", "text", "status", "vectors"})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_nested = isinstance(row.get("fields"), Mapping) and "responses" in row
+        return is_nested or any(name.endswith(_RESPONSES) for name in row)
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        fields = row.get("fields")
+        text = text_of(
+            fields if isinstance(fields, Mapping) else row, self.file.options.text_column
+        )
+        responses = _nested(row) if isinstance(fields, Mapping) else _flat(row)
+        submitted = [one for one in responses if one.status in ("", "submitted")]
+        if not submitted:
+            return NotChosen(IGNORED if responses else UNANNOTATED)
+
+        # A user has a response for each question; those of one user are one annotation.
+        users = list(dict.fromkeys(one.user for one in submitted))
+        reasons = dict(
+            zip(
+                users,
+                self.file.annotators.chosen(Version("", frozenset({user})) for user in users),
+                strict=True,
+            )
+        )
+        if all(reasons.values()):
+            return NotChosen(next(iter(reasons.values())))
+
+        found: list[Annotation] = []
+        left_out: Counter[str] = Counter()
+        for one in submitted:
+            of_one = [
+                annotation
+                for item in one.value
+                for annotation in mention_forms.read_mention(item, one.question, place, self.file)
+            ]
+            if reasons[one.user]:
+                left_out[VERSIONS] += len(of_one)
+            else:
+                found += of_one
+
+        placed = self.file.options.place(text, found).leaving_out(left_out)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+
+def _nested(row: Cells) -> list[_Response]:
+    """Return the responses with spans of a nested record."""
+    return [
+        _Response(
+            question,
+            str(response.get("user_id")),
+            str(response.get("status") or ""),
+            response["value"],
+        )
+        for question, responses in cells.mapping(row.get("responses") or {}).items()
+        for response in map(cells.mapping, cells.objects(responses))
+        if _are_spans(response.get("value"))
+    ]
+
+
+def _flat(row: Cells) -> list[_Response]:
+    """Return the responses with spans of a record whose keys are joined by dots."""
+    found = []
+    for name, values in row.items():
+        if not name.endswith(_RESPONSES) or not isinstance(values, list):
+            continue
+        users = _beside(row, f"{name}.users", len(values))
+        statuses = _beside(row, f"{name}.status", len(values))
+        question = name.removesuffix(_RESPONSES)
+        found += [
+            _Response(question, str(user), str(status or ""), value)
+            for value, user, status in zip(values, users, statuses, strict=True)
+            if _are_spans(value)
+        ]
+    return found
+
+
+def _beside(row: Cells, name: str, number: int) -> list[Any]:
+    """Return the list that says something of each response."""
+    values = row.get(name)
+    if values is None:
+        return [""] * number
+    if not isinstance(values, list) or len(values) != number:
+        raise RecordError(f"expected {number} value(s) in column '{name}', got another number")
+    return values
+
+
+def _are_spans(value: object) -> bool:
+    """Return whether the value of a response is a list of spans, maybe an empty one."""
+    return isinstance(value, list) and all(
+        isinstance(item, Mapping) and "start" in item for item in value
+    )

@@ -1,0 +1,224 @@
+"""Rows of Label Studio: tasks with their annotations (JSON), and tasks with labels (JSON-MIN)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mslm_data.data.document import Document, NotChosen
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.annotators import IGNORED, UNANNOTATED, Version
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
+
+_OF_TASK = ("annotations", "completions")
+"""The column of a task's annotations; before version 1.0, it was called completions."""
+
+
+class LabelStudioTask(Shape):
+    """A task: `data` with the text, and `annotations` of `result`s.
+
+    Predictions, drafts, relations, choices and texts that annotators wrote are left out.
+    """
+
+    columns = frozenset({"id", "data", "predictions", "drafts", *_OF_TASK})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        has_annotations = any(isinstance(row.get(name), list) for name in _OF_TASK)
+        return isinstance(row.get("data"), Mapping) and has_annotations
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        annotations = [cells.mapping(one) for one in row[cells.first_of(row, _OF_TASK) or ""]]
+        reasons = self.file.annotators.chosen(map(_version, annotations))
+        whys = [
+            _why_left_out(one, reason) for one, reason in zip(annotations, reasons, strict=True)
+        ]
+        if all(whys):
+            return NotChosen(_why_none(reasons))
+
+        results = [
+            (result, why)
+            for one, why in zip(annotations, whys, strict=True)
+            for result in _results(one)
+        ]
+        data = row["data"]
+        field = self._field(data, [result for result, why in results if not why], place)
+        text = data[field]
+
+        found: list[Annotation] = []
+        left_out: Counter[str] = Counter()
+        for result, why in results:
+            mentions = _mentions(result)
+            if why or not _is_of_field(result, field, data):
+                left_out[why or OTHER_TEXT] += len(mentions)
+            else:
+                found += mentions
+
+        placed = self.file.options.place(text, found).leaving_out(left_out)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+    def _field(self, data: Cells, results: list[Cells], place: str) -> str:
+        """Return the field of a task's data that is its text.
+
+        Raises:
+            RecordError: The field has no text.
+            SourceError: Several fields have one, and nothing says which is meant.
+        """
+        texts = [name for name, value in data.items() if isinstance(value, str) and value]
+        wanted = self.file.options.text_column
+        if wanted == "auto":
+            named = [str(result.get("to_name")) for result in results]
+            wanted = next((name for name in ["text", *named] if name in texts), "")
+            if not wanted and len(texts) == 1:
+                wanted = texts[0]
+            if not wanted and texts:
+                raise SourceError(
+                    f"{place}: expected one text in the data of a task, got the fields "
+                    f"{', '.join(texts)}; name it as [source] text_column = '{texts[0]}'"
+                )
+        if wanted not in texts:
+            raise RecordError("expected a task whose data have a text, got none")
+        return wanted
+
+
+class LabelStudioMin(Shape):
+    """A task's data with its labels in columns of their own: `[{start, end, text, labels}]`.
+
+    A row is one annotation. Which columns have labels depends on the project, so all of this form
+    are read.
+    """
+
+    columns = frozenset({"text"})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_export = "annotation_id" in row and "lead_time" in row
+        return is_export or any(True for _ in _label_columns(row))
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        wanted = self.file.options.text_column
+        text = row.get("text" if wanted == "auto" else wanted)
+        if not isinstance(text, str) or not text:
+            raise RecordError(
+                "expected a text in column 'text', got none; name its column as [source] "
+                "text_column"
+            )
+        regions = [cells.mapping(item) for name in _label_columns(row) for item in row[name]]
+        found = [mention for value in regions for mention in region(value, value.get("labels"))]
+        placed = self.file.options.place(text, found)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+
+def version_of_row(row: Cells) -> Version | None:
+    """Return which annotation a row of JSON-MIN is, None for other rows."""
+    if "annotation_id" not in row:
+        return None
+    return Version(
+        of=str(row.get("id")),
+        annotators=_names(row.get("annotator")),
+        time=str(row.get("created_at") or ""),
+    )
+
+
+def region(value: Cells, labels: object) -> list[Annotation]:
+    """Return the mentions of a region of text, one for each label.
+
+    A region of HTML or of paragraphs says where it lies in the whole text in `globalOffsets`, if at
+    all.
+    """
+    fragments: list[tuple[int, int]] = []
+    for of in (value, value.get("globalOffsets")):
+        if isinstance(of, Mapping) and type(of.get("start")) is type(of.get("end")) is int:
+            fragments = fragments or cells.pairs([[of["start"], of["end"]]])
+    names = labels if isinstance(labels, list) else [labels]
+    words = cells.joined(value.get("text"))
+    return [
+        Annotation(fragments, label=name if isinstance(name, str) else "", words=words)
+        for name in names or [""]
+    ]
+
+
+def _label_columns(row: Cells) -> Iterator[str]:
+    """Give the columns whose values are lists of regions with labels."""
+    for name, value in row.items():
+        if isinstance(value, list) and value and all(map(_is_region, value)):
+            yield name
+
+
+def _is_region(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("labels"), list)
+        and "start" in value
+        and "end" in value
+    )
+
+
+def _mentions(result: Cells) -> list[Annotation]:
+    """Return the mentions of a result, one for each of its labels; none of other results."""
+    value = result.get("value")
+    kind = result.get("type")
+    if not isinstance(value, Mapping):
+        return []
+    names = [name for name in value if name.endswith("labels")]
+    if not names or (isinstance(kind, str) and not kind.endswith("labels")):
+        return []
+    return region(value, value[names[0]])
+
+
+def _results(annotation: Cells) -> list[Cells]:
+    """Return the results of an annotation."""
+    results = annotation.get("result")
+    if results is None or results == {}:
+        return []
+    return [cells.mapping(result) for result in cells.objects(results)]
+
+
+def _is_of_field(result: Cells, field: str, data: Cells) -> bool:
+    """Return whether a result is about the text in a field.
+
+    `to_name` is the name of a tag of the project, which often is the name of the field.
+    """
+    to_name = result.get("to_name")
+    return to_name == field or not isinstance(to_name, str) or to_name not in data
+
+
+def _version(annotation: Cells) -> Version | None:
+    """Return which annotation of its task this is, None for a cancelled one."""
+    if _is_cancelled(annotation):
+        return None
+    return Version(
+        of="",
+        annotators=_names(annotation.get("completed_by")),
+        time=str(annotation.get("created_at") or ""),
+        is_preferred=annotation.get("ground_truth") is True,
+    )
+
+
+def _why_left_out(annotation: Cells, reason: str) -> str:
+    """Return why the mentions of an annotation are left out, "" where they are read."""
+    if _is_cancelled(annotation):
+        return CANCELLED
+    return VERSIONS if reason else ""
+
+
+def _is_cancelled(annotation: Cells) -> bool:
+    return annotation.get("was_cancelled") is True or annotation.get("skipped") is True
+
+
+def _names(annotator: object) -> frozenset[str]:
+    """Return the names of an annotator, who is a number, a name, or an object of both."""
+    found: list[Any] = list(annotator.values()) if isinstance(annotator, Mapping) else [annotator]
+    return frozenset(str(name) for name in found if isinstance(name, str | int))
+
+
+def _why_none(reasons: list[str]) -> str:
+    """Return why none of a task's annotations is read."""
+    if not reasons:
+        return UNANNOTATED
+    return next((reason for reason in reasons if reason), IGNORED)

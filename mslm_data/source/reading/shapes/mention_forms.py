@@ -1,0 +1,131 @@
+"""Reads one mention in any of the forms that rows have, and knows what looks like mentions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.options import RowFile
+from mslm_data.source.reading.standoff import Annotation
+
+# Names of fields; of several names for one thing, the first that a mention has counts.
+STARTS = ("start", "begin", "start_offset", "start_char", "startOffset")
+ENDS = ("end", "end_offset", "end_char", "endOffset")
+LABELS = ("label", "labels", "type", "tag")
+CONCEPTS = ("concept", "cui", "normalized", "kb_id")
+
+_DEEPEST = 4
+"""Levels of lists and objects in which mentions are looked for."""
+
+
+def read_mention(entity: object, column: str, place: str, file: RowFile) -> list[Annotation]:
+    """Read a mention; it becomes several where it has several labels.
+
+    The forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
+    under any of the usual names, and BigBio's `{offsets, text, type}`.
+
+    Args:
+        entity: The mention.
+        column: The column it stands in, for messages and names of integers.
+        place: The place of its row.
+        file: What integers stand for.
+
+    Raises:
+        RecordError: It has another form.
+        SourceError: As from `RowFile.name`.
+    """
+    if isinstance(entity, list):
+        start, end, label = _triple(entity)
+        return [Annotation(cells.pairs([[start, end]]), file.name(label, column, place))]
+
+    of = cells.mapping(entity)
+    offsets = of.get("offsets")
+    if offsets is None:
+        offsets = [[_value(of, STARTS), _value(of, ENDS)]]
+    one = Annotation(
+        cells.pairs(offsets),
+        label="",
+        words=cells.joined(of.get("text")),
+        concept=cells.concept(_value(of, CONCEPTS)),
+    )
+    label = _value(of, LABELS)
+    labels = label if isinstance(label, list) else [label]
+    names = ["" if value is None else file.name(value, column, place) for value in labels]
+    return [one._replace(label=name) for name in names or [""]]
+
+
+def _triple(entity: list[Any]) -> list[Any]:
+    """Return start, end and label of a list that begins or ends with the label."""
+    if len(entity) != 3:
+        raise RecordError(f"expected mentions of start, end and label, got {len(entity)} value(s)")
+    label_is_first = isinstance(entity[0], str) and type(entity[2]) is int
+    return [*entity[1:], entity[0]] if label_is_first else entity
+
+
+def _value(of: cells.Cells, names: Sequence[str]) -> object:
+    return of.get(cells.first_of(of, names) or "")
+
+
+def items(value: object) -> list[Any]:
+    """Return the mentions in a column: a list, an object of lists, or lists under names.
+
+    spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`.
+    """
+    if isinstance(value, Mapping) and value:
+        groups = list(value.values())
+        if all(isinstance(group, list) and _are_objects(group) for group in groups):
+            return list(itertools.chain.from_iterable(groups))
+    return cells.objects(value)
+
+
+def _are_objects(group: list[Any]) -> bool:
+    return all(isinstance(item, Mapping) for item in group)
+
+
+def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
+    """Return whether a value holds what reads as mentions.
+
+    That are objects with two integers that say where something starts and ends, or how long it is;
+    or lists of two integers and a text. They may stand in lists and objects of others.
+    """
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        is_table = all(isinstance(values, list) for values in value.values())
+        if is_table and _has_range(value, _are_integers):
+            return True
+        return any(look_like_mentions(inner, depth=depth - 1) for inner in value.values())
+    if not isinstance(value, list):
+        return False
+    return any(
+        (isinstance(item, Mapping) and _has_range(item, _is_integer))
+        or _is_triple(item)
+        or look_like_mentions(item, depth=depth - 1)
+        for item in value
+    )
+
+
+def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
+    """Return whether an object says where something starts, and where it ends or how long it is."""
+    names = [str(name).lower() for name, value in of.items() if is_place(value)]
+    starts = any("start" in name or "begin" in name or name == "offset" for name in names)
+    ends = any("end" in name.replace("extend", "") or name in ("stop", "length") for name in names)
+    return starts and ends
+
+
+def _is_integer(value: object) -> bool:
+    # `type` and not `isinstance`, as True is an int.
+    return type(value) is int
+
+
+def _are_integers(values: object) -> bool:
+    return isinstance(values, list) and bool(values) and all(map(_is_integer, values))
+
+
+def _is_triple(item: object) -> bool:
+    if not isinstance(item, list) or not 3 <= len(item) <= 5:
+        return False
+    return sum(map(_is_integer, item)) == 2 and any(isinstance(value, str) for value in item)

@@ -1,0 +1,125 @@
+"""Rows of a text with mentions in characters, and of passages with mentions at their offsets."""
+
+from __future__ import annotations
+
+from mslm_data.data.document import Document, NotChosen
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.annotators import IGNORED, REJECTED
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes import mention_forms
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.standoff import Annotation
+
+MENTIONS = (
+    "ents",
+    "entities",
+    "spans",
+    "mentions",
+    "annotations",
+    "annotation",
+    "labels",
+    "label",
+)
+"""Columns of mentions. The first that holds some counts, else the first that is there."""
+
+_ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
+"""Prodigy's answers besides "accept"."""
+
+
+class TextWithMentions(Shape):
+    """A text, and a column of mentions: doccano, spaCy's JSON, and what most programs write."""
+
+    columns = frozenset({"text", "sentences", "sents", *MENTIONS})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:  # noqa: ARG003 - what no other shape fits has this one
+        return True
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        text = text_of(row, self.file.options.text_column)
+        column = self._column(row)
+        entities = [] if column is None else mention_forms.items(row[column])
+        found = [
+            annotation
+            for entity in entities
+            for annotation in mention_forms.read_mention(entity, column or "", place, self.file)
+        ]
+        return self.document(row, text, found, doc_id, place)
+
+    def _column(self, row: Cells) -> str | None:
+        """Return the column of a row's mentions, None where it has none."""
+        wanted = self.file.options.mentions_column
+        if wanted != "auto":
+            return wanted if row.get(wanted) is not None else None
+        filled = [name for name in MENTIONS if mention_forms.look_like_mentions(row.get(name))]
+        return filled[0] if filled else cells.first_of(row, MENTIONS)
+
+    def document(
+        self, row: Cells, text: str, found: list[Annotation], doc_id: str, place: str
+    ) -> Document:
+        """Make a document of a text, its mentions, and the row's sentences."""
+        column = cells.first_of(row, ("sentences", "sents"))
+        sentences = None if column is None else cells.sentences(cells.objects(row[column]), text)
+        placed = self.file.options.place(text, found)
+        return placed.document(doc_id, text, sentences=sentences, place=place)
+
+
+class ProdigyRow(TextWithMentions):
+    """Prodigy's rows: a text, its `spans`, none where they are missing, and the `answer`.
+
+    Only accepted rows are read. `tokens` are objects, and relations are left out.
+    """
+
+    columns = TextWithMentions.columns | {"tokens", "relations", "answer"}
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_answered = row.get("answer") in ("accept", *_ANSWERS)
+        return is_answered or "_input_hash" in row or "_task_hash" in row
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        reason = _ANSWERS.get(str(row.get("answer")))
+        if reason:
+            return NotChosen(reason)
+        return super().read(row, doc_id, place)
+
+
+class Passages(Shape):
+    """BigBio's passages with entities."""
+
+    columns = frozenset({"passages", "entities"})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        return row.get("passages") is not None
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        pieces = []
+        for passage in map(cells.mapping, cells.objects(row["passages"])):
+            start, _ = cells.pairs(passage.get("offsets"))[0]
+            pieces.append((start, cells.joined(passage.get("text")) or ""))
+        entities = [] if row.get("entities") is None else cells.objects(row["entities"])
+        found = [
+            annotation
+            for entity in entities
+            for annotation in mention_forms.read_mention(entity, "entities", place, self.file)
+        ]
+
+        text, sentences, placed = self.file.options.lay_out(pieces, found)
+        if not text:
+            raise RecordError("expected passages with text, got none")
+        return placed.document(doc_id, text, sentences=sentences, place=place)
+
+
+def text_of(row: Cells, column: str) -> str:
+    """Return the text of a row, which stands in a column; "auto" for `text`."""
+    text = row.get("text" if column == "auto" else column)
+    if column != "auto" and not (isinstance(text, str) and text):
+        raise RecordError(f"expected a text in column '{column}', got none")
+    if not isinstance(text, str) or not text:
+        raise RecordError(
+            "expected columns tokens and ner_tags, text and entities, or passages and "
+            "entities, got none of them"
+        )
+    return text

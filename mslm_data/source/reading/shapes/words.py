@@ -1,0 +1,130 @@
+"""Rows of words: with a tag each, or with mentions that count words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from mslm_data.data.document import Document, NotChosen, Sentence
+from mslm_data.source.reading import cells, tags
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.standoff import Annotation, place
+from mslm_data.source.reading.word_documents import document_of_words, place_words
+
+WORDS = ("tokens", "words")
+TAGS = ("ner_tags", "tags", "labels")
+
+
+class WordsWithTags(Shape):
+    """A list of words, and a list of as many tags."""
+
+    columns = frozenset({*WORDS, *TAGS})
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        column = cells.first_of(row, WORDS)
+        if column is None:
+            return False
+        # Tokens that are objects stand beside a text, with mentions in characters.
+        words = row[column]
+        has_text = isinstance(row.get("text"), str)
+        if has_text and cells.first_of(row, TAGS) is None:
+            return False
+        return not (isinstance(words, list) and any(isinstance(word, Mapping) for word in words))
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        words, of_words = self._words_and_tags(row, place)
+        _check_words(words)
+        untyped = self.file.options.untyped
+        try:
+            mentions, late = tags.decode(of_words, untyped=untyped)
+        except ValueError as error:
+            raise RecordError(f"expected tags, got an item that is not one: {error}") from None
+        if late and self._opens_with_i:
+            mentions, late = tags.decode(of_words, untyped=untyped, i_opens=True)
+        return document_of_words(doc_id, [words], [mentions], place=place, late=late)
+
+    def _words_and_tags(self, row: Cells, place: str) -> tuple[list[Any], list[str]]:
+        words = cells.column_list(row, cells.first_of(row, WORDS))
+        if not words:
+            raise RecordError("expected at least one token, got no tokens")
+        column = cells.first_of(row, TAGS)
+        if column is None:
+            raise RecordError(f"expected tags in one of the columns {', '.join(TAGS)}, got none")
+        of_words = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
+        if len(words) != len(of_words):
+            raise RecordError(
+                f"expected a tag for each token, got {len(words)} token(s) and {len(of_words)} "
+                "tag(s)"
+            )
+        return words, of_words
+
+    @functools.cached_property
+    def _opens_with_i(self) -> bool:
+        """Whether I opens mentions in the file; its first rows that are not broken decide."""
+        num_mentions = num_late = 0
+        for row in self.file.beginning():
+            try:
+                _, of_words = self._words_and_tags(cells.mapping(row), "")
+                mentions, late = tags.decode(of_words, untyped=self.file.options.untyped)
+            except (RecordError, ValueError):
+                continue
+            num_mentions += len(mentions)
+            num_late += late
+        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+
+
+class Gliner(Shape):
+    """GLiNER's training rows: `tokenized_text`, and `ner` of `[first, last, label]` in words.
+
+    The last word belongs to the mention.
+    """
+
+    columns = frozenset({"tokenized_text", "ner"})
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        return row.get("tokenized_text") is not None
+
+    def read(self, row: Cells, doc_id: str, place_of_row: str) -> Document | NotChosen:
+        words = cells.column_list(row, "tokenized_text")
+        if not words:
+            raise RecordError("expected at least one word in column 'tokenized_text', got none")
+        _check_words(words)
+        bounds = place_words(words)
+        mentions = []
+        for entity in cells.column_list(row, "ner"):
+            if not isinstance(entity, list) or len(entity) != 3:
+                raise RecordError(
+                    "expected mentions of first word, last word and label in column 'ner', got "
+                    "others"
+                )
+            ((first, last),) = cells.pairs([entity[:2]])
+            fragment = (-1, -1)  # beyond the text, so that it is counted
+            if 0 <= first <= last < len(words):
+                fragment = (int(bounds[first, 0]), int(bounds[last, 1]))
+            mentions.append(Annotation([fragment], self.file.name(entity[2], "ner", place_of_row)))
+
+        text = " ".join(words)
+        placed = place(text, mentions)
+        return Document(
+            id=doc_id,
+            text=text,
+            spans=placed.spans,
+            sentences=(Sentence(0, len(text)),),
+            words=bounds,
+            unplaced=placed.unplaced,
+            place=place_of_row,
+        )
+
+
+def _check_words(words: list[Any]) -> None:
+    if not all(isinstance(word, str) and word for word in words):
+        raise RecordError(
+            "expected tokens that are text, got an empty one or a value that is not text"
+        )

@@ -227,6 +227,110 @@ def json_lines() -> bytes:
     ).encode()
 
 
+def prodigy() -> bytes:
+    """Return answers of two sessions, of which some accept."""
+    lines = []
+    for number, (text, mentions) in enumerate(documents()):
+        spans = [
+            {"start": a, "end": b, "token_start": 0, "token_end": 1, "label": "Disease"}
+            for a, b in mentions
+        ]
+        row = {"text": text, "_input_hash": number % 3, "_task_hash": number, "spans": spans}
+        answer = ("accept", "accept", "reject", "accept", "ignore")[number % 5]
+        lines.append(json.dumps({**row, "answer": answer, "_session_id": f"s-{number % 2}"}) + "\n")
+    return "".join(lines).encode()
+
+
+def label_studio() -> list[bytes]:
+    """Return tasks with several annotations, and the same as JSON-MIN."""
+    tasks, least = [], []
+    for number, (text, mentions) in enumerate(documents()):
+        values = [
+            {"start": a, "end": b, "text": text[a:b], "labels": ["Disease"]} for a, b in mentions
+        ]
+        results = [
+            {"value": value, "from_name": "label", "to_name": "text", "type": "labels"}
+            for value in values
+        ]
+        annotations = [
+            {"completed_by": i, "result": results, "was_cancelled": i == 2, "created_at": str(i)}
+            for i in range(number)
+        ]
+        tasks.append({"id": number, "data": {"text": text}, "annotations": annotations})
+        least.append({"id": number // 2, "text": text, "label": values, "annotation_id": number})
+    return [json.dumps(rows, indent=1).encode() for rows in (tasks, least)]
+
+
+def doccano() -> bytes:
+    lines = []
+    for number, (text, mentions) in enumerate(documents()):
+        labels = [[a, b, "Disease"] for a, b in mentions]
+        entities = [
+            {"id": a, "label": "Disease", "start_offset": a, "end_offset": b} for a, b in mentions
+        ]
+        forms: list[dict[str, Any]] = [{"label": labels}, {"entities": entities, "relations": []}]
+        lines.append(json.dumps({"id": number, "text": text, **forms[number % 2]}) + "\n")
+    return "".join(lines).encode()
+
+
+def medcattrainer() -> bytes:
+    """Return an export of two projects with a document in common."""
+    found = []
+    for number, (text, mentions) in enumerate(documents()):
+        annotations = [
+            {
+                "start": a,
+                "end": b,
+                "cui": f"C{a}",
+                "value": text[a:b],
+                "correct": True,
+                "killed": False,
+            }
+            for a, b in mentions
+        ]
+        found.append({"id": number % 4, "name": "n", "text": text, "annotations": annotations})
+    projects = [{"name": str(i), "documents": found[i::2]} for i in range(2)]
+    return json.dumps({"projects": projects}, indent=1).encode()
+
+
+def tool_rows() -> bytes:
+    """Return a row of each further shape that tools export."""
+    text, (a, b) = next((text, mentions[0]) for text, mentions in documents() if mentions)
+    span = {"start": a, "end": b, "label": "Disease"}
+    found: list[Any] = [
+        {"text": text, "annotation": [["Disease", a, b]], "prediction": None},
+        {"fields": {"text": text}, "responses": {"q": [{"value": [span], "user_id": "u"}]}},
+        {"text": text, "q.responses": [[span]], "q.responses.status": ["submitted"]},
+        {"text": text, "ents": [span], "spans": {"sc": [span]}},
+        [text, {"entities": [[a, b, "Disease"]]}],
+        {"tokenized_text": text.split(" "), "ner": [[0, 1, "Disease"]]},
+        {"text": text, "annotations": [{**span, "cui": "C1"}]},
+        json.loads(bioc_json())["documents"][0],
+    ]
+    return "".join(json.dumps(row) + "\n" for row in found).encode()
+
+
+def bioc_json() -> bytes:
+    found = []
+    for number, (text, mentions) in enumerate(documents()):
+        notes = [
+            {
+                "id": str(a),
+                "infons": {"type": "Disease", "identifier": "D1"},
+                "text": text[a:b],
+                "locations": [{"offset": a, "length": b - a}],
+            }
+            for a, b in mentions
+        ]
+        after = len(text) + 1
+        passages = [
+            {"offset": 0, "infons": {}, "text": text, "sentences": [], "annotations": notes},
+            {"offset": after, "sentences": [{"offset": after, "text": f"{CANARY} more."}]},
+        ]
+        found.append({"id": f"d{number}", "infons": {}, "passages": passages})
+    return json.dumps({"source": "own", "documents": found}, indent=1).encode()
+
+
 def table() -> pa.Table:
     """Return words with integer tags as `datasets` stores them."""
     feature = {

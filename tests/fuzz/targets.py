@@ -220,6 +220,42 @@ TARGETS: dict[str, Target] = {
         check=source("jsonl", {"id_column": ""}),
         tokens=words.OBJECTS,
     ),
+    "jsonl-tools": Target(
+        file="train.jsonl",
+        seeds=lambda: [seeds.tool_rows(), seeds.prodigy(), seeds.doccano()],
+        check=source("jsonl", {"tag_names": ("A", "B")}, file="train.jsonl", count=_lines),
+        tokens=words.TOOLS,
+    ),
+    "prodigy": Target(
+        file="train.jsonl",
+        seeds=lambda: [seeds.prodigy()],
+        check=source("prodigy", file="train.jsonl", count=_lines),
+        tokens=words.TOOLS,
+    ),
+    "prodigy-all": Target(
+        file="train.jsonl",
+        seeds=lambda: [seeds.prodigy()],
+        check=source("prodigy", {"of_several": "all", "annotator": "s-1"}),
+        tokens=words.TOOLS,
+    ),
+    "label-studio": Target(
+        file="train.json",
+        seeds=seeds.label_studio,
+        check=source("label-studio"),
+        tokens=words.TOOLS,
+    ),
+    "doccano": Target(
+        file="train.jsonl",
+        seeds=lambda: [seeds.doccano()],
+        check=source("doccano", file="train.jsonl", count=_lines),
+        tokens=words.TOOLS,
+    ),
+    "medcattrainer": Target(
+        file="train.json",
+        seeds=lambda: [seeds.medcattrainer()],
+        check=source("medcattrainer"),
+        tokens=words.TOOLS,
+    ),
     "jsonl-gz": Target(
         file="train.jsonl.gz",
         seeds=lambda: seeds.packed([seeds.json_lines()]),

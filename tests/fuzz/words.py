@@ -11,6 +11,11 @@ OBJECTS = (
     *rb'"tokens" "ner_tags" "text" "entities" "passages" "offsets" "start" "id"'.split(),
     *JSON,
 )
+TOOLS = (
+    *rb'"text" "spans" "annotations" "result" "value" "labels" "data" "answer" "projects"'.split(),
+    *rb'"documents" "cui" "responses" "passages" "offset" "ner" "_input_hash" "reject"'.split(),
+    *JSON,
+)
 SAVED = (*rb'"splits" "train" "../x" "_data_files" "filename" "_split"'.split(), *JSON)
 TOKENIZER = (
     *rb'"vocab" "type" "BPE" "WordPiece" "Unigram" "unk_token" "id" "special" "content" "<s>"'.split(),

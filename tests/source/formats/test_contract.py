@@ -16,7 +16,9 @@ from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
 from tests.source.formats import fixtures
 
-FIXTURES = sorted(path.stem for path in Path(fixtures.__file__).parent.glob("[a-z]*.py"))
+FIXTURES = sorted(
+    path.stem.replace("_", "-") for path in Path(fixtures.__file__).parent.glob("[a-z]*.py")
+)
 NAMES = SOURCES.names()
 REASON = re.compile(r"expected .+, (got|found) ")
 

@@ -1,0 +1,104 @@
+"""Reads MedCATtrainer's exports: one JSON object of projects with their documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Source
+from mslm_data.source.reading import cells, json_rows
+from mslm_data.source.reading.annotators import AnnotatorOptions, Version
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.json_rows import JsonRow
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.medcattrainer import document_of_medcattrainer
+from mslm_data.source.reading.standoff import OffsetOptions
+
+_BEGINS = re.compile(rb'\s*\{\s*"projects"\s*:')
+
+
+class _Project(msgspec.Struct):
+    """A project, as far as it is read."""
+
+    documents: list[msgspec.Raw]
+    name: str | int = ""
+
+
+class _Export(msgspec.Struct):
+    """A file."""
+
+    projects: list[_Project]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedcatTrainer(AnnotatorOptions, OffsetOptions, TextOptions, Source):
+    """Files that MedCATtrainer exports, with the texts.
+
+    Only mentions that annotators said are right are read, by the rule of MedCAT itself: validated
+    where that is said, not deleted, killed or irrelevant, and correct, of an alternative concept or
+    made by hand. The others are counted. The concept of a mention is its `cui`. Meta-annotations
+    and relations are left out.
+
+    A document that stands in several projects has several annotations: `of_several` says which is
+    read, in the order of the file. `annotator` is the name of a project.
+
+    Attributes:
+        label: Label of every mention; "cui" for its concept.
+    """
+
+    suffixes = (".json",)
+
+    label: str = "Concept"
+
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
+        """Read each document; see `Source.read`."""
+        path = Path(part.path)
+        projects: list[str] = []
+
+        def documents(data: bytes) -> Iterator[msgspec.Raw]:
+            for project in msgspec.json.decode(data, type=_Export).projects:
+                projects.extend([str(project.name)] * len(project.documents))
+                yield from project.documents
+
+        rows = list(json_rows.rows_within(path, self, documents))
+        reasons = self.chosen(
+            None if isinstance(row, SetAside) else _version(row.value, project)
+            for row, project in zip(rows, projects, strict=True)
+        )
+        for row, reason in zip(rows, reasons, strict=True):
+            if isinstance(row, SetAside):
+                yield row
+            elif reason:
+                yield NotChosen(reason)
+            else:
+                yield self._document(row)
+
+    def _document(self, row: JsonRow) -> Document | SetAside:
+        doc_id = row.numbered
+        try:
+            document = cells.mapping(row.value)
+            if document.get("id") is not None:
+                doc_id = str(document["id"])
+            return document_of_medcattrainer(
+                document, doc_id, row.place, options=self, label=self.label
+            )
+        except RecordError as error:
+            return SetAside(doc_id, row.place, str(error))
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
+        """Return what speaks for MedCATtrainer; see `Source.recognises`."""
+        is_export = _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) and b'"documents"' in head
+        return "it is one object of projects with documents" if is_export else ""
+
+
+def _version(document: object, project: str) -> Version | None:
+    """Return which annotation of a document this is, None for what is not a document."""
+    if not isinstance(document, Mapping) or document.get("id") is None:
+        return None
+    return Version(of=str(document["id"]), annotators=frozenset({project}))

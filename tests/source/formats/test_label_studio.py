@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source.formats.label_studio import LabelStudio
+from tests.source.formats.fixtures.label_studio import region, task
+
+OTHER = NotChosen("another annotation of a document that is read")
+
+
+def read(path: Path, rows: Any, **options: Any) -> list[Document | SetAside | NotChosen]:
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    source = LabelStudio(**options)
+    return list(source.read(Part(str(path))))
+
+
+def labels(records: list[Document | SetAside | NotChosen]) -> list[Any]:
+    return [
+        [one.label for one in record.spans] if isinstance(record, Document) else record
+        for record in records
+    ]
+
+
+def least(label: str, number: int, annotator: Any, time: str) -> dict[str, Any]:
+    """Return a row of JSON-MIN."""
+    return {
+        "id": number,
+        "text": "Gout hurts.",
+        "label": [region(0, 4, "Gout", label)],
+        "annotator": annotator,
+        "annotation_id": number * 10,
+        "created_at": time,
+        "lead_time": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [["A"], OTHER, ["C"]]),
+        ({"of_several": "first"}, [OTHER, ["B"], ["C"]]),
+        ({"of_several": "all"}, [["A"], ["B"], ["C"]]),
+        ({"annotator": "b@x"}, [NotChosen("of another annotator"), ["B"], ["C"]]),
+    ],
+)
+def test_read__takes_one_of_several_rows_of_a_task(
+    tmp_path: Path, options: dict[str, Any], expected: list[Any]
+) -> None:
+    rows = [
+        least("A", 1, 7, "2024-02"),
+        least("B", 1, {"id": 8, "email": "b@x"}, "2024-01"),
+        least("C", 2, {"id": 8, "email": "b@x"}, "2024-01"),
+    ]
+
+    assert labels(read(tmp_path / "x.json", rows, **options)) == expected
+
+
+def test_read__counts_tasks_without_annotation(tmp_path: Path) -> None:
+    bare = {**task(1, "Gout."), "annotations": []}
+    cancelled = task(2, "Gout.", region(0, 4, "Gout", "A"), was_cancelled=True)
+    empty = task(3, "Gout.")
+
+    found = labels(read(tmp_path / "x.json", [bare, cancelled, empty]))
+
+    assert found == [NotChosen("not annotated"), NotChosen("skipped by the annotator"), []]
+
+
+def test_read__takes_a_file_of_one_task(tmp_path: Path) -> None:
+    found = read(tmp_path / "x.json", task(1, "Gout.", region(0, 4, "Gout", "A")))
+
+    assert labels(found) == [["A"]]
+
+
+def test_recognises__tasks_and_rows() -> None:
+    path = Path("x.json")
+    given = task(1, "Gout.", region(0, 4, "Gout", "A"))
+
+    assert "tasks" in LabelStudio.recognises(path, json.dumps([given]).encode())
+    assert "annotation_id" in LabelStudio.recognises(
+        path, json.dumps([least("A", 1, 1, "")]).encode()
+    )
+    assert not LabelStudio.recognises(path, b'[{"data": 1, "labels": []}]')

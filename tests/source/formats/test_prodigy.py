@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source.formats.prodigy import Prodigy
+from tests.source.formats.fixtures.prodigy import row, span
+
+REJECTED = NotChosen("rejected by the annotator")
+IGNORED = NotChosen("skipped by the annotator")
+OTHER = NotChosen("another annotation of a document that is read")
+NOT_THEIRS = NotChosen("of another annotator")
+
+
+def read(path: Path, rows: list[Any], **options: Any) -> list[Any]:
+    """Return the label of each row that is read, and what the others are."""
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    source = Prodigy(**options)
+    records: list[Document | SetAside | NotChosen] = [
+        record
+        for part in source.cut(Part(str(path)), target_bytes=1)
+        for record in source.read(part)
+    ]
+    return [
+        [one.label for one in record.spans] if isinstance(record, Document) else record
+        for record in records
+    ]
+
+
+def answered(label: str, number: int, answer: str = "accept", session: str = "a") -> dict[str, Any]:
+    spans = [span(0, 4, label)]
+    names = {"_session_id": f"set-{session}", "_annotator_id": session}
+    return row("Gout hurts.", number, spans=spans, answer=answer, **names)
+
+
+def test_read__takes_accepted_rows_only(tmp_path: Path) -> None:
+    rows = [answered("A", 1, "reject"), answered("B", 2, "ignore"), answered("C", 3)]
+    bare = {"text": "Gout."}
+
+    assert read(tmp_path / "x.jsonl", [*rows, bare]) == [REJECTED, IGNORED, ["C"], []]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [OTHER, REJECTED, ["C"], ["D"]]),
+        ({"of_several": "first"}, [["A"], REJECTED, OTHER, ["D"]]),
+        ({"of_several": "all"}, [["A"], REJECTED, ["C"], ["D"]]),
+        ({"annotator": "a"}, [["A"], REJECTED, NOT_THEIRS, ["D"]]),
+        ({"annotator": "set-b"}, [NOT_THEIRS, REJECTED, ["C"], NOT_THEIRS]),
+        ({"annotator": "b", "of_several": "all"}, [NOT_THEIRS, REJECTED, ["C"], NOT_THEIRS]),
+    ],
+)
+def test_read__takes_one_of_several_answers_to_one_input(
+    tmp_path: Path, options: dict[str, Any], expected: list[Any]
+) -> None:
+    rows = [
+        answered("A", 1),
+        answered("B", 1, "reject", "b"),
+        answered("C", 1, session="b"),
+        answered("D", 2),
+    ]
+
+    assert read(tmp_path / "x.jsonl", rows, **options) == expected
+
+
+def test_read__knows_an_input_without_hash_by_its_text(tmp_path: Path) -> None:
+    rows = [{"text": text, "answer": "accept"} for text in ("A", "B", "A")]
+
+    assert read(tmp_path / "x.jsonl", rows) == [OTHER, [], []]
+
+
+def test_recognises__hashes_beside_spans() -> None:
+    path = Path("x.jsonl")
+    line = json.dumps(answered("A", 1)).encode()
+
+    assert Prodigy.recognises(path, line)
+    assert not Prodigy.recognises(path, b'{"text": "a", "spans": []}')
+    assert not Prodigy.recognises(path, json.dumps({"text": line.decode()}).encode())

@@ -22,7 +22,7 @@ RULES = frozenset(
     {
         relabel.UNWANTED,
         *overlaps.REASONS,
-        standoff.DISCONTINUOUS,
+        *standoff.BY_RULE,
     }
 )
 """Reasons for which the pipeline itself asks to leave mentions out."""

@@ -10,6 +10,7 @@ SOURCES = Registry(
         "bc2gm": "mslm_data.source.formats.bc2gm:Bc2gm",
         "bioc": "mslm_data.source.formats.bioc:BioC",
         "brat": "mslm_data.source.formats.brat:Brat",
+        "cas": "mslm_data.source.formats.cas:Cas",
         "conll": "mslm_data.source.formats.conll:Conll",
         "docbin": "mslm_data.source.formats.docbin:DocBin",
         "doccano": "mslm_data.source.formats.doccano:Doccano",

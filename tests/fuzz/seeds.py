@@ -183,6 +183,20 @@ def docbin(*, level: int) -> bytes:
     return zlib.compress(zlib.decompress(DocBin(docs=docs).to_bytes()), level)
 
 
+@functools.cache
+def cas(form: str) -> tuple[bytes, bytes]:
+    """Return a text with its mentions as XMI or JSON, and the type system."""
+    from tests.source.formats.fixtures.cas import cas as made_of
+
+    text, mentions = documents()[0]
+    text = f"{text} \U0001f600\n"
+    named = [(a, b, "Person", "Disease", f"C{a}") for a, b in mentions]
+    made = made_of(text, [(0, len(text) - 1)], named)
+    data = made.to_xmi() if form == "xmi" else made.to_json()
+    assert isinstance(data, str)
+    return data.encode(), made.typesystem.to_xml().encode()
+
+
 def bc2gm() -> tuple[bytes, bytes]:
     """Return sentences and their mentions."""
     lines, rows = [], []

@@ -169,6 +169,26 @@ TARGETS: dict[str, Target] = {
         check=source("i2b2"),
         tokens=words.XML,
     ),
+    "cas": Target(
+        file="train.xmi",
+        seeds=lambda: [seeds.cas("xmi")[0]],
+        beside=lambda: {"TypeSystem.xml": seeds.cas("xmi")[1]},
+        check=source("cas"),
+        tokens=words.XML,
+    ),
+    "cas-types": Target(
+        file="TypeSystem.xml",
+        seeds=lambda: [seeds.cas("xmi")[1]],
+        beside=lambda: {"train.xmi": seeds.cas("xmi")[0]},
+        check=source("cas"),
+        tokens=words.XML,
+    ),
+    "cas-json": Target(
+        file="train.json",
+        seeds=lambda: [seeds.cas("json")[0]],
+        check=source("cas"),
+        tokens=words.CAS,
+    ),
     "docbin": Target(
         file="train.spacy", seeds=lambda: [seeds.docbin(level=6)], check=source("docbin")
     ),

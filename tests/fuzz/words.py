@@ -75,6 +75,18 @@ OBO = (
     b"\\",
     b"is_obsolete: true\n",
 )
+CAS = (
+    b'"%ID"',
+    b'"%TYPE"',
+    b'"%MEMBERS"',
+    b'"sofaString"',
+    b'"begin"',
+    b"null",
+    b"[",
+    b"{",
+    b"1e9",
+    b"-1",
+)
 CONCEPTS = (b'c="', b'" 1:0 1:1', b'||t="problem"', b" 0:0", b" 999999999:0", b"||", b'"')
 TABLE = (b"\t", b"\n", b"1", b"\xd9\xa1", b"\xc2\xb2", b"inf", b"1_0")
 VOCABULARY = (b"[UNK]\n", b"[CLS]\n", b"[SEP]\n", b"##a\n", b"\n", b"a b\n")

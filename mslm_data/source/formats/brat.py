@@ -13,7 +13,7 @@ from pathlib import Path
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import lines, stem
+from mslm_data.source.reading.files import lines, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -107,8 +107,4 @@ def _is_annotations(path: Path) -> bool:
 
 def _sibling(path: Path, suffix: str) -> Path | None:
     """Return the document's file with another suffix, plain or packed, None where there is none."""
-    plain = path.with_name(stem(path) + suffix)
-    for candidate in (plain, plain.with_name(plain.name + ".gz")):
-        if candidate.is_file():
-            return candidate
-    return None
+    return packed_or_plain(path.with_name(stem(path) + suffix))

@@ -13,7 +13,7 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, elements
-from mslm_data.source.reading.files import lines, opened, read_bytes, stem
+from mslm_data.source.reading.files import lines, opened, packed_or_plain, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -126,10 +126,9 @@ class I2b2(OffsetOptions, Source):
     def _concept_file(self, path: Path) -> Path | None:
         """Return the file of a text's concepts, plain or packed, None where there is none."""
         for folder in self.concepts:
-            plain = path.parent / folder / f"{stem(path)}.con"
-            for candidate in (plain, plain.with_name(f"{plain.name}.gz")):
-                if candidate.is_file():
-                    return candidate
+            found = packed_or_plain(path.parent / folder / f"{stem(path)}.con")
+            if found is not None:
+                return found
         return None
 
     def _of_lines(self, path: Path) -> Document | SetAside:

@@ -44,7 +44,22 @@ def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
             elements before that place have been given.
         SourceError: The file cannot be read.
     """
-    collector = _Collector(names)
+    yield from _collected(path, _Collector(names))
+
+
+def children(path: Path) -> Iterator[tuple[int, Element]]:
+    """Read each child of a file's root, as `elements` does.
+
+    Names of namespaces stand before names of elements and attributes, as in `{namespace}name`.
+
+    Raises:
+        MalformedError: As from `elements`.
+        SourceError: The file cannot be read.
+    """
+    yield from _collected(path, _Collector(None))
+
+
+def _collected(path: Path, collector: _Collector) -> Iterator[tuple[int, Element]]:
     for chunk in _chunks(path):
         reason = collector.parse(chunk)
         yield from collector.done
@@ -69,12 +84,14 @@ class _EntityError(Exception):
 class _Collector:
     """Builds the trees of the wanted elements only.
 
+    Wanted are elements of some names, or else, with their namespaces, the children of the root.
+
     Attributes:
         done: The elements that are complete, with the lines they begin at.
         line: Number of the line that the last problem stands in.
     """
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str] | None) -> None:
         self.done: list[tuple[int, Element]] = []
         self.line = 1
         self._names = names
@@ -83,8 +100,9 @@ class _Collector:
         self._tree: TreeBuilder | None = None
         self._depth = 0
         self._line = 0
+        self._is_below_root = False
 
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate(namespace_separator=None if names is not None else "}")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -118,18 +136,25 @@ class _Collector:
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if self._tree is None and name in self._names:
+        if self._tree is None and self._is_wanted(name):
             self._tree = TreeBuilder()
             self._depth = 0
             self._line = self._parser.CurrentLineNumber
+        self._is_below_root = True
         if self._tree is not None:
+            if self._names is None:
+                name = _braced(name)
+                attributes = {_braced(key): value for key, value in attributes.items()}
             self._tree.start(name, attributes)
             self._depth += 1
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._is_below_root if self._names is None else name in self._names
 
     def _end(self, name: str) -> None:
         if self._tree is None:
             return
-        self._tree.end(name)
+        self._tree.end(name if self._names is not None else _braced(name))
         self._depth -= 1
         if self._depth == 0:
             self.done.append((self._line, self._tree.close()))
@@ -146,3 +171,8 @@ class _Collector:
         """Refuse a long default, as every element of a name would have it."""
         if len(default or "") > _LONGEST_DEFAULT:
             raise _EntityError
+
+
+def _braced(name: str) -> str:
+    """Return a name of the parser, `namespace}name` or `name`, as ElementTree writes it."""
+    return f"{{{name}" if "}" in name else name

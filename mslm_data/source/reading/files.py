@@ -147,3 +147,11 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
 def stem(path: Path) -> str:
     """Return a file's name without `.gz` and its last suffix: `a/train.jsonl.gz` -> `train`."""
     return Path(path.name.removesuffix(".gz")).stem
+
+
+def packed_or_plain(path: Path) -> Path | None:
+    """Return a file, or the one of its name with `.gz`; None where neither exists."""
+    for candidate in (path, path.with_name(f"{path.name}.gz")):
+        if candidate.is_file():
+            return candidate
+    return None

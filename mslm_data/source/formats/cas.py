@@ -1,0 +1,346 @@
+"""Reads UIMA CAS, as INCEpTION, WebAnno and DKPro write it: XMI with a type system, or JSON."""
+
+from __future__ import annotations
+
+import itertools
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source import Source
+from mslm_data.source.reading import standoff
+from mslm_data.source.reading.elements import MalformedError, children, elements
+from mslm_data.source.reading.files import opened, packed_or_plain, read_bytes, stem
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.standoff import Annotation
+
+IdFrom = Literal["file", "folder"]
+"""Whether a document is named like its file or like its file's folder."""
+
+_NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+_SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
+_SOFA = "uima.cas.Sofa"
+_VIEW = "uima.cas.View"
+_TYPE_SYSTEM = "TypeSystem.xml"
+
+_XMI_ID = "{http://www.omg.org/XMI}id"
+_NAMESPACE_BEGINS = "{http:///"
+_NAMESPACE_ENDS = ".ecore}"
+_NO_NAMESPACE = "uima.noNamespace."
+
+
+class _Structure(NamedTuple):
+    """A feature structure of the file: an object with a type, an id and features."""
+
+    type: str
+    number: str
+    features: Mapping[str, Any]
+
+
+@dataclass
+class _Contents:
+    """Hold the feature structures that are wanted of a file.
+
+    Attributes:
+        texts: Number of a text -> its name and the text.
+        members: Name of a view or number of its text -> numbers of what it has.
+        mentions: The structures that may be mentions.
+        sentences: The structures that may be sentences.
+    """
+
+    texts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    members: dict[str, set[str]] = field(default_factory=dict)
+    mentions: list[_Structure] = field(default_factory=list)
+    sentences: list[_Structure] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cas(Source):
+    """Files of UIMA CAS, a document each: XMI 2.0, or JSON (JSON CAS 0.4).
+
+    Mentions are the annotations of a type and of its subtypes, as far as the view has them in its
+    index. Subtypes stand in the type system: in JSON's own, or in `TypeSystem.xml` beside an XMI.
+    An XMI without one is read by the type's name alone. Offsets count code units of UTF-16, as
+    Java does. Sentences are DKPro's, where the file has some. A file that is broken is set aside.
+
+    Annotation tools write a file for each annotator and document, mostly in a folder named like the
+    document. Each file is a document here, so choose one annotator's, or the curated ones, as in
+    `splits = { train = ["*/CURATION_USER.xmi"] }`, and set `id_from = "folder"`.
+
+    Attributes:
+        mention_type: The type of mentions, with its package, or its last part alone. Layers of
+            INCEpTION's users are named like `webanno.custom.Symptom`.
+        label_feature: The feature that holds the label.
+        concept_feature: The feature that holds the concept, "" for none.
+        sentence_type: The type of sentences, "" for none.
+        view: The view whose text and annotations are read.
+        typesystem: The type system of XMI files, seen from their folders.
+        id_from: Whether a document is named like its file or like the folder of its file.
+    """
+
+    suffixes = (".xmi", ".json")
+
+    mention_type: str = _NAMED_ENTITY
+    label_feature: str = "value"
+    concept_feature: str = "identifier"
+    sentence_type: str = _SENTENCE
+    view: str = "_InitialView"
+    typesystem: str = _TYPE_SYSTEM
+    id_from: IdFrom = "file"
+
+    def __post_init__(self) -> None:
+        if not self.mention_type or not self.label_feature:
+            raise ValueError("expected mention_type and label_feature to name something, got ''")
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
+        """Return what speaks for a CAS; see `Source.recognises`."""
+        if b"http://www.omg.org/XMI" in head and b"http:///uima/cas.ecore" in head:
+            return "its root is XMI with UIMA's namespace"
+        if b'"%TYPES"' in head or b'"%FEATURE_STRUCTURES"' in head:
+            return "it has the fields %TYPES or %FEATURE_STRUCTURES"
+        return ""
+
+    def files(self, path: Path) -> list[Path]:
+        """Return a file, and the type system of an XMI."""
+        types = None if _is_json(path) else self._type_system(path)
+        return [path, types] if types else [path]
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read the one document; see `Source.read`.
+
+        Raises:
+            SourceError: The type system cannot be read, or does not have the type of mentions.
+        """
+        path = Path(part.path)
+        doc_id = stem(path) if self.id_from == "file" else path.absolute().parent.name
+        place = f"{path.name}:1"
+        is_json = _is_json(path)
+        types = None if is_json else self._type_system(path)
+        wanted = set() if types is None else self._subtypes(_supertypes_of_xml(types), types.name)
+        try:
+            contents = self._of_json(path) if is_json else self._of_xmi(path, wanted)
+            yield self._document(contents, doc_id, place)
+        except RecordError as error:
+            yield SetAside(doc_id, place, str(error))
+        except MalformedError as error:
+            yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+
+    def _document(self, contents: _Contents, doc_id: str, place: str) -> Document:
+        number, text = next(
+            (
+                (number, text)
+                for number, (name, text) in contents.texts.items()
+                if name == self.view
+            ),
+            ("", ""),
+        )
+        if not text:
+            raise RecordError(
+                f"expected a text in the view '{self.view}', found none; check [source] view"
+            )
+        members = contents.members.get(self.view, set()) | contents.members.get(number, set())
+
+        at = standoff.in_characters(text, unit="utf-16")
+        mentions = []
+        for one in contents.mentions:
+            if one.number in members:
+                begin, end = _offsets(one)
+                label = _value(one, self.label_feature)
+                concept = _value(one, self.concept_feature)
+                mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
+
+        ranges = sorted(_offsets(one) for one in contents.sentences if one.number in members)
+        sentences = [Sentence(at(begin), at(end)) for begin, end in ranges if begin < end]
+        is_apart = all(one.end <= other.start for one, other in itertools.pairwise(sentences))
+        if not is_apart or any(min(sentence) < 0 for sentence in sentences):
+            raise RecordError(
+                "expected sentences within the text that do not overlap, got others; check "
+                "[source] sentence_type"
+            )
+        return standoff.place(text, mentions).document(
+            doc_id, text, sentences=tuple(sentences) or None, place=place
+        )
+
+    def _add(
+        self, contents: _Contents, one: _Structure, mentions: Collection[str], sentence: str
+    ) -> None:
+        """Keep a structure if it is of a wanted type."""
+        if one.type in mentions or _is_named(one.type, self.mention_type):
+            contents.mentions.append(one)
+        elif sentence and _is_named(one.type, sentence):
+            contents.sentences.append(one)
+        elif one.type == _SOFA:
+            text = one.features.get("sofaString")
+            name = one.features.get("sofaID")
+            if isinstance(text, str) and isinstance(name, str):
+                contents.texts[one.number] = (name, text)
+
+    # XMI -----------------------------------------------------------------------------------------
+
+    def _of_xmi(self, path: Path, wanted: Collection[str]) -> _Contents:
+        contents = _Contents()
+        for _, element in children(path):
+            name = _type_name(element.tag)
+            features = element.attrib
+            if name == _VIEW:
+                members = contents.members.setdefault(features.get("sofa", ""), set())
+                members.update(features.get("members", "").split())
+            else:
+                one = _Structure(name, features.get(_XMI_ID, ""), features)
+                self._add(contents, one, wanted, self.sentence_type)
+        return contents
+
+    def _type_system(self, path: Path) -> Path | None:
+        """Return the type system of an XMI, None where there is none.
+
+        Raises:
+            SourceError: The options name one that does not exist.
+        """
+        found = packed_or_plain(path.parent / self.typesystem) if self.typesystem else None
+        if found is None and self.typesystem not in ("", _TYPE_SYSTEM):
+            raise SourceError(
+                f"{path}: expected the type system '{self.typesystem}', seen from its folder, "
+                f"found none; check [source] typesystem"
+            )
+        return found
+
+    def _subtypes(self, supertypes: Mapping[str, str], name: str) -> set[str]:
+        """Return the type of mentions and its subtypes, of a type system.
+
+        Raises:
+            SourceError: The type is not there.
+        """
+        found = {one for one in supertypes if _is_named(one, self.mention_type)}
+        if not found:
+            raise SourceError(
+                f"{name}: expected the type '{self.mention_type}' in the type system, found none; "
+                f"set [source] mention_type to the type of your mentions"
+            )
+        return _with_subtypes(found, supertypes)
+
+    # JSON ----------------------------------------------------------------------------------------
+
+    def _of_json(self, path: Path) -> _Contents:
+        try:
+            root = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise RecordError("expected JSON, got other bytes; is the file whole?") from None
+
+        of_root = _object(root)
+        types = {
+            name: str(_object(one).get("%SUPER_TYPE", ""))
+            for name, one in _object(of_root.get("%TYPES", {})).items()
+        }
+        roots = {one for one in types if _is_named(one, self.mention_type)}
+        wanted = _with_subtypes(roots, types)
+
+        contents = _Contents()
+        for one in _structures(of_root.get("%FEATURE_STRUCTURES", [])):
+            self._add(contents, one, wanted, self.sentence_type)
+        for name, view in _object(of_root.get("%VIEWS", {})).items():
+            members = _object(view).get("%MEMBERS", [])
+            if not isinstance(members, list):
+                raise RecordError("expected a list of a view's members, got another value")
+            contents.members[name] = set(map(str, members))
+        return contents
+
+
+def _is_json(path: Path) -> bool:
+    """Return whether a file holds JSON and not XML."""
+    with opened(path) as file:
+        return file.read(64).removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    """Return whether a type has a name, or its last part."""
+    return name == wanted or ("." not in wanted and name.rpartition(".")[2] == wanted)
+
+
+def _with_subtypes(found: set[str], supertypes: Mapping[str, str]) -> set[str]:
+    """Return types with all that derive from them."""
+    derived: dict[str, list[str]] = {}
+    for name, parent in supertypes.items():
+        derived.setdefault(parent, []).append(name)
+
+    wanted = set(found)
+    to_do = list(found)
+    while to_do:
+        for name in derived.get(to_do.pop(), ()):
+            if name not in wanted:
+                wanted.add(name)
+                to_do.append(name)
+    return wanted
+
+
+def _supertypes_of_xml(path: Path) -> dict[str, str]:
+    """Return the types of a type system, each with the one it derives from."""
+    return {
+        (element.findtext("name") or "").strip(): (element.findtext("supertypeName") or "").strip()
+        for _, element in elements(path, "typeDescription")
+    }
+
+
+def _type_name(tag: str) -> str:
+    """Return the type of an element: `{http:///a/b.ecore}C` is `a.b.C`."""
+    namespace, _, name = tag.rpartition("}")
+    namespace = f"{namespace}}}".removeprefix(_NAMESPACE_BEGINS).removesuffix(_NAMESPACE_ENDS)
+    return f"{namespace.replace('/', '.')}.{name}".removeprefix(_NO_NAMESPACE)
+
+
+def _structures(given: object) -> Iterator[_Structure]:
+    """Give the feature structures of JSON: a list, or an object of them by their numbers."""
+    if isinstance(given, list):
+        numbered = [(_object(one).get("%ID"), one) for one in given]
+    else:
+        numbered = list(_object(given).items())
+    for number, one in numbered:
+        features = _object(one)
+        yield _Structure(str(features.get("%TYPE", "")), str(number), features)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise RecordError("expected objects as JSON CAS has them, got another value")
+    return value
+
+
+def _offsets(one: _Structure) -> tuple[int, int]:
+    """Return begin and end of an annotation.
+
+    Raises:
+        RecordError: They are not whole numbers.
+    """
+    values = [one.features.get("begin"), one.features.get("end")]
+    numbers = [
+        int(value)
+        for value in values
+        if type(value) is int or (isinstance(value, str) and _is_number(value))
+    ]
+    if len(numbers) != 2:
+        raise RecordError("expected whole numbers as begin and end, got other values")
+    return numbers[0], numbers[1]
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= 18
+
+
+def _value(one: _Structure, feature: str) -> str:
+    """Return a feature that is text, "" for none.
+
+    Raises:
+        RecordError: It is something else.
+    """
+    value = one.features.get(feature) if feature else None
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise RecordError("expected text as label and as concept, got another value")
+    return value.strip()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mslm_data.encode.tokenizer import Tokenizer
     from mslm_data.loading import Shards
     from mslm_data.shard.manifest import Manifest
+    from mslm_data.source.reading.splits import Unread
 
 _FILES_LOOKED_AT = 1000
 """Files of an input folder whose sizes are looked at: more take longer than they help."""
@@ -158,6 +159,16 @@ class Prepared:
     copies: tuple[Path, ...]
     workers: int | None
     engine: str
+
+    def files(self) -> tuple[dict[str, list[str]], list[Unread]]:
+        """Return split -> the files that are read, and those that are not, with the reason.
+
+        Names are those below the input.
+        """
+        from mslm_data.builds.stages import listed_inputs
+
+        found = listed_inputs(self.pipeline, self.inputs)
+        return found.names(), found.unread()
 
     def plan(self) -> tuple[Plan, tuple[str, ...]]:
         """Return what would be built, and the label of each index; nothing is written."""

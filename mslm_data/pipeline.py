@@ -170,8 +170,8 @@ class Pipeline:
     Attributes:
         name: Such as `blurb/ncbi-disease`.
         max_loss: Greatest share of a split's documents that may be set aside, and of its mentions
-            that may be left out for reasons that are no rule of the pipeline. It decides whether a
-            folder is finished, and no byte of it.
+            that may be left out without a rule of the pipeline that asks for it. It decides whether
+            a folder is finished, and no byte of it.
         sample: Folder of the shipped sample corpus below `vocab/`, "" where there is none.
         fetch: The corpus at its public home, empty where it has none.
     """

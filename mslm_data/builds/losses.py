@@ -80,7 +80,7 @@ def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]])
     """Refuse to finish a build that lost too much.
 
     In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
-    mentions left out for a reason that is no rule of the pipeline.
+    mentions left out without a rule of the pipeline that asks for it.
 
     Args:
         pipeline: Says how much may be lost.

@@ -17,6 +17,7 @@ from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
+from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
 
 
 def source_of(pipeline: Pipeline) -> Source:
@@ -51,11 +52,13 @@ class Inputs(NamedTuple):
         pipeline: As it was given, with the options that only all files together could decide.
         source: The source of that pipeline.
         files: Split -> its files.
+        given: The files or folders that they were found in.
     """
 
     pipeline: Pipeline
     source: Source
     files: Mapping[str, list[Path]]
+    given: tuple[Path, ...] = ()
 
     def splits_of_paths(self) -> dict[Path, list[str]]:
         """Return file -> the splits that have it, files in order."""
@@ -69,6 +72,22 @@ class Inputs(NamedTuple):
         """Return every file that is read, with those that stand beside others, each once."""
         read = chain.from_iterable(map(self.source.files, self.splits_of_paths()))
         return list(dict.fromkeys(read))
+
+    def names(self) -> dict[str, list[str]]:
+        """Return split -> its files, by their paths below the input."""
+        roots = [path for path in self.given if path.is_dir()]
+        return {
+            split: [_below(path, roots) for path in paths] for split, paths in self.files.items()
+        }
+
+    def unread(self) -> list[Unread]:
+        """Return the files below input folders that are not read, each with the reason."""
+        return unread(
+            self.given,
+            self.every_file(),
+            suffixes=self.source.suffixes,
+            splits=self.source.splits,
+        )
 
     def records(self, split: str) -> Iterator[Document | SetAside | NotChosen]:
         """Read the documents of a split one by one, file by file."""
@@ -86,18 +105,39 @@ class Inputs(NamedTuple):
             yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)
 
 
-def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the files of a pipeline's source.
+def _below(path: Path, roots: Sequence[Path]) -> str:
+    """Return a path below the input folder that it lies in, else its name."""
+    for root in roots:
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return path.name
+
+
+def listed_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
+    """Find the files of a pipeline's source by their names; none is opened.
 
     Args:
         pipeline: Only its source and `unit_bytes` are used.
         inputs: Files or folders.
 
     Raises:
-        SourceError: No inputs of this format.
+        SourceError: No inputs of this format, or two forms of one split.
     """
     source = source_of(pipeline)
     files = source.find(inputs)
+    if source.one_form and not source.splits:
+        refuse_two_forms(inputs, files, suffixes=source.suffixes)
+    return Inputs(pipeline, source, files, tuple(inputs))
+
+
+def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
+    """Find the files of a pipeline's source, and what only all of them together can decide.
+
+    Raises:
+        SourceError: As from `listed_inputs`, or a file cannot be read.
+    """
+    found = listed_inputs(pipeline, inputs)
+    source, files = found.source, found.files
     every_file = sorted({path for paths in files.values() for path in paths})
 
     decided = source.settle(every_file)
@@ -105,7 +145,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         options = {**pipeline.source.options, **decided}
         pipeline = replace(pipeline, source=replace(pipeline.source, options=options))
         source = source_of(pipeline)
-    return Inputs(pipeline, source, files)
+    return found._replace(pipeline=pipeline, source=source)
 
 
 _LOADED: dict[str, LoadedAnnotator] = {}

@@ -58,12 +58,15 @@ class Source(ABC):
     Attributes:
         suffixes: What names of the format's files end with (`.gz` may follow).
         without_mentions: Whether the format has no mentions, so that none are missed.
+        one_form: Whether files with different suffixes are different forms of a corpus, so that no
+            split has both.
         splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
             names of files and folders decide; see `by_split`.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
     without_mentions: ClassVar[bool] = False
+    one_form: ClassVar[bool] = True
 
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,49 @@ def test_build__dry_run_writes_nothing(tmp_path: Path) -> None:
         "shards": 1,
     }
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("train.tsv", "eng.testa.tsv", "extra.tsv", "README.md", ".hidden.tsv"):
+        shutil.copy(SAMPLES / "bc2gm" / "train.tsv", folder / name)
+    words = ["build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--input", folder]
+    words += ["--out", tmp_path / "out", *(["--dry-run"] if dry else [])]
+
+    told = run(*words, "--json").json
+    shown = run(*words).out
+
+    assert told["files"] == {"train": ["train.tsv"], "validation": ["eng.testa.tsv"]}
+    assert sorted(name for names in told["unread"].values() for name in names) == [
+        ".hidden.tsv",
+        "README.md",
+        "extra.tsv",
+    ]
+    assert "train: read train.tsv\n" in shown
+    assert "validation: read eng.testa.tsv\n" in shown
+    assert "not read: extra.tsv: its name speaks of no split" in shown
+    assert "not read: README.md: its name does not end with .tsv" in shown
+
+
+@pytest.mark.parametrize(("past", "warned"), [(0, False), (-1, True)])
+def test_build__warns_where_mentions_end_within_tokens(
+    tmp_path: Path, past: int, warned: bool
+) -> None:
+    text = "aspirin and morphine"
+    spans = [[0, 7 + past, "Drug"], [12, 20 + past, "Drug"]]
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": text, "entities": spans}))
+    (tmp_path / "my.toml").write_text('[source]\nuse = "jsonl"\n')
+
+    done = run(
+        "build", "--source", tmp_path / "my.toml", "--input", tmp_path / "train.jsonl",
+        "--tokenizer", VOCAB, "--out", tmp_path / "out",
+    )  # fmt: skip
+
+    assert done.code == 0
+    assert ("warning: train: 2 of 2 mentions begin or end within a token" in done.out) == warned
+    assert ("source.ends (inclusive)" in done.out) == warned
 
 
 def test_build__takes_several_inputs(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Brat(OffsetOptions, TextOptions, Source):
     """
 
     suffixes = (".txt", ".ann")
+    one_form = False
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the texts of each split, and annotations that have no text; see `Source.find`."""

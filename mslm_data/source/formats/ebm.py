@@ -83,7 +83,7 @@ class EbmNlp(TextOptions, Source):
         if not roots:
             return super().find(inputs)
 
-        found: dict[str, tuple[Path, str]] = {}
+        found: dict[str, splits.Candidate] = {}
         for folder in _FOLDERS:
             for root in roots:
                 # Of a document in several folders the last counts: `test/gold` beats `train`.
@@ -97,12 +97,12 @@ class EbmNlp(TextOptions, Source):
             )
         return sorted_out
 
-    def _label_files(self, root: Path, folder: str) -> dict[str, tuple[Path, str]]:
+    def _label_files(self, root: Path, folder: str) -> dict[str, splits.Candidate]:
         """Return document -> its first element's label file, and its name for patterns."""
-        found: dict[str, tuple[Path, str]] = {}
+        found: dict[str, splits.Candidate] = {}
         for element in FINE:
             for path in (root / _LABELS / self.phase / element / folder).glob("*.ann"):
-                found.setdefault(_pmid(path), (path, f"{folder}/{_pmid(path)}"))
+                found.setdefault(_pmid(path), splits.Candidate(path, f"{folder}/{_pmid(path)}"))
         return found
 
     def files(self, path: Path) -> list[Path]:

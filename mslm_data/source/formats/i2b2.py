@@ -62,6 +62,7 @@ class I2b2(OffsetOptions, Source):
     """
 
     suffixes = (".txt", ".con", ".xml")
+    one_form = False
 
     concepts: tuple[str, ...] = (
         ".",

@@ -1,4 +1,7 @@
-"""Sorts input files into splits, by patterns of the pipeline or by what their names say."""
+"""Sorts input files into splits, by patterns of the pipeline or by what their names say.
+
+No file is passed over in silence: `unread` gives the reason for each that is not read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 from mslm_data.data.document import split_order
 from mslm_data.errors import SourceError
@@ -17,8 +21,33 @@ _SPLIT_IN_NAME = {
     # Not the end of "latest", "contest", "attest" or "protest".
     "test": re.compile(r"(?<!la)(?<!con)(?<!at)(?<!pro)test|(?<![a-z])eval"),
 }
+_TEST_A = re.compile(r"(?<![a-z])testa(?![a-z])")
+"""The name of the development set in CoNLL-2003 and its kin; their test set is testb."""
+_OWN_NAMES = re.compile(r"train(ing)?|dev(el(opment)?)?|val(id(ation)?)?|test(a|b|ing)?|eval")
+"""Names of an input folder itself that speak of a split. Other names say where it lies."""
 _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of tables that no reader of text can make anything of."""
+
+
+class Candidate(NamedTuple):
+    """A file that may be read.
+
+    Attributes:
+        path: The file.
+        below: Its path below the input.
+        folder: The name of the input, where that is a folder.
+    """
+
+    path: Path
+    below: str
+    folder: str = ""
+
+
+class Unread(NamedTuple):
+    """A file of the input that is not read: its path below the input, and why."""
+
+    below: str
+    reason: str
 
 
 def split_of(name: str) -> str | None:
@@ -27,7 +56,8 @@ def split_of(name: str) -> str | None:
     Raises:
         SourceError: It speaks of several.
     """
-    found = [split for split, pattern in _SPLIT_IN_NAME.items() if pattern.search(name.lower())]
+    plain = _TEST_A.sub("dev", name.lower())
+    found = [split for split, pattern in _SPLIT_IN_NAME.items() if pattern.search(plain)]
     if len(found) > 1:
         raise SourceError(
             f"{name}: expected a name that speaks of one split, got {' and '.join(found)}; say "
@@ -46,8 +76,9 @@ def by_split(
     patterns.
 
     Without, a file belongs to the split that its name speaks of, or else the name of the nearest
-    folder below the input. Files that speak of no split are left out where other files speak of
-    one; where none does, all are `train`.
+    folder below the input, or else the input's own if that is just a split's name. Files
+    that speak of no split are left out where other files speak of one; where none does, all are
+    `train`.
 
     Args:
         inputs: Files, or folders that are searched through.
@@ -75,12 +106,12 @@ def by_split(
 
 
 def assign(
-    found: Iterable[tuple[Path, str]], *, splits: Mapping[str, Sequence[str]]
+    found: Iterable[Candidate], *, splits: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Path]]:
-    """Sort paths into splits by the names that go with them, as `by_split` does.
+    """Sort files into splits by the names that go with them, as `by_split` does.
 
     Args:
-        found: Paths, each with its name below the input.
+        found: The files.
         splits: Split -> patterns as of `fnmatch`; if empty, the names alone decide.
 
     Returns:
@@ -91,8 +122,8 @@ def assign(
     """
     named: dict[str, set[Path]] = {}
     rest: set[Path] = set()
-    for path, below in found:
-        split = _matching(below, splits) if splits else _nearest(below)
+    for path, below, folder in found:
+        split = _matching(below, splits) if splits else _nearest(below) or _of_input(folder)
         if split:
             named.setdefault(split, set()).add(path)
         else:
@@ -127,8 +158,13 @@ def _nearest(below: str) -> str | None:
     return None
 
 
-def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Give each input file that may be of the format, with its path below its input."""
+def _of_input(folder: str) -> str | None:
+    """Return the split that an input folder's own name says, None where it says anything else."""
+    return split_of(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
+
+
+def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Candidate]:
+    """Give each input file that may be of the format."""
     for root in inputs:
         if root.is_file():
             if root.name.endswith(_BINARY) and not _ends_with(root, suffixes):
@@ -136,24 +172,104 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[tup
                     f"{root}: expected a file ending with {', '.join(suffixes)}, got a binary "
                     f"table; check [source] use{_other_sources([root], suffixes)}"
                 )
-            yield root, root.name
+            yield Candidate(root, root.name)
         elif root.is_dir():
             for path in _files_below(root):
                 if _ends_with(path, suffixes):
-                    yield path, path.relative_to(root).as_posix()
+                    below = path.relative_to(root).as_posix()
+                    yield Candidate(path, below, root.resolve().name)
         else:
             raise SourceError(
                 f"{root}: expected a file or a folder, found nothing there; check --input"
             )
 
 
+def refuse_two_forms(
+    inputs: Sequence[Path], files: Mapping[str, Sequence[Path]], *, suffixes: Sequence[str]
+) -> None:
+    """Raise if the files of a split, as names sorted them, end differently.
+
+    They are probably two forms of one set, which would be read twice. Files that a user names one
+    by one are wanted.
+
+    Args:
+        inputs: Files, or folders that were searched through.
+        files: Split -> files.
+        suffixes: What file names of the format may end with, in one form or another.
+
+    Raises:
+        SourceError: Names both.
+    """
+    for split, paths in files.items():
+        first_of: dict[str, Path] = {}
+        for path in paths:
+            if path not in inputs:
+                first_of.setdefault(_form(path, suffixes), path)
+        if len(first_of) > 1:
+            (form, first), (_, second), *_ = first_of.items()
+            raise SourceError(
+                f"split '{split}': expected files of one form, got {first} and {second}; if they "
+                "are the same documents, pass one of them with --input, else say which files are "
+                f"which split with [source] splits, such as splits = {{ {split} = ['*{form}'] }}"
+            )
+
+
+def _form(path: Path, suffixes: Sequence[str]) -> str:
+    """Return what a file's name ends with, `.gz` included."""
+    plain = path.name.removesuffix(".gz")
+    form = next((suffix for suffix in suffixes if plain.endswith(suffix)), "")
+    return form + path.name[len(plain) :]
+
+
+def unread(
+    inputs: Sequence[Path],
+    read: Iterable[Path],
+    *,
+    suffixes: Sequence[str],
+    splits: Mapping[str, Sequence[str]],
+) -> list[Unread]:
+    """Return the files below folders of the input that are not read, each with the reason.
+
+    Args:
+        inputs: Files, or folders that were searched through.
+        read: The files that are read, with those that belong to others.
+        suffixes: What file names of the format may end with.
+        splits: Split -> patterns as of `fnmatch`; empty where names decided.
+    """
+    known = {path.resolve() for path in read}
+    found = []
+    for root in inputs:
+        for path in _every_file_below(root) if root.is_dir() else ():
+            if path.resolve() not in known:
+                below = path.relative_to(root).as_posix()
+                found.append(Unread(below, _why_unread(below, suffixes, splits)))
+    return found
+
+
+def _why_unread(below: str, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]]) -> str:
+    path = Path(below)
+    if _is_hidden(path):
+        return "hidden"
+    if not _ends_with(path, suffixes):
+        return f"its name does not end with {', '.join(suffixes)}"
+    if splits:
+        return "no pattern of [source] splits fits it"
+    if _nearest(below) is None:
+        return "its name speaks of no split, as others do; say which with [source] splits"
+    return "it belongs to no document that is read"
+
+
 def _files_below(root: Path) -> Iterator[Path]:
     """Give the files below a folder, sorted, without hidden ones and those macOS adds."""
-    for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
-        if path.is_file() and not is_hidden:
-            yield path
+    return (path for path in _every_file_below(root) if not _is_hidden(path.relative_to(root)))
+
+
+def _every_file_below(root: Path) -> Iterator[Path]:
+    return (path for path in sorted(root.rglob("*")) if path.is_file())
+
+
+def _is_hidden(below: Path) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in below.parts)
 
 
 def _ends_with(path: Path, suffixes: Iterable[str]) -> bool:

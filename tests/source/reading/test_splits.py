@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.splits import assign, by_split, split_of
+from mslm_data.source.reading.splits import (
+    Candidate,
+    Unread,
+    assign,
+    by_split,
+    refuse_two_forms,
+    split_of,
+    unread,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,10 @@ from mslm_data.source.reading.splits import assign, by_split, split_of
         ("corpus_eval.iob2", "test"),
         ("latest.tsv", None),
         ("contest.tsv", None),
+        ("eng.testa", "validation"),
+        ("eng.testb", "test"),
+        ("testa", "validation"),
+        ("testable.tsv", "test"),
         ("protest.tsv", None),
         ("notes.txt", None),
     ],
@@ -148,8 +160,86 @@ def test_by_split__names_a_missing_input(tmp_path: Path) -> None:
 
 
 def test_assign__sorts_names_that_are_no_files() -> None:
-    found = [(Path("b"), "test/gold/2"), (Path("a"), "train/1")]
+    found = [Candidate(Path("b"), "test/gold/2"), Candidate(Path("a"), "train/1")]
 
     assert assign(found, splits={}) == {"train": [Path("a")], "test": [Path("b")]}
     assert assign(found, splits={"mine": ["*/2"]}) == {"mine": [Path("b")]}
     assert assign([], splits={}) == {}
+
+
+@pytest.mark.parametrize(("folder", "split"), [("test", "test"), ("Devel", "validation")])
+def test_by_split__hears_an_input_folder_whose_name_is_a_split(
+    tmp_path: Path, folder: str, split: str
+) -> None:
+    write(tmp_path, f"{folder}/a.tsv", "train/b.tsv", f"{folder}/train-c.tsv")
+
+    found = by_split([tmp_path / "train", tmp_path / folder], suffixes=[".tsv"], splits={})
+
+    assert names(found, tmp_path) == {
+        "train": [f"{folder}/train-c.tsv", "train/b.tsv"],
+        split: [f"{folder}/a.tsv"],
+    }
+
+
+def test_by_split__does_not_hear_where_an_input_lies(tmp_path: Path) -> None:
+    write(tmp_path, "test-run-3/a.tsv")
+
+    assert [*by_split([tmp_path / "test-run-3"], suffixes=[".tsv"], splits={})] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("test.tsv", "original-data/test/X.iob2"),
+        ("test.tsv", "test.tsv.gz"),
+        ("test/a.iob2", "test/a.tsv"),
+    ],
+)
+def test_refuse_two_forms__names_both(tmp_path: Path, first: str, second: str) -> None:
+    write(tmp_path, first, second, "train.tsv")
+    suffixes = [".tsv", ".iob2"]
+    found = by_split([tmp_path], suffixes=suffixes, splits={})
+
+    with pytest.raises(SourceError) as caught:
+        refuse_two_forms([tmp_path], found, suffixes=suffixes)
+
+    assert str(tmp_path / first) in str(caught.value)
+    assert str(tmp_path / second) in str(caught.value)
+    assert "split 'test'" in str(caught.value)
+
+
+def test_refuse_two_forms__lets_pass_what_is_named_or_alike(tmp_path: Path) -> None:
+    write(tmp_path, "test.tsv", "more-test.tsv", "train.iob2")
+    suffixes = [".tsv", ".iob2"]
+    refuse_two_forms(
+        [tmp_path], by_split([tmp_path], suffixes=suffixes, splits={}), suffixes=suffixes
+    )
+
+    write(tmp_path, "test.iob2")
+    given = [tmp_path / "test.tsv", tmp_path / "test.iob2"]
+    refuse_two_forms(given, by_split(given, suffixes=suffixes, splits={}), suffixes=suffixes)
+
+
+def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "emerging.test.annotated", "other.tsv", ".x.tsv", "train.txt")
+    read = [tmp_path / "train.tsv"]
+
+    assert unread([tmp_path], read, suffixes=[".tsv", ".txt"], splits={}) == [
+        Unread(".x.tsv", "hidden"),
+        Unread("emerging.test.annotated", "its name does not end with .tsv, .txt"),
+        Unread(
+            "other.tsv", "its name speaks of no split, as others do; say which with [source] splits"
+        ),
+        Unread("train.txt", "it belongs to no document that is read"),
+    ]
+    assert unread([tmp_path], read, suffixes=[".tsv"], splits={"train": ["train.tsv"]})[
+        2
+    ] == Unread("other.tsv", "no pattern of [source] splits fits it")
+
+
+def test_unread__is_nothing_where_all_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "a.tsv", "b/c.tsv")
+    found = by_split([tmp_path], suffixes=[".tsv"], splits={})
+
+    assert unread([tmp_path], found["train"], suffixes=[".tsv"], splits={}) == []
+    assert unread([tmp_path / "a.tsv"], [tmp_path / "a.tsv"], suffixes=[".tsv"], splits={}) == []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.stats import Scheme, SweepPoint
+    from mslm_data.stats import MaskStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
 """How many of the words masked most a report shows."""
@@ -116,7 +116,6 @@ def command(
     from mslm_data.loading import load
     from mslm_data.stats import mask_stats, sweep
     from mslm_data.stats.grid import has_both_rates
-    from mslm_data.stats.weights import SATURATED
 
     if len(names) > 1 and report_file is None:
         raise click.UsageError(f"--strategy: expected one without --report, got {len(names)}")
@@ -145,8 +144,7 @@ def command(
         for name, strategy in strategies.items()
     }
     counted = stats[first]
-    if counted.weights.saturated:
-        click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
+    _warn(counted)
 
     points: Sequence[SweepPoint] = []
     if swept or (report_file and has_both_rates(counted_strategy)):
@@ -197,6 +195,17 @@ def command(
         print_json(report)
     else:
         print_tables(report)
+
+
+def _warn(counted: MaskStats) -> None:
+    """Print on stderr what makes training with these masks pointless."""
+    from mslm_data.stats.counts import ALL_MASKED
+    from mslm_data.stats.weights import SATURATED
+
+    if counted.weights.saturated:
+        click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
+    if counted.all_masked:
+        click.echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
 
 
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The head and the lines of a table for people."""
 
+_FAR_ABOVE = 1.1
+"""A realised share that exceeds its rate by this factor is explained."""
+
 # Keys of the JSON object, which are attributes of `MaskStats`, `MaskSpecificWeights` and
 # `LengthCounts` too.
 _COUNTS = (
@@ -31,6 +34,8 @@ _EQUATIONS = ("w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm
 _HIDDEN = (
     "masked_tokens",
     "realised_rate",
+    "realised_elm",
+    "realised_blm",
     "rows_under_budget",
     "rows_without_mask",
     "share_in_mentions",
@@ -95,6 +100,7 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         "n_blm": point.whole.n_blm,
         **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
+        "realised_elm": point.realised_elm,
         "saturated": point.weights.saturated,
         **sides,
     }
@@ -111,6 +117,15 @@ def print_tables(report: Mapping[str, Any]) -> None:
     names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
     counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
     click.echo(table(("", ""), counts).removeprefix("\n"))
+
+    if report["elm"] or report["blm"]:
+        click.echo()
+        click.echo(table(*_rates(report)))
+        if any(_is_far_above(report, kind) for kind in ("elm", "blm")):
+            click.echo(
+                "each row's budget is rounded up, so rows with few mentions or tokens hide more "
+                "than the rate"
+            )
 
     tables = [
         _kinds(report),
@@ -131,6 +146,22 @@ def print_tables(report: Mapping[str, Any]) -> None:
 
     if "sweep" in report:
         _print_clipped(report["sweep"])
+
+
+def _rates(report: Mapping[str, Any]) -> _Table:
+    """Return the rates that were asked for, each beside the share that is masked."""
+    rows = []
+    for kind, of in (("elm", "of the mentions"), ("blm", "of the tokens")):
+        asked = f"{report[kind]:.2%}" if report[kind] else ""
+        rows.append((kind.upper(), asked, f"{report[f'realised_{kind}']:.2%}", of))
+    return ("", "rate", "masked", ""), rows
+
+
+def _is_far_above(report: Mapping[str, Any], kind: str) -> bool:
+    """Return whether more than a tenth too much is masked."""
+    rate = float(report[kind])
+    realised = float(report[f"realised_{kind}"])
+    return 0 < rate * _FAR_ABOVE < realised
 
 
 def _kinds(report: Mapping[str, Any]) -> _Table:
@@ -207,6 +238,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
             (
                 f"{point['elm']:g}",
                 f"{point['blm']:g}",
+                f"{point['realised_elm']:.2%}",
                 point["n_elm"],
                 point["n_blm"],
                 point["w_elm"],
@@ -219,6 +251,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
     head = (
         "ELM",
         "BLM",
+        "mentions",
         "N_ELM",
         "N_BLM",
         "w_ELM",

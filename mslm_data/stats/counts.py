@@ -12,6 +12,9 @@ LONGEST_RUN = 32
 MOST_MASKED = 128
 """The last place of the histogram of masked tokens in a row; it counts rows with more too."""
 
+ALL_MASKED = "every token is masked, so the model sees no word that it could predict others by"
+"""`MaskStats.all_masked` in words."""
+
 RATE_BINS = 20
 """The number of bins of the histogram of a row's masked share."""
 
@@ -73,6 +76,10 @@ class MaskStats:
         labels: Label -> its counts, in the order of `span_labels`.
         masked_tokens: `n_elm + n_blm`.
         realised_rate: Masked share of the tokens that are not special; 0 if there are none.
+        realised_elm: Share of the mentions whose every token is masked as ENTITY; 0 if there are
+            none. A rate of ELM may be far below, as each row's budget is rounded up.
+        realised_blm: Share of the tokens that are not special that is masked as BASE; 0 if there
+            are none. A rate of BLM may differ from it for the same reason.
         rows_under_budget: Rows that could not spend their budget: `MaskPlan.owed` is above 0.
         rows_without_mask: Rows with no masked token.
         share_in_mentions: Share of the masked tokens that lie in mentions; 0 if none is masked.
@@ -110,6 +117,8 @@ class MaskStats:
     labels: dict[str, LabelCounts]
     masked_tokens: int
     realised_rate: float
+    realised_elm: float
+    realised_blm: float
     rows_under_budget: int
     rows_without_mask: int
     share_in_mentions: float
@@ -130,3 +139,8 @@ class MaskStats:
     def weights(self) -> MaskSpecificWeights:
         """The paper's loss weights that follow from `n_elm` and `n_blm`."""
         return MaskSpecificWeights.of(self.n_elm, self.n_blm)
+
+    @property
+    def all_masked(self) -> bool:
+        """Whether every token that is not special is masked in every epoch."""
+        return self.realised_rate == 1

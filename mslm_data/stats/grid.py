@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mslm_data.data.examples import Examples
-from mslm_data.kernels.tally import tally_rows
+from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
@@ -34,6 +34,8 @@ class SweepPoint:
         blm: The rate of BLM.
         epochs: Number of epochs that masked tokens are counted over.
         mean_words: Average number of words of a row; 0 if there is no row.
+        realised_elm: Share of the mentions whose every token is masked as ENTITY; 0 if there are
+            none.
         whole: Counts of all rows.
         shorter: Counts of the rows with fewer words than the average.
         longer: Counts of the rows with more words than the average.
@@ -43,6 +45,7 @@ class SweepPoint:
     blm: float
     epochs: int
     mean_words: float
+    realised_elm: float
     whole: LengthCounts
     shorter: LengthCounts
     longer: LengthCounts
@@ -97,22 +100,40 @@ def sweep(
     strategies = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
     tables = [LengthTable() for _ in rates]
     runs = np.zeros(LONGEST_RUN + 1, np.int64)  # the kernel counts runs too; unused here
+    masked_mentions = [0] * len(rates)
+    num_mentions = 0
 
     for examples in chunks():
         words = words_of_rows(examples)
         rows = columns_of_rows(examples)
         masked = np.empty((len(examples), 2), np.int64)
 
-        for at_rates, table in zip(strategies, tables, strict=True):
+        starts = examples.span_starts
+        lengths = examples.span_ends.values - starts.values
+        in_mentions = np.empty((len(lengths), 2), np.int64)
+        num_mentions += len(lengths)
+
+        for number, (at_rates, table) in enumerate(zip(strategies, tables, strict=True)):
             rows[:, 3:] = 0
             for epoch in range(epochs):
                 kinds = at_rates.plan(examples, seed=seed, epoch=epoch).kinds
                 tally_rows(kinds.offsets, kinds.values, runs, masked)
                 rows[:, 3:] += masked
+
+                tally_units(
+                    kinds.offsets,
+                    starts.offsets,
+                    starts.values,
+                    examples.span_ends.values,
+                    kinds.values,
+                    in_mentions,
+                )
+                masked_mentions[number] += int(np.count_nonzero(in_mentions[:, 0] == lengths))
             table.add(words, rows)
 
     points = []
-    for (elm, blm), table in zip(rates, tables, strict=True):
+    all_mentions = num_mentions * epochs
+    for (elm, blm), table, whole_mentions in zip(rates, tables, masked_mentions, strict=True):
         whole, shorter, longer = table.groups()
         points.append(
             SweepPoint(
@@ -120,6 +141,7 @@ def sweep(
                 blm=blm,
                 epochs=epochs,
                 mean_words=table.mean_words(),
+                realised_elm=whole_mentions / all_mentions if all_mentions else 0.0,
                 whole=whole,
                 shorter=shorter,
                 longer=longer,

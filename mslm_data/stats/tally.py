@@ -188,6 +188,7 @@ class Tally:
         whole, shorter, longer = self._lengths.groups()
         masked = whole.n_elm + whole.n_blm
         words = self._words.counts()
+        epochs = len(self._digests)
 
         mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
         untouched, partly, all_of, inside = self._mentions.tolist()
@@ -212,7 +213,9 @@ class Tally:
             longer=longer,
             labels=labels,
             masked_tokens=masked,
-            realised_rate=_share(masked, whole.maskable_tokens * len(self._digests)),
+            realised_rate=_share(masked, whole.maskable_tokens * epochs),
+            realised_elm=_share(mentions.masked_mentions, mentions.mentions * epochs),
+            realised_blm=_share(whole.n_blm, whole.maskable_tokens * epochs),
             rows_under_budget=int(owing.sum()),
             rows_without_mask=int(per_row[0]),
             share_in_mentions=_share(inside, masked),

@@ -67,6 +67,32 @@ def test_mask_stats__warns_when_the_weights_say_nothing(built: Path) -> None:
     assert other.err == ""
 
 
+def test_mask_stats__realised_shares_stand_beside_the_rates(built: Path) -> None:
+    words = ("mask-stats", built, "--elm", "0.1", "--blm", "0.15", "--epochs", "2")
+    stats = run(*words, "--json").json
+    shown = " ".join(run(*words).out.split())
+
+    # At least one mention of each row is masked, and most rows have few.
+    elm = stats["masked_mentions"] / (2 * stats["mentions"])
+    blm = stats["n_blm"] / (2 * stats["maskable_tokens"])
+    assert (stats["realised_elm"], stats["realised_blm"]) == (elm, blm)
+    assert elm > 0.2
+    assert f"ELM 10.00% {elm:.2%} of the mentions BLM 15.00% {blm:.2%} of the tokens" in shown
+    assert "each row's budget is rounded up" in shown
+    assert "rounded up" not in run("mask-stats", built, "--elm", "1", "--blm", "0").out
+    assert "of the mentions" not in run("mask-stats", built, "--strategy", "span").out
+
+
+def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = run("mask-stats", built, "--elm", "1", "--blm", "1", "--report", page)
+    other = run("mask-stats", built, "--elm", "1", "--blm", "0.9")
+
+    assert "warning: every token is masked" in done.err
+    assert "every token is masked" in page.read_text(encoding="utf-8")
+    assert "every token" not in other.err
+
+
 def test_mask_stats__other_strategies_say_their_own_rates(built: Path) -> None:
     elm = run("mask-stats", built, "--strategy", "elm", "--elm", "0.5", "--json").json
     blm = run(
@@ -112,7 +138,7 @@ def test_mask_stats__a_folder_that_is_none(tmp_path: Path) -> None:
 
 
 NEW_KEYS = {
-    "saturated", "masked_tokens", "realised_rate", "rows_under_budget", "rows_without_mask", "share_in_mentions",
+    "saturated", "masked_tokens", "realised_rate", "realised_elm", "realised_blm", "rows_under_budget", "rows_without_mask", "share_in_mentions",
     "mentions_whole", "mentions_partly", "mentions_untouched", "mean_run_length", "run_lengths", "masked_per_row",
     "owing_per_row", "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest", "weights",
     "chosen_weights", "labels", "lengths", "mean_words",
@@ -158,7 +184,9 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
         (elm, blm) for elm in (0.25, 0.5, 0.75, 1) for blm in (0, 0.075, 0.15, 0.225)
     ]
     (headline,) = [point for point in points if (point["elm"], point["blm"]) == (1, 0.075)]
-    for key in ("n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "saturated"):
+    for key in (
+        "n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "realised_elm", "saturated",
+    ):  # fmt: skip
         assert headline[key] == done.json[key]
     for side in ("shorter", "longer"):
         assert headline[side].items() >= done.json["lengths"][side].items()

@@ -414,6 +414,7 @@ def test_sweep__each_point_is_what_mask_stats_counts(epochs):
             stats.mean_words,
         )
         assert point.rate(point.whole) == stats.realised_rate
+        assert point.realised_elm == stats.realised_elm
         assert point.weights == stats.weights
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED, RATE_BINS, LengthCounts, MaskStats
+from mslm_data.stats.counts import (
+    ALL_MASKED,
+    LONGEST_RUN,
+    MOST_MASKED,
+    RATE_BINS,
+    LengthCounts,
+    MaskStats,
+)
 from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.report.charts import (
     Cell,
@@ -32,6 +39,7 @@ def summary(stats: MaskStats) -> str:
     """Return the numbers that readers look for first."""
     tiles = (
         ("tokens masked", f"{stats.realised_rate:.2%}"),
+        ("mentions masked by ELM", f"{stats.realised_elm:.2%}"),
         ("N_ELM", number(stats.n_elm)),
         ("N_BLM", number(stats.n_blm)),
         ("w_ELM / w_BLM, Eq. 5", f"{stats.weights.w_elm:.3f} / {stats.weights.w_blm:.3f}"),
@@ -48,8 +56,15 @@ def summary(stats: MaskStats) -> str:
     drawn = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in tiles
     )
-    warning = f'<p class="warn">{text(SATURATED)}.</p>' if stats.weights.saturated else ""
-    return _section("In short", "", f'{warning}<dl class="tiles">{drawn}</dl>')
+    warned = [
+        f'<p class="warn">{text(warning)}.</p>'
+        for warning, applies in (
+            (SATURATED, stats.weights.saturated),
+            (ALL_MASKED, stats.all_masked),
+        )
+        if applies
+    ]
+    return _section("In short", "", f'{"".join(warned)}<dl class="tiles">{drawn}</dl>')
 
 
 def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:

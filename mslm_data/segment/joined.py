@@ -22,7 +22,7 @@ _HEAD = re.compile(r"[A-Z][A-Za-z0-9/&()'-]*(?: [A-Za-z0-9/&()'-]+){0,5} ?:(?!\d
 _HEAD_IN_CAPITALS = re.compile(r"[A-Z][A-Z0-9 /&()'-]{2,40}: ?,")
 
 _FEWEST = 2
-"""Sentences that must end at a full stop, a comma and a capital, where no head ends at a comma."""
+"""Sentences that must end at a full stop and a comma, where no head ends at a comma."""
 
 
 def part_lines(text: str, words: WordLists) -> str:
@@ -51,13 +51,13 @@ def part_lines(text: str, words: WordLists) -> str:
 
 
 def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists) -> bool:
-    """Return whether commas stand where no writer puts them: behind heads, or `clear.,Neck`."""
+    """Return whether commas stand where no writer puts them: as `PLAN:,` and `clear.,Neck` do."""
     sentences = 0
     for start, end in commas:
         before = _before(text, start)
         if before.endswith(":"):
             return True
-        if text[end : end + 1].isupper() and _ends_plainly(before, words):
+        if end < len(text) and _begins(text, end) and _ends_plainly(before, words):
             sentences += 1
             if sentences == _FEWEST:
                 return True

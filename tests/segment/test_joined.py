@@ -15,26 +15,27 @@ from tests import made
 from tests.segment import scoring
 
 VISIT = (
-    "SUBJECTIVE:,  This 23-year-old woman presents with a cough.  ‖It began in Oslo, in May.,"
-    "‖MEDICATIONS: , Her only medication is loratadine 10 mg p.o. q.d.,‖ALLERGIES: , None known.,"
-    "‖OBJECTIVE:,Vitals:  Weight was 130.5 pounds, pressure 124/78.,‖HEENT:  Throat red, dry.,"
-    "‖Neck:  Supple.,‖Lungs:  Clear.,‖ASSESSMENT:,  Allergic rhinitis.,‖PLAN:,1.  She will try "
-    "cetirizine 10 mg q.d., Nasonex, and saline.,‖2.  Samples b.i.d.,‖3.  Seen with J. Doe, M.D., "
-    "Chief of Allergy."
+    "SUBJECTIVE:,  Mr. Made comes back with a cough of 3 weeks.  ‖It began in Oslo, in May.,"
+    "‖MEDICATIONS: , He takes only metformin 500 mg p.o. b.i.d.,‖ALLERGIES: , None known.,"
+    "‖OBJECTIVE:,Vitals:  Weight 80.5 kg, pressure 130/85.,‖EARS:  Not seen, for wax.,"
+    "‖Chest:  Some wheezes, left.,‖Heart:  Regular.,‖ASSESSMENT:,  Bronchitis.,‖PLAN:,1.  Steam, "
+    "codeine 30 mg q.h.s., Mucinex, and rest.,‖2.  Film t.i.d.,‖3.  Seen with J. Doe, M.D., "
+    "Chief of Service."
 )
 OPERATION = (
-    "PREOPERATIVE DIAGNOSES: , 1.  Bunion, left foot.,‖2.  Long metatarsal, left foot,‖TITLE OF "
-    "OPERATION: ,  1. Osteotomy.,‖2. Screw fixation, 1.5 mm, left foot.,‖ANESTHESIA: , Local, "
-    "5,000 units of heparin., ‖The patient tolerated this., ‖He went home, St. Olav's Rd., Oslo."
+    "DIAGNOSES: , 1.  Cyst, left hand.,‖2.  Scar, right elbow,‖TITLE OF "
+    "OPERATION: ,  1. Excision.,‖2. Suture, 1.5 mm, left hand.,‖ANESTHESIA: , Local, "
+    "5,000 units of heparin., ‖The hand was washed., ‖He went home, St. Olav's Rd., Oslo."
 )
 LISTS = (
     "PLAN:,- Rest,‖- Fluids, e.g., tea.,‖• Return in 2 wks.,,‖Thank Dr. [**Name 1**], "
     '‖COMMENT: ,He said "no.",‖Then he left?,‖23 minutes were spent.'
 )
+ITEMS = "1.  The heart is large.,‖2.  The valves are thin.,‖3.  Flow of 34, 19 mm."
 CAPITALS = "WELL-APPEARING.,‖Lungs clear.,‖Heart regular.,‖No edema of legs, arms."
 
 
-@pytest.mark.parametrize("marked", [VISIT, OPERATION, LISTS, CAPITALS])
+@pytest.mark.parametrize("marked", [VISIT, OPERATION, LISTS, ITEMS, CAPITALS])
 def test_sentence_starts__of_joined_lines(marked: str) -> None:
     text, starts, _ = scoring.read(marked)
 

@@ -24,5 +24,6 @@ SOURCES = Registry(
         "offsets": "mslm_data.source.formats.offsets:Offsets",
         "prodigy": "mslm_data.source.formats.prodigy:Prodigy",
         "pubtator": "mslm_data.source.formats.pubtator:PubTator",
+        "webanno": "mslm_data.source.formats.webanno:WebAnno",
     },
 )

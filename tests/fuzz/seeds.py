@@ -197,6 +197,22 @@ def cas(form: str) -> tuple[bytes, bytes]:
     return data.encode(), made.typesystem.to_xml().encode()
 
 
+def webanno() -> bytes:
+    """Return sentences as INCEpTION exports them, with a second layer and mentions of several tokens."""
+    out = (
+        "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Other|ROLE_a:b_c|d\n"
+        "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n\n"
+    )
+    place = 0
+    for number, sentence in enumerate(sentences(), start=1):
+        out += f"\n#Text={' '.join(word for word, _ in sentence)}\n"
+        for token, (word, tag) in enumerate(sentence, start=1):
+            cells = "_\t_" if tag == "O" else f"*[{number}]\tDis\\_ease[{number}]"
+            out += f"{number}-{token}\t{place}-{place + len(word)}\t{word}\t_\t_\t{cells}\t\n"
+            place += len(word) + 1
+    return out.encode()
+
+
 def bc2gm() -> tuple[bytes, bytes]:
     """Return sentences and their mentions."""
     lines, rows = [], []

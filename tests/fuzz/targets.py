@@ -189,6 +189,12 @@ TARGETS: dict[str, Target] = {
         check=source("cas"),
         tokens=words.CAS,
     ),
+    "webanno": Target(
+        file="train.tsv",
+        seeds=lambda: [seeds.webanno()],
+        check=source("webanno"),
+        tokens=words.WEBANNO,
+    ),
     "docbin": Target(
         file="train.spacy", seeds=lambda: [seeds.docbin(level=6)], check=source("docbin")
     ),

@@ -87,6 +87,18 @@ CAS = (
     b"1e9",
     b"-1",
 )
+WEBANNO = (
+    b"#Text=",
+    b"#T_SP=",
+    b"[1]",
+    b"|",
+    b"\\|",
+    b"_",
+    b"*",
+    b"\t0-5\t",
+    b"99999999-0",
+    b"\\t",
+)
 CONCEPTS = (b'c="', b'" 1:0 1:1', b'||t="problem"', b" 0:0", b" 999999999:0", b"||", b'"')
 TABLE = (b"\t", b"\n", b"1", b"\xd9\xa1", b"\xc2\xb2", b"inf", b"1_0")
 VOCABULARY = (b"[UNK]\n", b"[CLS]\n", b"[SEP]\n", b"##a\n", b"\n", b"a b\n")

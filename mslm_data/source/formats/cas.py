@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,12 +16,9 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, children, elements
-from mslm_data.source.reading.files import opened, packed_or_plain, read_bytes, stem
+from mslm_data.source.reading.files import IdFrom, document_id, opened, packed_or_plain, read_bytes
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
-
-IdFrom = Literal["file", "folder"]
-"""Whether a document is named like its file or like its file's folder."""
 
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 _SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
@@ -119,7 +116,7 @@ class Cas(Source):
             SourceError: The type system cannot be read, or does not have the type of mentions.
         """
         path = Path(part.path)
-        doc_id = stem(path) if self.id_from == "file" else path.absolute().parent.name
+        doc_id = document_id(path, self.id_from)
         place = f"{path.name}:1"
         is_json = _is_json(path)
         types = None if is_json else self._type_system(path)

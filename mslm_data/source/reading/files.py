@@ -8,12 +8,15 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast, overload
+from typing import Any, BinaryIO, Literal, NamedTuple, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.errors import SourceError
+
+IdFrom = Literal["file", "folder"]
+"""Whether a document is named like its file, or like its file's folder."""
 
 RATIO = 200
 """Most bytes that one packed byte may become. Text packs to a fifth, labels of one digit a token to
@@ -155,3 +158,8 @@ def packed_or_plain(path: Path) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
+
+
+def document_id(path: Path, id_from: IdFrom) -> str:
+    """Return the id of a document that has a file of its own."""
+    return stem(path) if id_from == "file" else path.absolute().parent.name

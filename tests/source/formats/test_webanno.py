@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.errors import SourceError
+from mslm_data.source.formats.webanno import WebAnno
+from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
+from tests.source.formats.fixtures.webanno import NAMED
+from tests.source.formats.test_offsets import Article, articles
+
+
+def read(path: Path, **options: Any) -> Document | SetAside:
+    (record,) = WebAnno(**options).read(Part(str(path)))
+    return record
+
+
+def written(
+    folder: Path,
+    lines: str,
+    *,
+    header: str = f"#T_SP={NAMED}|value",
+    version: str = "3.3",
+    **options: Any,
+) -> Document | SetAside:
+    """Read a file; `lines` has spaces for TABs, and `~` for a space."""
+    body = "\n".join(
+        line if line.startswith("#") else line.replace(" ", "\t") for line in lines.split("\n")
+    )
+    path = folder / "a.tsv"
+    text = f"#FORMAT=WebAnno TSV {version}\n{header}\n\n\n{body}\n"
+    path.write_text(text.replace("~", " "), encoding="utf-8", newline="")
+    return read(path, **options)
+
+
+def found(record: Document | SetAside) -> list[tuple[str, str]]:
+    assert isinstance(record, Document), record
+    return [(record.text[span.start : span.end], span.label) for span in record.spans]
+
+
+# Against a plain reader -------------------------------------------------------------------------
+
+
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def as_tsv(
+    text: str, sentences: list[tuple[int, int]], mentions: list[tuple[int, int, str]]
+) -> str:
+    """Write a document as INCEpTION does: tokens, and parts of tokens where a mention begins or ends inside one."""
+    out = f"#FORMAT=WebAnno TSV 3.3\n#T_SP={NAMED}|identifier|value\n\n"
+    for number, (begin, end) in enumerate(sentences, start=1):
+        out += f"\n#Text={text[begin:end]}\n"
+        for token, match in enumerate(re.finditer(r"\w+|[^\w\s]", text[begin:end]), start=1):
+            start, stop = begin + match.start(), begin + match.end()
+            parts: dict[tuple[int, int], list[tuple[int, str]]] = {(start, stop): []}
+            for n, (a, b, label) in enumerate(mentions):
+                part = max(a, start), min(b, stop)
+                if part[0] < part[1]:
+                    parts.setdefault(part, []).append((n, label))
+            for n, ((a, b), of) in enumerate(parts.items()):
+                name = f"{number}-{token}" + (f".{n}" if n else "")
+                place = f"{utf16(text[:a])}-{utf16(text[:b])}"
+                concepts = "|".join(f"*[{i + 1}]" for i, _ in of) or "_"
+                labels = "|".join(f"{label}[{i + 1}]" for i, label in of) or "_"
+                out += f"{name}\t{place}\t{text[a:b]}\t{concepts}\t{labels}\t\n"
+    return out
+
+
+def plainly(tsv: str, text: str) -> list[tuple[str, str]]:
+    """Read the mentions in the plainest way: the first and the last place of each number."""
+    places: dict[str, list[int]] = {}
+    labels: dict[str, str] = {}
+    for line in tsv.split("\n"):
+        fields = line.split("\t")
+        if len(fields) > 4 and fields[4] != "_":
+            for label, number in re.findall(r"(\w+)\[(\d+)\]", fields[4]):
+                labels[number] = label
+                places.setdefault(number, []).extend(map(int, fields[1].split("-")))
+    units = text.encode("utf-16-le")
+    return [
+        (units[2 * min(of) : 2 * max(of)].decode("utf-16-le"), labels[number])
+        for number, of in places.items()
+    ]
+
+
+def test_read__agrees_with_a_plain_reader_on_a_whole_corpus(real: Path, tmp_path: Path) -> None:
+    (path,) = (real / "pubtator/bc5cdr").glob("*[dD]evelop*")
+    corpus: list[Article] = articles(path)
+    count = 0
+    for a in corpus:
+        title = f"\U0001f600 {a.title.strip()}"
+        shift = len(title) - len(a.title)
+        text = f"{title}\n{a.abstract.strip()}"
+        sentences = [(0, len(title))]
+        if a.abstract.strip():
+            sentences.append((len(title) + 1, len(text)))
+        mentions = [(m[0] + shift, m[1] + shift, m[3]) for m in a.mentions]
+        tsv = as_tsv(text, sentences, mentions)
+        (tmp_path / f"{a.pmid}.tsv").write_text(tsv, encoding="utf-8", newline="")
+
+        document = read(tmp_path / f"{a.pmid}.tsv")
+
+        assert isinstance(document, Document)
+        assert (document.id, document.text) == (a.pmid, text)
+        assert not document.unplaced
+        assert sorted(span[:3] for span in document.spans) == sorted(mentions)
+        assert sorted(found(document)) == sorted(plainly(tsv, text))
+        assert document.sentences == tuple(Sentence(*sentence) for sentence in sentences)
+        count += len(mentions)
+    assert count == sum(len(a.mentions) for a in corpus) > 9_000
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (r"B\_X", "B_X"),
+        (r"\*", "*"),
+        (r"\_", "_"),
+        (r"NO\[1\]", "NO[1]"),
+        (r"A\\|C", "A\\"),
+        (r"a\->b", "a->b"),
+        (r"a\;b\tc\nd", "a;b\tc\nd"),
+        ("I-X", "I-X"),
+    ],
+)
+def test_read__labels_are_unescaped(tmp_path: Path, value: str, label: str) -> None:
+    document = written(tmp_path, f"#Text=Red\n1-1 0-3 Red {value} ")
+
+    assert found(document)[0] == ("Red", label)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "expected"),
+    [
+        ("3.3", r"a\tb\\t\n", "a\tb\\t\n"),
+        ("3.2", r"a\rb\fc\bd", "a\rb\fc\bd"),
+        ("3.3", r"\"x\u0041", r"\"x\u0041"),
+        ("3.1", r"\"x\u0041", '"xA'),
+        ("3.0", r"a\tb", "a\tb"),
+    ],
+)
+def test_read__the_text_is_unescaped_as_its_version_says(
+    tmp_path: Path, version: str, text: str, expected: str
+) -> None:
+    document = written(tmp_path, f"#Text={text}\n1-1 0-1 a _ ", version=version)
+
+    assert isinstance(document, Document)
+    assert document.text == expected
+
+
+def test_read__mentions_may_reach_into_the_next_sentence(tmp_path: Path) -> None:
+    document = written(tmp_path, "#Text=Red\n1-1 0-3 Red X[1] \n\n#Text=fox\n2-1 4-7 fox X[1] ")
+
+    assert found(document) == [("Red\nfox", "X")]
+
+
+def test_read__sentences_may_follow_without_a_gap(tmp_path: Path) -> None:
+    document = written(
+        tmp_path, "#Text=Red.\n1-1 0-3 Red X \n1-2 3-4 . _ \n#Text=Fox\n2-1 4-7 Fox X "
+    )
+
+    assert isinstance(document, Document)
+    assert document.text == "Red.Fox"
+    assert document.sentences == (Sentence(0, 4), Sentence(4, 7))
+
+
+def test_read__equal_labels_side_by_side_are_two_mentions(tmp_path: Path) -> None:
+    document = written(tmp_path, "#Text=Red~fox\n1-1 0-3 Red X|X \n1-2 4-7 fox X ")
+
+    assert found(document) == [("Red", "X"), ("Red", "X"), ("fox", "X")]
+
+
+def test_read__counts_what_has_no_label_no_width_or_other_words(tmp_path: Path) -> None:
+    lines = "#Text=Red~fox\n1-1 0-3 Red * \n1-1.1 3-3  X \n1-2 4-7 fix X "
+
+    document = written(tmp_path, lines)
+
+    assert isinstance(document, Document)
+    assert (document.spans, document.unplaced) == ((), {NO_LABEL: 1, MISMATCH: 2})
+
+
+def test_read__characters_are_counted_where_that_is_said(tmp_path: Path) -> None:
+    lines = "#Text=\U0001f600~fox\n1-1 0-1 \U0001f600 _ \n1-2 2-5 fox X "
+
+    assert found(written(tmp_path, lines, offsets="characters")) == [("fox", "X")]
+
+
+# Layers -----------------------------------------------------------------------------------------
+
+HEADER = (
+    "#T_SP=webanno.custom.Host|ROLE_webanno.custom.Host:links_webanno.custom.Link|uima.tcas.Annotation|Kind\n"
+    "#T_CH=webanno.custom.CorefLink|referenceType|referenceRelation\n#T_SP=webanno.custom.Bare|"
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected", "unplaced"),
+    [
+        ("webanno.custom.Host", [("Red fox", "A"), ("fox", "B")], {}),
+        ("Bare", [], {NO_LABEL: 1}),
+        ("CorefLink", [], {}),
+    ],
+)
+def test_read__chooses_a_layer_among_roles_and_chains(
+    tmp_path: Path, layer: str, expected: list[tuple[str, str]], unplaced: dict[str, int]
+) -> None:
+    lines = (
+        "#Text=Red~fox\n"
+        "1-1 0-3 Red x;y[1] 1-2[7];1-1 A[1] _ _ * \n"
+        "1-2 4-7 fox x;y[1]|_ 1-2[7];1-1|* A[1]|B *->1-1 x _ "
+    )
+    document = written(tmp_path, lines, header=HEADER, layer=layer, label_feature="Kind")
+
+    assert found(document) == expected
+    assert isinstance(document, Document)
+    assert document.unplaced == unplaced
+
+
+def test_settle__refuses_files_of_which_none_has_the_layer(tmp_path: Path) -> None:
+    written(tmp_path, "#Text=Red\n1-1 0-3 Red X ")
+    (tmp_path / "b.tsv").write_text(
+        "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=R\n1-1\t0-1\tR\t\n", encoding="utf-8"
+    )
+    paths = [tmp_path / "b.tsv", tmp_path / "a.tsv"]
+
+    assert WebAnno().settle(paths) == {}
+    assert WebAnno(layer="Symptom").settle(paths[:1]) == {}
+    with pytest.raises(
+        SourceError, match=r"in one of 2 file\(s\), found it in none; set \[source\] layer"
+    ):
+        WebAnno(layer="Symptom").settle(paths)
+
+
+def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:
+    record = written(
+        tmp_path, "#Text=R\n1-1 0-1 R X Y ", header="#T_SP=a.B|value\n#T_SP=c.B|value", layer="B"
+    )
+
+    assert isinstance(record, SetAside)
+    assert "got several; set [source] layer" in record.reason
+
+
+def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "note-7.txt").mkdir()
+    document = written(tmp_path / "note-7.txt", "#Text=Red\n1-1 0-3 Red X ", id_from="folder")
+
+    assert isinstance(document, Document)
+    assert (document.id, document.spans) == ("note-7.txt", (Span(0, 3, "X"),))
+
+
+# What is set aside ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "reason"),
+    [
+        (
+            "#Text=Red\n1-1 0-3 Red",
+            "a.tsv:6",
+            "expected at least 4 columns, as the header says, got 3",
+        ),
+        (
+            "#Text=Red\n1-1 0:3 Red X ",
+            "a.tsv:6",
+            "expected a range such as 0-5 in the second column",
+        ),
+        (
+            "#Text=Red~fox\n1-1 0-3 Red _ \n\n#Text=fox\n2-1 4-7 fox _ ",
+            "a.tsv:1",
+            "expected passages one after",
+        ),
+        ("", "a.tsv:1", "expected sentences with tokens, found none"),
+    ],
+)
+def test_read__sets_a_broken_file_aside(
+    tmp_path: Path, lines: str, place: str, reason: str
+) -> None:
+    record = written(tmp_path, lines)
+
+    assert isinstance(record, SetAside)
+    assert (record.id, record.place) == ("a", place)
+    assert record.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("first", ["", "#FORMAT=WebAnno TSV 2.0", "Red\tO"])
+def test_read__sets_other_formats_aside(tmp_path: Path, first: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{first}\n", encoding="utf-8")
+
+    reason = "expected #FORMAT=WebAnno TSV 3.x as the first line, got another"
+    assert read(tmp_path / "a.tsv") == SetAside("a", "a.tsv:1", reason)
+
+
+def test_webanno__refuses_options() -> None:
+    with pytest.raises(ValueError, match="expected layer and label_feature"):
+        WebAnno(layer="")
+
+
+def test_recognises__its_first_line() -> None:
+    assert WebAnno.recognises(Path("a.tsv"), b"\xef\xbb\xbf#FORMAT=WebAnno TSV 3.3\r\n#T_SP") != ""
+    assert WebAnno.recognises(Path("a.tsv"), b"#FORMAT=WebAnno TSV 2.0\n") == ""
+    assert WebAnno.recognises(Path("a.tsv"), b"") == ""

@@ -8,8 +8,6 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.hashing import find_slot, hash_item, is_same
 
 TAB, NEWLINE, SPACE = 9, 10, 32
-MOST_FIELDS = 5
-"""The most fields that a line may have. Lines with more are broken."""
 
 
 @kernel
@@ -116,9 +114,10 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
         text: uint8.
         start: The first byte of a line that is not blank.
         stop: The byte after its last.
-        fields: int64 `[MOST_FIELDS + 1, 2]`, written: their bounds. The last row takes all fields
-            that are too many, one over the other.
+        fields: int64 `[F + 1, 2]`, written: the bounds of the first F. The last row takes all
+            other fields, one over the other.
     """
+    most = len(fields) - 1
     count = 0
     begin = start
     for c in range(start, stop + 1):
@@ -127,7 +126,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
 
         # A field ends here; a second space in a row ends none, but for one at the line's beginning.
         if c > begin or c == start:
-            row = min(count, MOST_FIELDS)
+            row = min(count, most)
             fields[row, 0] = begin
             fields[row, 1] = c
             count += 1
@@ -185,7 +184,8 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
     """
     word_field = columns[0]
     tag_field = columns[1]
-    fields = np.zeros((MOST_FIELDS + 1, 2), np.int64)
+    most = max(word_field, tag_field) + 1
+    fields = np.zeros((most + 1, 2), np.int64)
 
     num_words = 0
     num_sentences = 0
@@ -201,12 +201,12 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
         if text[c] > NEWLINE:  # nearly all bytes
             continue
 
-        # A tab ends one field and begins the next. Row MOST_FIELDS takes those that are too many.
+        # A tab ends one field and begins the next, of those up to the last that is wanted.
         if text[c] == TAB:
             tabs += 1
-            row = min(tabs, MOST_FIELDS)
-            fields[row - 1, 1] = c
-            fields[row, 0] = c + 1
+            if tabs <= most:
+                fields[tabs - 1, 1] = c
+                fields[tabs, 0] = c + 1
         if text[c] != NEWLINE:
             continue
 
@@ -219,13 +219,13 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
                 laid[max(num_bytes - 1, 0)] = NEWLINE  # in place of the space after the last word
 
             # A line without tabs has spaces between its fields.
-            fields[min(tabs, MOST_FIELDS), 1] = c
+            fields[min(tabs, most), 1] = c
             count = tabs + 1 if tabs > 0 else split_spaces(text, fields[0, 0], c, fields)
 
             # Until the line turns out to be whole, its word is empty and has no tag.
             words[num_words, 0] = num_chars
             words[num_words, 2] = -1
-            if 2 <= count <= MOST_FIELDS and count > word_field and count > tag_field:
+            if count >= most:
                 first, last = trim(text, fields[word_field, 0], fields[word_field, 1])
                 start, stop = trim(text, fields[tag_field, 0], fields[tag_field, 1])
                 if first < last and start < stop:

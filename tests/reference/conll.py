@@ -46,7 +46,7 @@ def documents(
         else:
             seen = True
             fields = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
-            good = 2 <= len(fields) <= 5 and len(fields) > tag_column
+            good = len(fields) > tag_column
             good = (
                 good
                 and fields[0].strip(ASCII_BLANKS) != ""

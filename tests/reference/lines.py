@@ -28,7 +28,7 @@ def sentences(text: str, *, word: int, tag: int) -> list[tuple[int, list[Pair | 
 
 def pair(line: str, *, word: int, tag: int) -> Pair | None:
     fields = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
-    if not 2 <= len(fields) <= 5 or len(fields) <= max(word, tag):
+    if len(fields) <= max(word, tag):
         return None
     parts = fields[word], fields[tag].strip(BLANKS)
     return parts if parts[0].strip(BLANKS) and parts[1] else None

@@ -12,14 +12,16 @@ import numpy as np
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
-from mslm_data.kernels.lines import MOST_FIELDS
 from mslm_data.source import Source
-from mslm_data.source.reading import marks, tagged_lines, tags
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading import comments, marks, tagged_lines, tags
+from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, stem
-from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
+from mslm_data.source.reading.records import RecordError, may_be_cut
+from mslm_data.source.reading.tagged_lines import TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
 
+MOST_COLUMNS = 1000
+"""Columns that an option can name."""
 _SCHEME_BYTES = 1 << 20
 """How much of a file's beginning decides whether I opens mentions in it."""
 
@@ -28,10 +30,20 @@ _SCHEME_BYTES = 1 << 20
 class Conll(TextOptions, Source):
     """Files of one token a line.
 
-    Columns are separated by a TAB, or by spaces in a line without one; there are 2 to 5. Nothing is
-    quoted, and no word means "missing". `-DOCSTART-` and `###MEDLINE:` open a document, in every
-    spelling, with the id they carry, or else `file:ordinal`. In a file without them each sentence
-    is a document, `file:number`.
+    Columns are separated by a TAB, or by spaces in a line without one; there may be any number.
+    Nothing is quoted, and no word means "missing". `-DOCSTART-`, `###MEDLINE:`, `# newdoc` and
+    `#begin document` open a document, in every spelling, with the id they carry, or else
+    `file:ordinal`. In a file without them each sentence is a document, `file:number`.
+
+    A line such as `# sent_id = 4` or `# text = …` is a comment, and passed over. So is any other
+    line that begins with `#` and a space and does not have a word and a tag.
+
+    The beginning of a file decides which columns are read. Words stand in the first one. Where it
+    numbers the rows of each sentence, they stand in the next that does not hold tags; columns with
+    one value a sentence, such as a document's id, may come before the numbers. Tags stand in the
+    only column that holds some in most lines. Of several, those with labels of chunks alone (NP,
+    VP …) are passed over, and those with nothing but O before the last one; if several are left,
+    the file is refused until `tag_column` says which.
 
     A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
     that is the file's scheme (IOB1, IO); see `tags.opens_with_i`.
@@ -40,8 +52,8 @@ class Conll(TextOptions, Source):
     their published numbers of sentences and mentions.
 
     Attributes:
-        word_column: Column of the word, from 0.
-        tag_column: Column of the tag; None finds the last one that holds tags.
+        word_column: Column of the word, from 0; None finds it.
+        tag_column: Column of the tag; None finds it, and takes the last one for "label".
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
             label itself, so that equal neighbours are one mention.
@@ -50,7 +62,7 @@ class Conll(TextOptions, Source):
 
     suffixes = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
 
-    word_column: int = 0
+    word_column: int | None = None
     tag_column: int | None = None
     untyped: str = "Entity"
     scheme: Literal["auto", "label"] = "auto"
@@ -58,18 +70,32 @@ class Conll(TextOptions, Source):
 
     def __post_init__(self) -> None:
         for name, column in (("word_column", self.word_column), ("tag_column", self.tag_column)):
-            if column is not None and not 0 <= column < MOST_FIELDS:
-                raise ValueError(f"expected {name} from 0 to {MOST_FIELDS - 1}, got {column}")
-        if self.word_column == self.tag_column:
+            if column is not None and not 0 <= column < MOST_COLUMNS:
+                raise ValueError(f"expected {name} from 0 to {MOST_COLUMNS - 1}, got {column}")
+        if self.word_column is not None and self.word_column == self.tag_column:
             raise ValueError(
                 f"expected word_column and tag_column to differ, got {self.word_column} for both"
             )
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
+        """Return what speaks for lines of a token and a tag; see `Source.recognises`."""
+        head = to_utf8(head, marked(head, "utf-8"))
+        lines = tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
+        try:
+            columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
+        except RecordError:
+            return ""
+        return "its lines hold a token and a tag" if columns.are_in(lines) else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
         if self.is_one_part(Path(part.path)):
             return iter([part])
-        return marks.cut(part, target_bytes=target_bytes)
+        if not may_be_cut(part, target_bytes):
+            return iter([part])
+        is_comment = self.columns(Path(part.path)).is_comment
+        return marks.cut(part, target_bytes=target_bytes, is_comment=is_comment)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the documents of a part, those that are set aside first; see `batches`."""
@@ -91,7 +117,10 @@ class Conll(TextOptions, Source):
         of_file = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
-        documents, data = marks.divide(data, first=part.line)
+
+        # Until the last step, comments are not counted as lines.
+        uncommented = comments.take_out(data, columns.is_comment)
+        documents, data = marks.divide(uncommented.data, first=part.line)
         found = tagged_lines.scan(data, first=part.line, columns=columns)
 
         if documents:
@@ -108,6 +137,10 @@ class Conll(TextOptions, Source):
         mentions = self._decode(found)
         if mentions.late.any() and self._opens_with_i(path, columns):
             mentions = self._decode(found, i_opens=True)
+        lines = uncommented.number(lines, first=part.line)
+        for sentence, broken in found.broken.items():
+            (line,) = uncommented.number(np.array([broken.line]), first=part.line).tolist()
+            found.broken[sentence] = broken._replace(line=line)
         yield from documents_of_lines(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
 
     def columns(self, path: Path) -> TagColumns:
@@ -118,15 +151,12 @@ class Conll(TextOptions, Source):
         """
         is_tag = tags.is_tag if self.scheme == "auto" else bool
         head = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
-        found = tagged_lines.find_columns(
-            head, word=self.word_column, tag=self.tag_column, is_tag=is_tag
-        )
-        if isinstance(found, BrokenLine):
-            raise SourceError(
-                f"{path.name}:{found.line}: {found.reason}, as in most lines; "
-                f"check [source] use, or name the columns with word_column and tag_column"
+        try:
+            return tagged_lines.find_columns(
+                head, word=self.word_column, tag=self.tag_column, is_tag=is_tag
             )
-        return found
+        except RecordError as error:
+            raise SourceError(f"{path.name}:{error.line}: {error}") from None
 
     def _decode(self, found: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
         return tags.decode_sentences(
@@ -144,6 +174,7 @@ class Conll(TextOptions, Source):
         Its beginning decides, so that all its parts agree.
         """
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
+        data = comments.take_out(data, columns.is_comment).data
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))

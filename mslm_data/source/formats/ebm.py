@@ -116,7 +116,7 @@ class EbmNlp(TextOptions, Source):
         """Give a document of the folder as one part; cut row files as `Conll` does."""
         if part.path.endswith(".ann"):
             return iter([part])
-        return Conll(encoding=self.encoding).cut(part, target_bytes=target_bytes)
+        return self._reader_of_rows(Path(part.path)).cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document of a folder's part, or the documents of rows.

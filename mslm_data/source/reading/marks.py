@@ -1,8 +1,8 @@
 """Finds where documents and sentences begin in files of tagged lines.
 
-Documents begin at marks (`-DOCSTART-`, `###MEDLINE:`), sentences after blank lines. Files are cut
-as bytes and read as text; both use the same patterns, so a cut falls exactly where reading sees a
-new document.
+Documents begin at marks (`-DOCSTART-`, `###MEDLINE:`, `# newdoc`, `#begin document`), sentences
+after blank lines. Files are cut as bytes and read as text; both use the same patterns, so a cut
+falls exactly where reading sees a new document.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import mmap
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.kernels.lines import NEWLINE
+from mslm_data.source.reading.comments import IsComment, count_blocks, take_out
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import cut_at_gaps, may_be_cut
 
@@ -24,12 +24,16 @@ BLANKS = " \t\r\f\v"
 """Characters of a blank line. Other white space of Unicode can be a word."""
 
 _MARK = (
-    r"^(?:\ufeff)?(?:-DOCSTART-(?=[ \t\r\n(]|\Z)(?:[ \t]*\(([^()\s]+)\))?|###MEDLINE:(\S*))[^\n]*"
+    r"^(?:\ufeff)?(?:-DOCSTART-(?=[ \t\r\n(]|\Z)(?:[ \t]*\(([^()\s]+)\))?|###MEDLINE:(\S*)"
+    r"|# newdoc(?=[ \r\n]|\Z)(?: +id *= *(\S+))?"
+    r"|#begin document(?=[ \r\n]|\Z)(?: +\(([^()\s]+)\)(?:; part (\d+))?)?)[^\n]*"
 )
 MARK = re.compile(_MARK, re.MULTILINE)
-"""The line that opens a document, in any spelling; group 1 or 2 is its id."""
+"""The line that opens a document, in any spelling; its first group that matches is its id. Group 5
+is the part of a document that was parted."""
 _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.MULTILINE)
-_WORDS = (b"-DOCSTART-", b"###MEDLINE:")
+_WORD = b"-DOCSTART-"
+_HASH_WORDS = (b"###MEDLINE:", b"# newdoc", b"#begin document")
 """The beginnings of marks, which a byte order mark may precede."""
 _BLANK_BYTES = (BLANKS + "\n").encode()
 
@@ -80,11 +84,9 @@ def divide(data: bytes, *, first: int) -> tuple[list[MarkedDocument], bytes]:
 def _marks(data: bytes) -> Iterator[tuple[int, int, re.Match[str]]]:
     """Give each line that is a mark: its first byte, the byte past its last, and the match.
 
-    Only lines that begin with one of the two words are looked at, as `find` passes over all other
-    text at the speed of memory.
+    Only lines that begin with one of the words are looked at.
     """
-    places = sorted(chain.from_iterable(_places_of(word, data) for word in _WORDS))
-    for place in places:
+    for place in sorted(_places(data, 0, len(data))):
         start = place
         if data.endswith(BOM_UTF8, 0, place):
             start -= len(BOM_UTF8)
@@ -99,19 +101,33 @@ def _marks(data: bytes) -> Iterator[tuple[int, int, re.Match[str]]]:
             yield start, end, mark
 
 
-def _places_of(word: bytes, data: bytes) -> Iterator[int]:
-    """Give each place at which a word stands."""
-    place = data.find(word)
+def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
+    """Give each place in bytes `[start, past)` at which one of the words of marks stands.
+
+    `find` passes over all other text at the speed of memory, fastest where it looks for one byte.
+    """
+    place = data.find(_WORD, start, past)
     while place >= 0:
         yield place
-        place = data.find(word, place + len(word))
+        place = data.find(_WORD, place + len(_WORD), past)
+
+    place = data.find(b"#", start, past)
+    while place >= 0:
+        if any(data[place : place + len(word)] == word for word in _HASH_WORDS):
+            yield place
+        place = data.find(b"#", place + 1, past)
 
 
-def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
+def cut(part: Part, *, target_bytes: int, is_comment: IsComment) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences; see `Source.cut`.
 
     Every part but the last has at least `target_bytes`, and every part of a file with marks has
     one, so that reading it alone shows that documents begin at marks.
+
+    Args:
+        part: The file, or a part of it.
+        target_bytes: About how many bytes a part gets.
+        is_comment: Says which lines are comments; they make neither documents nor sentences.
     """
     if not may_be_cut(part, target_bytes):
         yield part
@@ -123,11 +139,18 @@ def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
     past = len(data) if stop < 0 else stop
     marks = _mark_places(data, start, past)
     if not marks:
-        yield from cut_at_gaps(part, target_bytes=target_bytes)
+        left_out = 0
+        for piece in cut_at_gaps(part, target_bytes=target_bytes):
+            yield piece._replace(first=piece.first - left_out)
+            stop = len(data) if piece.stop < 0 else piece.stop
+            if data.find(b"#", piece.start, stop) >= 0:
+                lines = data[piece.start : stop].removeprefix(BOM_UTF8)
+                left_out += count_blocks(lines, is_comment)
         return
 
     # Lines before the first mark are a document too, in one part with that of the mark.
-    has_lines_before = bool(data[start : marks[0]].strip(_BLANK_BYTES))
+    before = data[start : marks[0]].removeprefix(BOM_UTF8)
+    has_lines_before = bool(take_out(before, is_comment).data.strip(_BLANK_BYTES))
     for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
         if here - start >= target_bytes:
             yield Part(part.path, start, here, first, line)
@@ -139,12 +162,14 @@ def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
 
 def _mark_places(data: mmap.mmap, start: int, past: int) -> list[int]:
     """Return the first byte of each mark in bytes `[start, past)` of a file."""
-    if all(data.find(word, start, past) < 0 for word in _WORDS):
+    if not any(True for _ in _places(data, start, past)):
         return []
     return [mark.start() for mark in _MARK_BYTES.finditer(data, start, past)]
 
 
 def _name(mark: re.Match[str]) -> str:
     """Return the id in a mark; "" for one with bytes that were not UTF-8."""
-    name = mark[1] or mark[2] or ""
+    name = mark[1] or mark[2] or mark[3] or mark[4] or ""
+    if mark[5]:
+        name += f":{mark[5]}"
     return name if name.isprintable() else ""

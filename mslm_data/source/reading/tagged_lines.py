@@ -7,6 +7,7 @@ and looks again, slowly, at lines that it found broken.
 
 from __future__ import annotations
 
+import itertools
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +17,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.kernels.lines import MOST_FIELDS, NEWLINE, scan_lines
+from mslm_data.kernels.lines import NEWLINE, scan_lines
+from mslm_data.source.reading import tags
+from mslm_data.source.reading.comments import CERTAIN
 from mslm_data.source.reading.files import has_cr_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
-from mslm_data.source.reading.records import NOT_UTF8
+from mslm_data.source.reading.records import NOT_UTF8, RecordError
 from mslm_data.source.reading.tags import Ints
+
+NOT_A_TAG = (
+    "expected a tag in column {}, got another word; where the tags are labels without B- and I-, "
+    'set [source] scheme = "label"'
+)
+"""Why a sentence with a word in place of a tag is set aside."""
 
 HEAD_BYTES = 64 << 10
 HEAD_LINES = 1000
@@ -29,6 +38,15 @@ HEAD_LINES = 1000
 _DAMAGED = "\udcff"
 """Stands for a line that is not UTF-8. A lone surrogate cannot come from any line that is."""
 _DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
+CHUNKS = frozenset(re.findall(r"\w+", "ADJP ADVP CONJP INTJ LST NC NP PC PP PRT SBAR UCP VC VP"))
+"""Labels of chunks, in CoNLL-2000 and the German part of CoNLL-2003."""
+_FEWEST_STEPS = 2
+"""Rows that must go on counting in a column of numbers."""
+_MOST_OF = 0.9
+"""Share of the rows that must; others may be words in several pieces, or broken."""
+_MOST_DIGITS = 9
+_MANY = 10
+"""Lines that must speak for another form before a file is refused for it."""
 _FEW_TAGS = 1 << 9
 """Distinct tags that a scan makes room for at first."""
 
@@ -79,14 +97,39 @@ class TagColumns:
         if line == _DAMAGED:
             return NOT_UTF8
         fields = fields_of(line)
-        if not 2 <= len(fields) <= MOST_FIELDS or len(fields) <= max(self.word, self.tag):
+        if len(fields) <= max(self.word, self.tag):
             return f"expected a token and a tag, got {len(fields)} field(s)"
         if not fields[self.word].strip(BLANKS):
             return f"expected a token in column {self.word}, got an empty field"
         tag = fields[self.tag].strip(BLANKS)
         if not self.is_tag(tag):
-            return f"expected a tag in column {self.tag}, got another word"
+            return NOT_A_TAG.format(self.tag)
         return fields[self.word], tag
+
+    def are_in(self, lines: Iterable[tuple[int, str]]) -> bool:
+        """Return whether the first line and nearly all others have them, and some tag is not O."""
+        parsed = [
+            self.parse(line)
+            for _, line in lines
+            if line.strip(BLANKS) and not MARK.match(line) and not self.is_comment(line.encode())
+        ]
+        pairs = [pair for pair in parsed if isinstance(pair, tuple)]
+        return (
+            any(tag != "O" for _, tag in pairs)
+            and isinstance(parsed[0], tuple)
+            and len(pairs) >= _MOST_OF * len(parsed)
+        )
+
+    def is_comment(self, line: bytes) -> bool:
+        """Return whether a line that begins with `#` is a comment.
+
+        It is if it has the form of one, or begins with `#` and a space and does not have a word and
+        a tag. A line that opens a document is not a comment.
+        """
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        if MARK.match(text) or not text.startswith("#"):
+            return False
+        return bool(CERTAIN.match(text)) or isinstance(self.parse(text), str)
 
 
 def fields_of(line: str) -> list[str]:
@@ -139,41 +182,191 @@ def _lines(data: bytes, most: int = -1) -> list[str]:
     return data.decode("utf-8", "surrogatepass").split("\n", most)
 
 
-def find_columns(
-    lines: Iterable[tuple[int, str]], *, word: int, tag: int | None, is_tag: Callable[[str], bool]
-) -> TagColumns | BrokenLine:
-    """Find the column of tags: the last one that holds a tag in more than half of the lines.
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The first lines of a file that may hold a word and a tag.
 
-    More than half, as a few lines may be broken; the last, as chunks stand before mentions in CoNLL
-    files.
+    Attributes:
+        numbers: The number of each line.
+        fields: The fields of each line.
+        sentences: The first row of each sentence, and the number of rows.
+    """
+
+    numbers: list[int]
+    fields: list[list[str]]
+    sentences: list[int]
+
+    @classmethod
+    def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
+        """Take the lines that are not blank, marks, or like comments.
+
+        A token may begin like a comment, but few do.
+        """
+        numbers: list[int] = []
+        fields: list[list[str]] = []
+        sentences: list[int] = []
+        is_inside = False
+        for number, line in lines:
+            if not line.strip(BLANKS) or MARK.match(line):
+                is_inside = False
+            elif not line.startswith("# ") and not CERTAIN.match(line):
+                if not is_inside:
+                    sentences.append(len(numbers))
+                is_inside = True
+                numbers.append(number)
+                fields.append(fields_of(line))
+        return cls(numbers, fields, [*sentences, len(numbers)])
+
+    def column(self, column: int) -> list[str]:
+        """Return the values of a column, "" where a row does not have it."""
+        return [row[column].strip(BLANKS) if column < len(row) else "" for row in self.fields]
+
+    def counts(self, column: int) -> bool:
+        """Return whether a column numbers the rows of each sentence.
+
+        Nearly all rows hold the number after the one before, and there are at least two such rows.
+        """
+        values = self.column(column)
+        starts = set(self.sentences)
+        steps = [row for row in range(len(values)) if row not in starts]
+        good = sum(_follows(values[row - 1], values[row]) for row in steps)
+        return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
+
+    def is_constant(self, column: int) -> bool:
+        """Return whether a column has one value in each sentence, as the id of a document does."""
+        values = self.column(column)
+        return all(
+            len(set(values[start:stop])) == 1 and values[start]
+            for start, stop in itertools.pairwise(self.sentences)
+        )
+
+
+def _follows(before: str, value: str) -> bool:
+    return (
+        before.isdecimal()
+        and value.isdecimal()
+        and max(len(before), len(value)) <= _MOST_DIGITS
+        and int(value) == int(before) + 1
+    )
+
+
+def find_columns(
+    lines: Iterable[tuple[int, str]],
+    *,
+    word: int | None,
+    tag: int | None,
+    is_tag: Callable[[str], bool],
+) -> TagColumns:
+    """Find the columns of words and of tags; see `Conll` for the rules.
 
     Args:
-        lines: Numbers and texts of lines.
-        word: Column of the word.
+        lines: Numbers and texts of a file's first lines.
+        word: Column of the word where it is known.
         tag: Column of the tag where it is known.
         is_tag: Which words can be tags.
 
-    Returns:
-        The columns, or the first broken line where most lines have another form.
+    Raises:
+        RecordError: Most lines have another form, or several columns may hold the tags.
     """
-    rows = [
-        (number, fields_of(line))
-        for number, line in lines
-        if line.strip(BLANKS) and not MARK.match(line)
+    rows = _Rows.of(lines)
+    width = max(map(len, rows.fields), default=0)
+
+    held = [tag] if tag is not None else range(width)
+    holds_tags = [
+        column for column in held if 2 * sum(map(is_tag, rows.column(column))) > len(rows.numbers)
     ]
-    regular = [fields for _, fields in rows if 2 <= len(fields) <= MOST_FIELDS]
+    if word is None:
+        word = _find_words(rows, holds_tags)
+    candidates = [column for column in holds_tags if column != word]
 
-    for column in reversed(range(MOST_FIELDS)) if tag is None else [tag]:
-        good = sum(
-            column < len(fields) and is_tag(fields[column].strip(BLANKS)) for fields in regular
+    if not rows.numbers:
+        return TagColumns(word, 1 + word if tag is None else tag, is_tag)
+    if not candidates:
+        raise _no_tags(rows)
+    if is_tag is not tags.is_tag:
+        return TagColumns(word, candidates[-1], is_tag)
+
+    found = candidates[0] if len(candidates) == 1 else _choose(rows, candidates)
+    _refuse_labels(rows, found)
+    return TagColumns(word, found, is_tag)
+
+
+def _find_words(rows: _Rows, holds_tags: Sequence[int]) -> int:
+    """Return the column of words: the first one, or the one that follows a column of numbers."""
+    width = min(map(len, rows.fields), default=0)
+    for column in range(width):
+        if rows.counts(column):
+            after = [other for other in range(column + 1, width) if other not in holds_tags]
+            return after[0] if after else 0
+        if not rows.is_constant(column):
+            return 0
+    return 0
+
+
+def _no_tags(rows: _Rows) -> RecordError:
+    """Return what is wrong with lines of which most do not hold a tag."""
+    for number, fields in zip(rows.numbers, rows.fields, strict=True):
+        if len(fields) < 2:
+            return RecordError(
+                f"expected a token and a tag, got {len(fields)} field(s), as in most lines; check "
+                "[source] use",
+                line=number,
+            )
+    return RecordError(
+        "expected a token and a tag, got no column of tags, as in most lines; check [source] use, "
+        "or name the columns with word_column and tag_column; where the tags are labels without B- "
+        'and I-, set scheme = "label"',
+        line=rows.numbers[0],
+    )
+
+
+def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
+    """Return which of several columns of tags holds those of entities.
+
+    Raises:
+        RecordError: Several may.
+    """
+    labels = {
+        column: {label for value in set(rows.column(column)) for label in _label_of(value)}
+        for column in candidates
+    }
+    not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
+    with_labels = [column for column in not_chunks if labels[column]]
+    if len(with_labels) <= 1 and candidates[-1] in (with_labels or candidates):
+        return candidates[-1]
+    if len(not_chunks) == 1:
+        return not_chunks[0]
+    raise RecordError(
+        f"expected one column of tags, got columns {_listed(not_chunks)} with tags; set [source] "
+        "tag_column to the one that is to be read",
+        line=rows.numbers[0],
+    )
+
+
+def _label_of(value: str) -> list[str]:
+    """Return the label of a tag in a list, "" for a bare one; nothing for O and other words."""
+    parsed = tags.parse(value)
+    return [parsed[1]] if parsed and parsed[0] != "O" else []
+
+
+def _refuse_labels(rows: _Rows, column: int) -> None:
+    """Raise if the words of a column that are not O are not tags either, as labels are not.
+
+    Raises:
+        RecordError: Most of many such words are not tags.
+    """
+    values = [value for value in rows.column(column) if value != "O"]
+    others = sum(not tags.is_tag(value) for value in values)
+    if others >= _MANY and 2 * others > len(values):
+        raise RecordError(
+            f"expected tags such as B-X, I-X and O in column {column}, got other words in most "
+            f'lines without O; where these are labels, set [source] scheme = "label"',
+            line=rows.numbers[0],
         )
-        if column != word and (2 * good > len(rows) or not rows):
-            return TagColumns(word, column, is_tag)
 
-    for number, fields in rows:
-        if not 2 <= len(fields) <= MOST_FIELDS:
-            return BrokenLine(number, f"expected a token and a tag, got {len(fields)} field(s)")
-    return BrokenLine(rows[0][0], "expected a token and a tag, got no column of tags")
+
+def _listed(columns: Sequence[int]) -> str:
+    return " and ".join(map(str, columns))
 
 
 def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:

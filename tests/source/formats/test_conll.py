@@ -13,6 +13,7 @@ from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.records import NOT_UTF8
+from mslm_data.source.reading.tagged_lines import NOT_A_TAG
 from mslm_data.source.reading.tags import decode
 from tests.reference import conll as reference
 
@@ -69,6 +70,217 @@ def test_read__finds_columns_in_any_dialect(tmp_path: Path, data: str) -> None:
     assert isinstance(record, Document)
     assert record.text == "a b c"
     assert [(span.start, span.label) for span in record.spans] == [(2, "X")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1\ta\tO", "2\tb\tB-X", "3\tc\tI-X"],
+        ["0 a O", "1 b B-X", "2 c I-X"],
+        ["41 a O", "42 b B-X", "43 c I-X"],
+        ["1\tO\ta\tNN", "2\tB-X\tb\tNN", "3\tI-X\tc\tNN"],
+        ["d/1 0 0 a NN O", "d/1 0 1 b NN B-X", "d/1 0 2 c NN I-X"],
+        ["1 a _ _ _ _ _ _ _ _ O", "2 b _ _ _ _ _ _ _ _ B-X", "3 c _ _ _ _ _ _ _ _ I-X"],
+    ],
+)
+def test_read__does_not_take_numbers_of_rows_for_words(tmp_path: Path, rows: list[str]) -> None:
+    data = "".join("\n".join(rows) + "\n\n" for _ in range(3))
+
+    records = read(tmp_path, data)
+
+    assert mentions(records) == [[("b c", "X")]] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["1\tO", "2\tB-X", "3\tO"], "1 2 3"),  # nothing else could be the word
+        (["7 x O", "9 x B-X", "8 x O"], "7 9 8"),
+        (["1 x O", "2 y B-X"], "1 2"),  # one row that goes on counting may be chance
+    ],
+)
+def test_read__takes_numbers_that_are_words(tmp_path: Path, rows: list[str], words: str) -> None:
+    (record,) = read(tmp_path, "\n".join(rows) + "\n")
+
+    assert isinstance(record, Document)
+    assert record.text == words
+
+
+@pytest.mark.parametrize(
+    ("tags_of_rows", "label"),
+    [
+        (["B-NP O", "I-NP B-X", "B-VP O"], "X"),
+        (["O B-NP", "B-X I-NP", "O B-VP"], "X"),
+        (["O O", "O B-X", "O O"], "X"),
+        (["B-NC B-X", "B-VC I-X", "B-PC O"], "X"),
+        (["B-NP", "I-NP", "B-VP"], "NP"),
+        (["X B-NP", "X I-NP", "NN B-VP"], "NP"),
+    ],
+)
+def test_read__tells_chunks_from_entities(
+    tmp_path: Path, tags_of_rows: list[str], label: str
+) -> None:
+    data = "".join(f"w{number} NN {rest}\n" for number, rest in enumerate(tags_of_rows))
+
+    (record,) = read(tmp_path, data)
+
+    assert isinstance(record, Document)
+    assert label in {span.label for span in record.spans}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1\ta\tB-X\tO", "2\tb\tI-X\tB-Y", "3\tc\tO\tO"],
+        ["1\ta\tB-X\tO", "2\tb\tI-X\tO", "3\tc\tO\tO"],
+    ],
+)
+def test_read__refuses_two_layers_of_entities(tmp_path: Path, rows: list[str]) -> None:
+    data = "\n".join(rows) + "\n"
+
+    with pytest.raises(SourceError, match=r"f.tsv:1: .* columns 2 and 3 .* set .* tag_column"):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, tag_column=2)) == [[("a b", "X")]]
+
+
+def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
+    more = "\t_" * 300
+    data = f"a{more}\tO{more}\nb{more}\tB-X{more}\nb _ O\n"
+
+    (aside,) = read(tmp_path, data)
+
+    assert aside == SetAside("f:0", "f.tsv:3", "expected a token and a tag, got 3 field(s)")
+    assert mentions(read(tmp_path, data[: data.rindex("b")])) == [[("b", "X")]]
+
+
+@pytest.mark.parametrize("share", [1, 2, 3])
+def test_read__names_the_scheme_of_labels(tmp_path: Path, share: int) -> None:
+    """With O in more than half of the lines the column is found, and no label in it can be read."""
+    data = ("a\tO\n" * share + "b\tDisease\n\n") * 12
+
+    with pytest.raises(SourceError, match=r'labels.*scheme = "label"'):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, scheme="label")) == [[("b", "Disease")]] * 12
+
+
+def test_read__names_the_scheme_of_few_labels(tmp_path: Path) -> None:
+    (aside,) = read(tmp_path, "a\tO\na\tO\nb\tDisease\n")
+
+    assert isinstance(aside, SetAside)
+    assert 'scheme = "label"' in aside.reason
+
+
+COMMENTED = """\
+# global.columns = FORM NER
+# a licence
+
+#begin document (nw/wsj_1); part 000
+# sent_id = 1
+a\tO
+# text = Vitamin B
+#\tB-X
+# id 77\tdomain=en
+#tag\tI-X
+
+#doc_id = 5
+b O
+# O
+# B-X
+broken
+
+c\tO
+#end document
+# newdoc id = two
+# sent_id = 2
+#=\tB-X
+"""
+
+
+def test_read__passes_over_comments(tmp_path: Path) -> None:
+    whole = read(tmp_path, COMMENTED)
+
+    aside, second = whole
+    assert aside == SetAside(
+        "nw/wsj_1:000", "f.tsv:16", "expected a token and a tag, got 1 field(s)"
+    )
+    assert isinstance(second, Document)
+    assert (second.id, second.text, second.place) == ("two", "#=", "f.tsv:20")
+    (first, _) = read(tmp_path, COMMENTED.replace("broken\n", ""))
+    assert isinstance(first, Document)
+    assert first.text == "a # #tag\nb # #\nc"
+    assert mentions([first]) == [[("# #tag", "X"), ("#", "X")]]
+
+
+COMMENT_LINES = [
+    "a\tO", "#\tO", "# O", "#x\tB-X", "# sent_id = 1", "# text = I B-X O", "# id 5", "#end document", "", "", " ",
+    "# newdoc id = d", "# newdoc", "#begin document (e); part 001", "broken", "# newdocs\tO", "#x=y\tO", "#x = y\tO",
+]  # fmt: skip
+
+
+def plain_reading(data: str) -> list[tuple[str, list[list[tuple[str, str]]] | None]]:
+    """Read COMMENT_LINES as the page says, line by line: id, and sentences; None if one is broken."""
+    documents: list[list[Any]] = []
+    marked = "# newdoc\n" in data + "\n" or "# newdoc id" in data or "#begin" in data
+    is_inside = False
+    for line in data.split("\n"):
+        if line in ("# newdoc", "# newdoc id = d", "#begin document (e); part 001"):
+            name = {"# newdoc": "", "# newdoc id = d": "d"}.get(line, "e:001")
+            documents.append([name, [], False])
+            is_inside = False
+        elif line in ("# sent_id = 1", "# text = I B-X O", "# id 5", "#end document", "#x = y\tO"):
+            continue
+        elif not line.strip():
+            is_inside = False
+        else:
+            if not documents or not (is_inside or marked):
+                documents.append(["", [], False])
+            if not is_inside:
+                documents[-1][1].append([])
+            is_inside = True
+            documents[-1][2] |= line == "broken"
+            documents[-1][1][-1].append(tuple(line.replace("\t", " ").rsplit(" ", 1)))
+    return [
+        (name or f"f:{number}", None if broken else sentences)
+        for number, (name, sentences, broken) in enumerate(documents)
+    ]
+
+
+@in_folder
+@given(st.lists(st.sampled_from(COMMENT_LINES), max_size=25), st.sampled_from([1, 400, 10**9]))
+def test_read__agrees_about_comments(tmp_path: Path, lines: list[str], target_bytes: int) -> None:
+    data = "g\tO\nh\tB-X\n" * 30 + "\n".join(lines)
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    expected = plain_reading(data)
+    assert ids_of(records, SetAside) == [name for name, sentences in expected if sentences is None]
+    documents = [record for record in records if isinstance(record, Document)]
+    assert [(record.id, record.text) for record in documents] == [
+        (name, "\n".join(" ".join(word for word, _ in one) for one in sentences))
+        for name, sentences in expected
+        if sentences is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("a\tO\nb\tB-X\n", True),
+        ("# id = 1\n1 a O\n2 b B-X\n3 c O\n", True),
+        ("a\tO\nb\tO\n", False),
+        ("Sentence\tWord\tTag\n1\ta\tO\n\tb\tB-X\n\tc\tI-X\n", False),
+        ("1|t|Title\n1|a|Text\n", False),
+        ("secret words\n", False),
+        ("", False),
+    ],
+)
+def test_recognises__says_what_speaks_for_it(head: str, expected: bool) -> None:
+    assert bool(Conll.recognises(Path("f.tsv"), head.encode())) == expected
+
+
+def test_recognises__every_real_corpus(real: Path) -> None:
+    for path in sorted((real / "blurb").rglob("*.tsv")):
+        assert Conll.recognises(path, path.read_bytes()[: 64 << 10]), path
 
 
 def test_read__takes_the_columns_it_is_told(tmp_path: Path) -> None:
@@ -229,13 +441,13 @@ GOOD = "a\tO\nb\tB-X\n\n" * 3
     ("line", "reason"),
     [
         ("secret", "expected a token and a tag, got 1 field(s)"),
-        ("secret\t1\t2\t3\t4\tO", "expected a token and a tag, got 6 field(s)"),
-        ("secret\tsesame", "expected a tag in column 1, got another word"),
-        ("secret\t", "expected a tag in column 1, got another word"),
+        ("secret\t1\t2\t3\t4\tO", NOT_A_TAG.format(1)),
+        ("secret\tsesame", NOT_A_TAG.format(1)),
+        ("secret\t", NOT_A_TAG.format(1)),
         ("\tO", "expected a token in column 0, got an empty field"),
         (" \tO", "expected a token in column 0, got an empty field"),
         (" secret O", "expected a token in column 0, got an empty field"),
-        ("the secret O", "expected a tag in column 1, got another word"),
+        ("the secret O", NOT_A_TAG.format(1)),
         ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
     ],
 )
@@ -319,9 +531,9 @@ def test_read__finds_the_same_columns_in_every_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"word_column": 5}, "expected word_column from 0 to 4, got 5"),
-        ({"tag_column": -1}, "expected tag_column from 0 to 4, got -1"),
-        ({"tag_column": 0}, "expected word_column and tag_column to differ"),
+        ({"word_column": 1000}, "expected word_column from 0 to 999, got 1000"),
+        ({"tag_column": -1}, "expected tag_column from 0 to 999, got -1"),
+        ({"tag_column": 0, "word_column": 0}, "expected word_column and tag_column to differ"),
         ({"scheme": "bio"}, "expected one of auto, label for option 'scheme', got 'bio'"),
         ({"tag_colum": 1}, "unknown option 'tag_colum'; did you mean 'tag_column'?"),
     ],
@@ -429,7 +641,12 @@ LINES = [
     st.booleans(),
     st.booleans(),
     st.sampled_from(
-        ["a\tO\n" * 30, "a O\n" * 30, "\n\na\tO\n" * 30, "-DOCSTART- (12)\n" + "a\tO\n" * 30]
+        [
+            "a\tO\nb\tB-X\n" * 30,
+            "a O\nb I-X\n" * 30,
+            "\n\na\tO\nb\tB-X\n" * 30,
+            "-DOCSTART- (12)\n" + "a\tO\nb\tB-X\n" * 30,
+        ]
     ),
 )
 def test_read__agrees_with_the_slow_twin(

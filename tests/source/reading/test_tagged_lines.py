@@ -6,6 +6,7 @@ import pytest
 
 from mslm_data.source.reading import tagged_lines
 from mslm_data.source.reading.tagged_lines import (
+    NOT_A_TAG,
     BrokenLine,
     TagColumns,
     clean,
@@ -39,7 +40,7 @@ def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:
 
     assert found.broken == {
         0: BrokenLine(2, "expected a token and a tag, got 1 field(s)"),
-        2: BrokenLine(7, "expected a tag in column 1, got another word"),
+        2: BrokenLine(7, NOT_A_TAG.format(1)),
     }
     assert list(found.broken) == [0, 2], "in the order of sentences"
 

@@ -41,7 +41,7 @@ is_a: X:5 ! colour
 id: X:4
 name: blue fever
 is_a: X:2 ! fever
-is_obsolete: true
+is_obsolete: true ! since it is red
 replaced_by: X:3
 
 [Term]
@@ -160,8 +160,18 @@ def test_check__names_all_ontologies_and_takes_an_id_of_any(ontology: Path) -> N
 
     with pytest.raises(AnnotateError, match=r"x\.obo \(.*\) or .*y\.obo \(ids look like Y:1\)"):
         check(choice_of(under="Z:1"), outlines)
+    other.write_text("format-version: 1.2\n", encoding="utf-8")
+    with pytest.raises(AnnotateError, match=r"y\.obo \(it has no term in use\), got 'Z:1'"):
+        check(choice_of(under="Z:1"), {other: read_outline(other)})
     with pytest.raises(AnnotateError, match=r"y\.obo \(it has none\), got 'z'"):
         check(choice_of(subsets="z"), outlines)
+
+
+def test_check__shows_no_control_characters_of_a_file(ontology: Path) -> None:
+    ontology.write_text("[Term]\nid: X:1\nsubset: a\x1b[31m\nsubset: b\n", encoding="utf-8")
+
+    with pytest.raises(AnnotateError, match=r"x\.obo \(b\), got 'z'"):
+        check(choice_of(subsets="z"), {ontology: read_outline(ontology)})
 
 
 def test_command__limits_the_ontology_that_has_the_term(ontology: Path) -> None:

@@ -13,7 +13,10 @@ from mslm_data.lexicon.concepts import obo
 from mslm_data.lexicon.concepts.names import open_text
 
 _MOST_LISTED = 12
-"""How many subsets, namespaces or ids a message lists."""
+"""How many subsets or namespaces a message lists."""
+
+_LONGEST_LISTED = 80
+"""Characters of the longest name that a message lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +180,14 @@ def _refuse_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> No
                 f"obsolete in {path}; look there for what replaces it"
             )
 
-    look = " or ".join(
-        f"{path} (ids look like {', '.join(heapq.nsmallest(3, outline.subsets)) or 'no term'})"
-        for path, outline in outlines.items()
-    )
+    look = " or ".join(f"{path} ({_examples(outline)})" for path, outline in outlines.items())
     raise AnnotateError(f"{option}: expected the id of a term of {look}, got {term!r}")
+
+
+def _examples(outline: Outline) -> str:
+    """Return what ids look like in an ontology."""
+    ids = heapq.nsmallest(3, filter(_is_plain, outline.subsets))
+    return f"ids look like {', '.join(ids)}" if ids else "it has no term in use"
 
 
 def _refuse_unknown(
@@ -196,9 +202,14 @@ def _refuse_unknown(
         raise AnnotateError(f"{option}: expected {kind} of {look}, got {name!r}")
 
 
+def _is_plain(name: str) -> bool:
+    """Return whether a name of a file may be shown on a terminal."""
+    return 0 < len(name) <= _LONGEST_LISTED and name.isprintable()
+
+
 def _listed(names: Collection[str]) -> str:
     """Return names as a list that ends somewhere."""
-    shown = sorted(filter(None, names))
+    shown = sorted(filter(_is_plain, names))
     if not shown:
         return "it has none"
     more = ["…"] if len(shown) > _MOST_LISTED else []

@@ -92,7 +92,7 @@ def _names(
     quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
     names += [_plain(match[1]) for match in quoted if match]
 
-    if ("is_obsolete", "true") in fields:
+    if any(key == "is_obsolete" and bare(value) == "true" for key, value in fields):
         left_out["obsolete term"] += len(names)
         return
 

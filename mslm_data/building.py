@@ -18,6 +18,7 @@ from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
 from mslm_data.errors import CallError, PipelineError
 from mslm_data.io import resources
+from mslm_data.log import LOGGER
 from mslm_data.pipeline import Pipeline, read
 
 # Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
 
+AUTO = "auto"
+"""The source that is found by looking at the files."""
 _FILES_LOOKED_AT = 1000
 """Files of an input folder whose sizes are looked at: more take longer than they help."""
 
@@ -93,8 +96,8 @@ def build(
     and `--set encode.keep_text=true` is `options={"encode.keep_text": True}`.
 
     Args:
-        source: A shipped pipeline's name, the path of a TOML file, or the tables that such a file
-            would give, with a `name`.
+        source: A shipped pipeline's name, the path of a TOML file, the tables that such a file
+            would give, with a `name`, or `auto` for what is found by looking at the files.
         input: Files or folders, here or at any URL that fsspec knows. Empty: the corpus is fetched
             from its public home.
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
@@ -248,10 +251,12 @@ def prepared(
             "suits the input"
         )
     ENGINES.resolve(engine)
+    given = [input] if isinstance(input, str | Path) else list(input)
+    if source == AUTO:
+        source = _recognised(given, sample=sample)
     pipeline = read(source, sets=sets, options=options)
     if sample:
         pipeline = pipeline.sampled()
-    given = [input] if isinstance(input, str | Path) else list(input)
 
     with ExitStack() as until_built:
         several = _worth_workers(given) if workers is None else workers > 1
@@ -270,6 +275,30 @@ def prepared(
             workers=workers,
             engine=engine,
         )
+
+
+def _recognised(given: Sequence[str | Path], *, sample: bool) -> dict[str, Any]:
+    """Look at files for what reads them, say what was found, and return the pipeline's tables.
+
+    Raises:
+        CallError: There are no files.
+        SourceError: No source recognises them, or several do.
+    """
+    from mslm_data.source.inputs.localise import localise
+    from mslm_data.source.recognise import recognise
+
+    if sample or not given:
+        raise CallError(f"source '{AUTO}': expected files to look at, got none; pass --input")
+    found = recognise(localise(given))
+    LOGGER.info(
+        "source '%s': found '%s', as %s; the pipeline file of that is what `mslm-data recipes %s "
+        "--input …` prints",
+        AUTO,
+        found.what,
+        found.why,
+        AUTO,
+    )
+    return found.tables
 
 
 def _worth_workers(given: Sequence[str | Path]) -> bool:

@@ -37,9 +37,9 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 @click.option(
     "--source",
     required=True,
-    metavar="NAME|FILE.toml",
+    metavar="NAME|FILE.toml|auto",
     help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for "
-    "all six of BLURB, or a TOML file.",
+    "all six of BLURB, a TOML file, or `auto` for what is found by looking at the files.",
 )
 @click.option(
     "--input",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -19,9 +20,18 @@ from mslm_data.io import resources
     help="List the masking strategies instead of the pipelines. With NAME, print a TOML file of "
     "that strategy.",
 )
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="PATH",
+    help="With the NAME `auto`, look at these files or folders.",
+)
 @json_option
-def command(name: str | None, strategies: bool, as_json: bool) -> None:
+def command(name: str | None, strategies: bool, inputs: tuple[str, ...], as_json: bool) -> None:
     """List the shipped pipelines, or print one to copy and change.
+
+    The NAME `auto` prints the pipeline for the files of --input, found by looking at them.
 
     With --strategies it lists the masking strategies: what each follows, its source, and what it
     hides. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
@@ -45,6 +55,8 @@ def command(name: str | None, strategies: bool, as_json: bool) -> None:
     """  # noqa: D301 - click wants the character
     if strategies:
         _strategies(name, as_json)
+    elif inputs or name == "auto":
+        _recognised(name, inputs, as_json)
     elif name:
         text = resources.pipeline_text(name)
         if as_json:
@@ -56,6 +68,20 @@ def command(name: str | None, strategies: bool, as_json: bool) -> None:
     else:
         for known in resources.pipeline_names():
             click.echo(known)
+
+
+def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
+    """Print the pipeline that reads some files."""
+    if name != "auto" or not inputs:
+        raise click.UsageError("expected `recipes auto --input PATH`, got one without the other")
+    from mslm_data.source.inputs.localise import localise
+    from mslm_data.source.recognise import recognise
+
+    found = recognise(localise(inputs))
+    if as_json:
+        print_json({"name": found.what, "why": found.why, "text": found.toml})
+    else:
+        click.echo(f"# Found '{found.what}': {found.why}\n\n{found.toml}", nl=False)
 
 
 def _strategies(name: str | None, as_json: bool) -> None:

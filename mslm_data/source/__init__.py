@@ -60,6 +60,7 @@ class Source(ABC):
         without_mentions: Whether the format has no mentions, so that none are missed.
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
+        segmenter: What finds the sentences if nobody says: "presplit" for formats that have them.
         splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
             names of files and folders decide; see `by_split`.
     """
@@ -67,6 +68,7 @@ class Source(ABC):
     suffixes: ClassVar[tuple[str, ...]]
     without_mentions: ClassVar[bool] = False
     one_form: ClassVar[bool] = True
+    segmenter: ClassVar[str] = "presplit"
 
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

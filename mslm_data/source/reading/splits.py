@@ -174,7 +174,7 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
                 )
             yield Candidate(root, root.name)
         elif root.is_dir():
-            for path in _files_below(root):
+            for path in plain_files(root):
                 if _ends_with(path, suffixes):
                     below = path.relative_to(root).as_posix()
                     yield Candidate(path, below, root.resolve().name)
@@ -259,7 +259,7 @@ def _why_unread(below: str, suffixes: Sequence[str], splits: Mapping[str, Sequen
     return "it belongs to no document that is read"
 
 
-def _files_below(root: Path) -> Iterator[Path]:
+def plain_files(root: Path) -> Iterator[Path]:
     """Give the files below a folder, sorted, without hidden ones and those macOS adds."""
     return (path for path in _every_file_below(root) if not _is_hidden(path.relative_to(root)))
 
@@ -281,7 +281,7 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
 
     Only for error messages, as it imports the readers of all formats.
     """
-    found = [path for root in inputs for path in ([root] if root.is_file() else _files_below(root))]
+    found = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
     hints = []
     for name in SOURCES.names():
         theirs = set(SOURCES.load(name).suffixes) - set(suffixes)

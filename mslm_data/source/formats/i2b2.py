@@ -13,7 +13,8 @@ from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, elements
-from mslm_data.source.reading.files import lines, opened, packed_or_plain, read_bytes, stem
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import lines, opened, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -30,7 +31,7 @@ _NOWHERE = (-1, -1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class I2b2(OffsetOptions, Source):
+class I2b2(OffsetOptions, TextOptions, Source):
     """The corpora of i2b2 and n2c2 in their own forms; that of 2018 is BRAT's, see `brat`.
 
     Three forms are told apart by their files:
@@ -144,7 +145,7 @@ class I2b2(OffsetOptions, Source):
             return SetAside(doc_id, place, reason)
 
         try:
-            text = decode_utf8(read_bytes(path)).removeprefix(_BOM)
+            text = decode_utf8(self.utf8(path)).removeprefix(_BOM)
         except RecordError as error:
             return SetAside(doc_id, place, str(error))
         if not text:
@@ -154,7 +155,7 @@ class I2b2(OffsetOptions, Source):
         try:
             mentions = [
                 _concept(line.data, line.number, text, tokens)
-                for line in lines(read_bytes(concepts))
+                for line in lines(self.utf8(concepts))
                 if line.data.strip()
             ]
         except RecordError as error:

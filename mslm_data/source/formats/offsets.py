@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
-from mslm_data.source.reading.files import read_bytes, stem
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.plain_tables import Column, Header, PlainRow, PlainTable, open_table
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
@@ -67,7 +68,7 @@ class _Text(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offsets(OffsetOptions, Source):
+class Offsets(OffsetOptions, TextOptions, Source):
     """Tables of mentions, and texts in files of their own or in the columns of another table.
 
     A document is a text: mentions that no text is found for are set aside, a record for each
@@ -135,7 +136,7 @@ class Offsets(OffsetOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the file says it
         """Return what speaks for a table of mentions beside texts; see `Source.recognises`."""
-        table = open_table(path, separator="", header="auto")
+        table = open_table(path, TextOptions(), separator="", header="auto")
         has_columns = all(
             any(table.number_of(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")
@@ -215,7 +216,7 @@ class Offsets(OffsetOptions, Source):
 
     def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
         """Put the rows of a table into `listed`, and give those that do not name a document."""
-        table = open_table(path, separator=self.separator, header=self.header)
+        table = open_table(path, self, separator=self.separator, header=self.header)
         for row in table.rows(self._mention_columns(table)):
             place = f"{path.name}:{row.line}"
             try:
@@ -323,12 +324,19 @@ class Offsets(OffsetOptions, Source):
     def _texts(self, path: Path) -> Iterator[_Text]:
         for file in self._text_files(path):
             if _is_text(file):
-                yield _text_of_file(file)
+                yield self._text_of_file(file)
             else:
                 yield from self._texts_of_table(file)
 
+    def _text_of_file(self, path: Path) -> _Text:
+        place = f"{path.name}:1"
+        try:
+            return _Text(stem(path), place, decode_utf8(self.utf8(path)))
+        except RecordError as error:
+            return _Text(stem(path), place, "", str(error))
+
     def _texts_of_table(self, path: Path) -> Iterator[_Text]:
-        table = open_table(path, separator=self.separator, header=self._header_of_texts(path))
+        table = open_table(path, self, separator=self.separator, header=self._header_of_texts(path))
         doc_column, columns = self._columns_of_texts(table)
         numbers = {"id": doc_column, **{str(number): number for number in columns}}
         for row in table.rows(numbers):
@@ -349,7 +357,7 @@ class Offsets(OffsetOptions, Source):
         """
         if self.header != "auto":
             return self.header
-        table = open_table(path, separator=self.separator, header=True)
+        table = open_table(path, self, separator=self.separator, header=True)
         wanted = [self.text_id_column, *self.text_columns]
         if self.text_id_column == "auto" and not self.text_columns:
             return table.names[0] in _TEXT_IDS
@@ -386,14 +394,6 @@ def _matches(path: Path, pattern: str) -> bool:
 
 def _is_text(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".txt")
-
-
-def _text_of_file(path: Path) -> _Text:
-    place = f"{path.name}:1"
-    try:
-        return _Text(stem(path), place, decode_utf8(read_bytes(path)))
-    except RecordError as error:
-        return _Text(stem(path), place, "", str(error))
 
 
 def _range(start: str, end: str) -> list[tuple[int, int]]:

@@ -6,16 +6,16 @@ Only a `.csv` table quotes: everywhere else a quote is a character like others.
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import csv_records
-from mslm_data.source.reading.files import lines, opened, read_bytes
+from mslm_data.source.reading.encodings import TextOptions, opened_utf8
+from mslm_data.source.reading.files import lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
 Column = str | int
@@ -23,7 +23,7 @@ Column = str | int
 Header = Literal["auto"] | bool
 """Whether the first row names the columns; "auto" looks whether it holds a number."""
 
-_LONGEST_HEADER = 1 << 16
+_LONGEST_ROW = 1 << 20
 _SEPARATORS = "\t,;|"
 _NUMBER = re.compile(r"\s*\d[\d\s;,.:-]*")
 
@@ -58,16 +58,19 @@ class PlainTable:
 
     Attributes:
         path: The file.
+        text: How its bytes are decoded.
         separator: What stands between columns.
         names: The header's names in lower case; empty where the file has no header.
         width: Number of columns of the first row.
+        is_quoted: Whether cells may be quoted.
     """
 
     path: Path
+    text: TextOptions
     separator: str
     names: Sequence[str]
     width: int
-    is_quoted: bool = field(default=False)
+    is_quoted: bool
 
     def number_of(self, column: Column) -> int | None:
         """Return the number of a column, None where the table does not have it."""
@@ -91,7 +94,7 @@ class PlainTable:
 
         separator = self.separator.encode()
         is_header = bool(self.names)
-        for line in lines(read_bytes(self.path)):
+        for line in lines(self.text.utf8(self.path)):
             if not line.data.strip():
                 continue
             if is_header:
@@ -106,7 +109,7 @@ class PlainTable:
                 f"one, or write the table with TABs as .tsv"
             )
         columns = {role: self.names[number] for role, number in numbers.items()}
-        with opened(self.path) as file:
+        with opened_utf8(self.path, self.text.encoding) as file:
             table = csv_records.open_table(
                 file,
                 self.path.name,
@@ -139,11 +142,12 @@ def _row(number: int, fields: Sequence[bytes], numbers: Mapping[str, int]) -> Pl
     return PlainRow(number, cells, problem)
 
 
-def open_table(path: Path, *, separator: str, header: Header) -> PlainTable:
+def open_table(path: Path, text: TextOptions, *, separator: str, header: Header) -> PlainTable:
     """Learn from a file's first row what its columns are.
 
     Args:
         path: The file.
+        text: How its bytes are decoded.
         separator: One character; "" finds it: a TAB if the first row has one, else the most
             frequent of `,`, `;` and `|`.
         header: Whether the first row names the columns. "auto" takes a row without any number for
@@ -152,11 +156,8 @@ def open_table(path: Path, *, separator: str, header: Header) -> PlainTable:
     Raises:
         SourceError: The file cannot be read.
     """
-    with opened(path) as file:
-        first = file.readline(_LONGEST_HEADER).removeprefix(BOM_UTF8)
-        while first and not first.strip():
-            first = file.readline(_LONGEST_HEADER)
-    row = first.decode("utf-8", errors="replace").rstrip("\r\n")
+    rows = (line.data for line in lines(text.beginning(path, _LONGEST_ROW)))
+    row = next((row for row in rows if row.strip()), b"").decode("utf-8", errors="replace")
 
     if not separator:
         separator = "\t" if "\t" in row else max(_SEPARATORS, key=row.count)
@@ -170,5 +171,10 @@ def open_table(path: Path, *, separator: str, header: Header) -> PlainTable:
         has_header = not any(_NUMBER.fullmatch(name) for name in fields)
     names = [name.strip().casefold() for name in fields] if has_header else []
     return PlainTable(
-        path=path, separator=separator, names=names, width=len(fields), is_quoted=is_quoted
+        path=path,
+        text=text,
+        separator=separator,
+        names=names,
+        width=len(fields),
+        is_quoted=is_quoted,
     )

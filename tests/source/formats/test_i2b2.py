@@ -122,6 +122,15 @@ def test_read__finds_the_concepts_where_they_are_distributed(
     assert [found(record) for record in records] == [[("fox", "X")]]
 
 
+def test_read__files_may_have_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("Très malade\n".encode("latin-1"))
+    (tmp_path / "a.con").write_bytes('c="très malade" 1:0 1:1||t="X"\n'.encode("latin-1"))
+
+    (record,) = written(tmp_path, {}, encoding="latin-1")
+
+    assert found(record) == [("Très malade", "X")]
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.con"])
 def test_read__sets_half_a_document_aside(tmp_path: Path, name: str) -> None:
     (record,) = written(tmp_path, {name: ""})

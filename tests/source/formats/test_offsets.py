@@ -268,6 +268,19 @@ def test_read__quotes_are_characters_but_in_csv(tmp_path: Path) -> None:
     assert spans(plain) == spans(quoted) == (Span(0, 3, "X"),)
 
 
+@pytest.mark.parametrize("name", ["m.tsv", "m.csv"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_read__files_may_have_another_encoding(tmp_path: Path, encoding: str, name: str) -> None:
+    separator = "," if name.endswith("csv") else "\t"
+    table = "pmid,type,start,end,text\na,X,5,9,fièvre\n".replace(",", separator)
+    (tmp_path / name).write_text(table.replace("9", "11"), encoding=encoding)
+    (tmp_path / "a.txt").write_text("très fièvre", encoding=encoding)
+
+    (found,) = read(tmp_path, Offsets(encoding=encoding))
+
+    assert spans(found) == (Span(5, 11, "X"),)
+
+
 def test_read__tables_with_the_same_texts_take_those_they_mention(tmp_path: Path) -> None:
     files = {
         "train.tsv": f"{HEADER}a\tT1\tX\t0\t3\tRed\n",

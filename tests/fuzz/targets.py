@@ -110,6 +110,12 @@ TARGETS: dict[str, Target] = {
     "bioc": Target(
         file="train.xml", seeds=lambda: [seeds.bioc()], check=source("bioc"), tokens=words.XML
     ),
+    "bioc-json": Target(
+        file="train.json",
+        seeds=lambda: [seeds.bioc_json(), b"[" + seeds.bioc_json() + b"]"],
+        check=source("bioc"),
+        tokens=words.TOOLS,
+    ),
     "bioc-utf16": Target(
         file="train.xml",
         seeds=lambda: [seeds.bioc()],

@@ -1,52 +1,102 @@
-"""Reads BioC XML: documents of passages, with annotations at document-wide offsets."""
+"""Reads BioC, as XML or JSON: passages, with annotations at document-wide offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+import msgspec
+
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
+from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.elements import elements
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.bioc import document_of_bioc
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _NO_CONCEPT = "-1"
 _MOST_DIGITS = 17
+_IN_HEAD = re.compile(rb"<collection>|<passage>|BioC.dtd")
+_KEYS_IN_HEAD = re.compile(rb'(?<!\\)"(?:documents|PubTator3|passages|infons)"\s*:')
 
 
 @dataclass(frozen=True, kw_only=True)
 class BioC(OffsetOptions, Source):
-    """BioC XML files, each read as a stream.
+    """BioC files: XML, read as a stream, or JSON, a collection or a list of some.
 
-    A file is one part, as XML has no places where it could be cut safely.
+    A file is one part, as neither has places where it could be cut safely. Of a folder with both,
+    the XML files are read, as corpora often come in both forms.
 
     The text of a document is that of its passages at their offsets; gaps are filled with spaces and
-    a line end. Its sentences are the sentence elements of a passage, or else the passage itself. A
-    document that breaks BioC's rules is set aside. XML that is not well-formed is an error, as the
-    number of documents in the rest of the file is unknown.
+    a line end. Its sentences are the sentences of a passage, or else the passage itself. Relations
+    are left out. A document that breaks BioC's rules is set aside. A file that is not well-formed
+    is an error, as the number of documents in the rest of the file is unknown.
 
     Attributes:
         label: Key of the infon that holds an annotation's label.
         concept: Key of the infon that holds its concept; `-1` stands for no concept.
     """
 
-    suffixes = (".xml", ".bioc")
+    suffixes = (".xml", ".bioc", ".json")
 
     label: str = "type"
     concept: str = "identifier"
 
+    def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
+        """Find the files of each split; of those in folders, XML before JSON. See `Source.find`."""
+        found = super().find(inputs)
+        if all(_is_json(path) for paths in found.values() for path in paths):
+            return found
+        kept = {
+            split: [path for path in paths if not _is_json(path) or path in inputs]
+            for split, paths in found.items()
+        }
+        return {split: paths for split, paths in kept.items() if paths}
+
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each document; see `Source.read`."""
         path = Path(part.path)
+        if _is_json(path):
+            for row in json_rows.rows_within(path, TextOptions(), _documents):
+                yield row if isinstance(row, SetAside) else self._of_json(row)
+            return
+
         for line, element in elements(path, "document"):
             place = f"{path.name}:{line}"
             try:
                 yield self._document(element, place)
             except RecordError as error:
                 yield SetAside(_id(element), place, str(error))
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for BioC; see `Source.recognises`."""
+        if _is_json(path):
+            keys = {match[0].rstrip(b" \t\r\n:") for match in _KEYS_IN_HEAD.finditer(head)}
+            is_bioc = {b'"passages"', b'"infons"'} < keys
+            return "its documents have passages with infons" if is_bioc else ""
+        is_bioc = len({match[0] for match in _IN_HEAD.finditer(head)}) > 1
+        return "it is a collection of passages" if is_bioc else ""
+
+    def _of_json(self, row: JsonRow) -> Document | SetAside:
+        doc_id = ""
+        try:
+            document = cells.mapping(row.value)
+            value = document.get("id")
+            doc_id = str(value).strip() if isinstance(value, str | int) else ""
+            if not doc_id:
+                raise RecordError("expected an id, got none")
+            return document_of_bioc(
+                document, doc_id, row.place, options=self, label=self.label, concept=self.concept
+            )
+        except RecordError as error:
+            return SetAside(doc_id, row.place, str(error))
 
     def _document(self, element: Element, place: str) -> Document:
         doc_id = _id(element)
@@ -75,6 +125,33 @@ class BioC(OffsetOptions, Source):
             words=annotation.findtext("text"),
             concept="" if concept == _NO_CONCEPT else concept,
         )
+
+
+class _Collection(msgspec.Struct, rename={"of_pubtator": "PubTator3"}):
+    """A collection of BioC JSON, as far as it is read; PubTator 3 gives it a key of its own."""
+
+    documents: list[msgspec.Raw] | None = None
+    of_pubtator: list[msgspec.Raw] | None = None
+
+
+def _documents(data: bytes) -> Iterator[msgspec.Raw]:
+    """Give the documents of a collection, or of a list of some.
+
+    Raises:
+        msgspec.DecodeError: It is neither.
+    """
+    found = msgspec.json.decode(data, type=_Collection | list[_Collection])
+    for collection in found if isinstance(found, list) else [found]:
+        documents = collection.documents
+        if documents is None:
+            documents = collection.of_pubtator
+        if documents is None:
+            raise msgspec.ValidationError("an object without documents")
+        yield from documents
+
+
+def _is_json(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".json")
 
 
 def _pieces(document: Element) -> list[tuple[int, str]]:

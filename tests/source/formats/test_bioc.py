@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from mslm_data.errors import SourceError
 from mslm_data.registry import from_options
 from mslm_data.source.formats.bioc import BioC
 from mslm_data.source.reading import files
+from tests.source.formats.fixtures import bioc as fixture
 
 GOUT = '<location offset="{}" length="4"/><text>gout</text>'
 
@@ -204,3 +207,161 @@ def test_read__does_not_hold_the_file(tmp_path: Path) -> None:
 
     assert num_documents == 1000
     assert peak < path.stat().st_size / 4
+
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+def in_json(text: str = "Had gout.", **annotation: Any) -> dict[str, Any]:
+    """Return a document of one passage with one annotation."""
+    of_gout = {
+        "infons": {"type": "Disease"},
+        "text": "gout",
+        "locations": [{"offset": 4, "length": 4}],
+    }
+    passage = {"offset": 0, "infons": {}, "text": text, "annotations": [{**of_gout, **annotation}]}
+    return {"id": "d", "infons": {}, "passages": [passage], "relations": []}
+
+
+def written_json(folder: Path, value: Any) -> list[Document | SetAside]:
+    path = folder / "own.json"
+    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+    return read(path)
+
+
+def test_read__json_has_what_the_library_writes_of_the_same_xml(tmp_path: Path) -> None:
+    from bioc import biocjson, biocxml
+
+    xml = tmp_path / "own.xml"
+    xml.write_text(fixture.BIOC, encoding="utf-8")
+    with xml.open(encoding="utf-8") as file:
+        collection = biocxml.load(file)
+    path = tmp_path / "own.json"
+    with path.open("w", encoding="utf-8") as file:
+        biocjson.dump(collection, file, indent=1)
+
+    found = read(path)
+
+    assert [(one.id, one.text, one.spans, one.sentences, one.unplaced) for one in found] == [  # type: ignore[union-attr]
+        (one.id, one.text, one.spans, one.sentences, one.unplaced)  # type: ignore[union-attr]
+        for one in read(xml)
+    ]
+    data = path.read_text(encoding="utf-8")
+    begins = [data.rindex("{", 0, data.index(f'"id": "{one.id}"')) for one in found]
+    places = [data.count("\n", 0, begin) + 1 for begin in begins]
+    assert [one.place for one in found] == [f"own.json:{place}" for place in places]
+
+
+def test_read__json_has_the_mentions_that_the_library_finds(real: Path, tmp_path: Path) -> None:
+    from bioc import BioCCollection, BioCPassage, biocjson, pubtator
+    from bioc.tools.pubtator2bioc import pubtator2bioc
+
+    (given,) = (real / "pubtator/bc5cdr").glob("*[dD]evelop*")
+    collection = BioCCollection()
+    with given.open(encoding="utf-8") as file:
+        for article in pubtator.load(file):
+            document = pubtator2bioc(article)
+            passage = BioCPassage()
+            passage.offset = 0
+            passage.text = article.text
+            document.add_passage(passage)
+            collection.add_document(document)
+    path = tmp_path / "own.json"
+    path.write_text(biocjson.dumps(collection), encoding="utf-8")
+
+    found = {one.id: one for one in read(path) if isinstance(one, Document)}
+
+    number = 0
+    for theirs in collection.documents:
+        ours = found[theirs.id]
+        expected = [
+            (place.offset, place.end, annotation.text, annotation.infons["type"])
+            for passage in theirs.passages
+            for annotation in [*passage.annotations, *theirs.annotations]
+            for place in annotation.locations
+        ]
+        got = [(s.start, s.end, ours.text[s.start : s.end], s.label) for s in ours.spans]
+        assert sorted(got) == sorted(set(expected))
+        assert not ours.unplaced
+        number += len(got)
+    assert number == 9591
+
+
+@pytest.mark.parametrize("shape", ["object", "list", "PubTator3"])
+def test_read__json_is_a_collection_or_a_list_of_some(tmp_path: Path, shape: str) -> None:
+    value: Any = {"source": "own", "documents": [in_json()]}
+    if shape == "list":
+        value = [value, {"documents": []}]
+    elif shape == "PubTator3":
+        value = {"PubTator3": [in_json()]}
+
+    (found,) = written_json(tmp_path, value)
+
+    assert isinstance(found, Document)
+    assert (found.id, found.spans) == ("d", (Span(4, 8, "Disease"),))
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (7, "expected a list of objects, got another value"),
+        ({**in_json(), "id": ""}, "expected an id, got none"),
+        ({**in_json(), "passages": []}, "expected passages with text, got none"),
+        (in_json(locations=[{"offset": -4, "length": 4}]), "expected a whole number as offset"),
+        (in_json(locations=[{"offset": 4.0, "length": 4}]), "expected a whole number as offset"),
+    ],
+)
+def test_read__json_sets_a_broken_document_aside(
+    tmp_path: Path, document: Any, reason: str
+) -> None:
+    broken, good = written_json(tmp_path, {"documents": [document, in_json()]})
+
+    assert isinstance(broken, SetAside)
+    assert broken.reason.startswith(reason)
+    assert isinstance(good, Document)
+
+
+def test_read__json_counts_annotations_that_do_not_fit(tmp_path: Path) -> None:
+    documents = [
+        in_json(text="Has gout!"),
+        in_json(locations=[]),
+        in_json(infons={}),
+        in_json("gout"),
+    ]
+
+    found = written_json(tmp_path, {"documents": documents})
+
+    assert [one.unplaced for one in found if isinstance(one, Document)] == [
+        {},
+        {"without offsets": 1},
+        {"without a label": 1},
+        {"offsets do not match the text": 1},
+    ]
+
+
+@pytest.mark.parametrize("value", [[], {}, {"documents": 1}, [{"a": 1}], "a"])
+def test_read__json_refuses_what_is_no_collection(tmp_path: Path, value: Any) -> None:
+    if value == []:
+        assert written_json(tmp_path, value) == []
+        return
+    with pytest.raises(SourceError, match=r"own\.json:1: expected one JSON array or object, got '"):
+        written_json(tmp_path, value)
+
+
+def test_find__takes_xml_before_json_in_a_folder(tmp_path: Path) -> None:
+    for name in ("train.xml", "train.json", "test.json"):
+        (tmp_path / name).touch()
+
+    assert BioC().find([tmp_path]) == {"train": [tmp_path / "train.xml"]}
+    assert BioC().find([tmp_path / "test.json"]) == {"test": [tmp_path / "test.json"]}
+    (tmp_path / "train.xml").unlink()
+    assert list(BioC().find([tmp_path])) == ["train", "test"]
+
+
+def test_recognises__collections() -> None:
+    xml = fixture.BIOC.encode()
+
+    assert BioC.recognises(Path("x.xml"), xml)
+    assert not BioC.recognises(Path("x.xml"), b"<passage>")
+    assert BioC.recognises(Path("x.json.gz"), json.dumps({"documents": [in_json()]}).encode())
+    assert not BioC.recognises(Path("x.json"), b'{"documents": [{"text": "infons"}]}')

@@ -38,8 +38,14 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
         SourceError: As from `RowFile.name`.
     """
     if isinstance(entity, list):
-        start, end, label = _triple(entity)
-        return [Annotation(cells.pairs([[start, end]]), file.name(label, column, place))]
+        if len(entity) != 3:
+            raise RecordError(
+                f"expected mentions of start, end and label, got {len(entity)} value(s)"
+            )
+        start, end, label = entity
+        if isinstance(start, str) and type(label) is int:
+            label, start, end = entity
+        return [Annotation(cells.pairs([(start, end)]), file.name(label, column, place))]
 
     of = cells.mapping(entity)
     offsets = of.get("offsets")
@@ -55,14 +61,6 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     labels = label if isinstance(label, list) else [label]
     names = ["" if value is None else file.name(value, column, place) for value in labels]
     return [one._replace(label=name) for name in names or [""]]
-
-
-def _triple(entity: list[Any]) -> list[Any]:
-    """Return start, end and label of a list that begins or ends with the label."""
-    if len(entity) != 3:
-        raise RecordError(f"expected mentions of start, end and label, got {len(entity)} value(s)")
-    label_is_first = isinstance(entity[0], str) and type(entity[2]) is int
-    return [*entity[1:], entity[0]] if label_is_first else entity
 
 
 def _value(of: cells.Cells, names: Sequence[str]) -> object:

@@ -10,9 +10,9 @@ from pathlib import Path
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
-from mslm_data.source.reading.annotators import UNAPPROVED
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.versions import UNAPPROVED
 
 _OFFSETS = re.compile(rb'(?<!\\)"start_offset"\s*:')
 _COMMENTS = re.compile(rb'(?<!\\)"(?:Comments|comments|annotation_approver)"\s*:')

@@ -17,7 +17,7 @@ from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
-from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader, recognised
 from mslm_data.source.reading.splits import split_of
 
 T = TypeVar("T")
@@ -103,6 +103,19 @@ class Hub(RowOptions, TextOptions, Source):
                 yield SetAside(numbered, place, "expected UTF-8, got other bytes")
             else:
                 yield reader.document(row, numbered=numbered, place=place)
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - rows are read by name
+        """Return what speaks for a dataset; see `Source.recognises`. Of JSON, `jsonl` says it."""
+        if _is_json(path):
+            return ""
+        try:
+            wanted = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
+            stop = min(1, arrow_rows.num_rows(path))
+            first = next(arrow_rows.rows(path, 0, stop, columns=wanted), None)
+        except SourceError:
+            return ""
+        return recognised(first)
 
     def _json(self) -> JsonLines:
         names = [field.name for field in fields(JsonLines)]

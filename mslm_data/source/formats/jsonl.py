@@ -10,7 +10,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader, recognised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,3 +39,8 @@ class JsonLines(RowOptions, TextOptions, Source):
                 yield row
             else:
                 yield reader.document(row.value, numbered=row.numbered, place=row.place)
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for rows of JSON; see `Source.recognises`."""
+        return recognised(json_rows.first_row(path, head))

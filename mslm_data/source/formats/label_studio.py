@@ -10,11 +10,11 @@ from pathlib import Path
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
-from mslm_data.source.reading.annotators import AnnotatorOptions, Version
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.shapes.label_studio import version_of_row
+from mslm_data.source.reading.versions import Version, VersionOptions
 
 _TASK_KEYS = [
     re.compile(rb'(?<!\\)"%s"\s*:' % key) for key in (rb"data", rb"result", rb"to_name", rb"labels")
@@ -23,7 +23,7 @@ _MIN_KEYS = [re.compile(rb'(?<!\\)"%s"\s*:' % key) for key in (rb"annotation_id"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelStudio(AnnotatorOptions, RowOptions, TextOptions, Source):
+class LabelStudio(VersionOptions, RowOptions, TextOptions, Source):
     """Files of tasks of Label Studio, as JSON or as JSON-MIN.
 
     Of the annotations of a task, one is read: that marked as ground truth, or else the one that
@@ -40,7 +40,7 @@ class LabelStudio(AnnotatorOptions, RowOptions, TextOptions, Source):
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each task; see `Source.read`."""
-        reader = RowReader(RowFile(options=self, annotators=self))
+        reader = RowReader(RowFile(options=self, versions=self))
         # The file is read twice, so that only what tells its rows apart is held.
         reasons = self.chosen(_version(row) for row in json_rows.rows(part, self))
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):

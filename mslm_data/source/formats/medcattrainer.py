@@ -12,12 +12,12 @@ import msgspec
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
-from mslm_data.source.reading.annotators import AnnotatorOptions, Version
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.medcattrainer import document_of_medcattrainer
 from mslm_data.source.reading.standoff import OffsetOptions
+from mslm_data.source.reading.versions import Version, VersionOptions
 
 _BEGINS = re.compile(rb'\s*\{\s*"projects"\s*:')
 
@@ -36,7 +36,7 @@ class _Export(msgspec.Struct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MedcatTrainer(AnnotatorOptions, OffsetOptions, TextOptions, Source):
+class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
     """Files that MedCATtrainer exports, with the texts.
 
     Only mentions that annotators said are right are read, by the rule of MedCAT itself: validated

@@ -10,17 +10,17 @@ from pathlib import Path
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
-from mslm_data.source.reading.annotators import AnnotatorOptions, Version
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.versions import Version, VersionOptions
 
 _OWN_KEY = re.compile(rb'(?<!\\)"_(?:input|task)_hash"\s*:')
 _SPANS = re.compile(rb'(?<!\\)"(?:spans|tokens)"\s*:')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prodigy(AnnotatorOptions, RowOptions, TextOptions, Source):
+class Prodigy(VersionOptions, RowOptions, TextOptions, Source):
     """Files of Prodigy's annotations (`ner.manual`, `ner.correct`, `spans.manual` …).
 
     Only rows whose `answer` is "accept" are documents; rejected and skipped ones are counted. Rows
@@ -43,7 +43,7 @@ class Prodigy(AnnotatorOptions, RowOptions, TextOptions, Source):
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each row; see `Source.read`."""
-        reader = RowReader(RowFile(options=self, annotators=self))
+        reader = RowReader(RowFile(options=self, versions=self))
         # The file is read twice, so that only what tells its rows apart is held.
         reasons = self.chosen(_version(row) for row in json_rows.rows(part, self))
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):

@@ -71,6 +71,23 @@ def beginning(path: Path, options: TextOptions) -> Iterator[object]:
             continue
 
 
+def first_row(path: Path, head: bytes) -> object:
+    """Return the first row in the beginning of a file, None where it is not all there.
+
+    Args:
+        path: The file.
+        head: Its first bytes.
+    """
+    try:
+        text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
+        if path.name.removesuffix(".gz").endswith(".json") and text.startswith("["):
+            text = text[1:].lstrip()
+        row, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return row
+
+
 def rows_within(
     path: Path, options: TextOptions, items: Callable[[bytes], Iterable[msgspec.Raw]]
 ) -> Iterator[JsonRow | SetAside]:

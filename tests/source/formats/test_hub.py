@@ -281,3 +281,25 @@ def test_read__knows_files_whose_mentions_begin_with_i(tmp_path: Path) -> None:
     (found,) = read(Hub(), [tmp_path]).values()
 
     assert [dict(one.adjusted) for one in found if isinstance(one, Document)] == [{}, {}, {}]
+
+
+def test_read__refuses_mentions_in_a_column_that_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    rows = [{"text": "Gout hurts.", "marks": [{"begin": 0, "end": 4, "name": "Disease"}]}]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+    with pytest.raises(SourceError, match=r"train\.parquet:1: .* got column 'marks', which looks"):
+        list(Hub().read(Part(str(path))))
+
+    (found,) = Hub(ignored_columns=("marks",)).read(Part(str(path)))
+    assert isinstance(found, Document)
+
+
+def test_recognises__rows_of_a_known_shape(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    for row, expected in (
+        ({"tokens": ["Gout"], "ner_tags": [1]}, "its first row has words with tags"),
+        ({"text": "Gout", "label": 1}, ""),
+    ):
+        pq.write_table(pa.Table.from_pylist([row]), path)
+        assert Hub.recognises(path, b"PAR1") == expected

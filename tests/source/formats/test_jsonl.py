@@ -156,3 +156,17 @@ def test_read__refuses_a_corpus_whose_mentions_it_would_not_read(tmp_path: Path)
 
     with pytest.raises(SourceError, match=r"own\.jsonl:1: .* got column 'marks', which looks like"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "source"),
+    [({"projects": [{"documents": []}]}, "medcattrainer"), ({"documents": [{"id": "1"}]}, "bioc")],
+)
+def test_read__names_the_source_of_a_file_of_many_documents(
+    tmp_path: Path, value: object, source: str
+) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+
+    with pytest.raises(SourceError, match=rf"own\.json:1: .*; source '{source}' reads such files"):
+        read(path)

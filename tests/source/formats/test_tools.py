@@ -319,3 +319,45 @@ def test_medcattrainer__reads_what_medcat_trains_on(
     } == expected
     left_out = sum(sum(one.unplaced.values()) for one in found if isinstance(one, Document))
     assert left_out + sum(map(len, expected.values())) == number == 9591
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "written"),
+    [
+        ("prodigy", prodigy, lines),
+        ("label-studio", label_studio, array),
+        ("label-studio", label_studio_min, array),
+        ("doccano", doccano, lines),
+        ("doccano", doccano_relations, lines),
+        ("jsonl", argilla, lines),
+        ("jsonl", argilla_nested, array),
+        ("jsonl", argilla_flat, lines),
+        ("jsonl", spacy_doc, lines),
+    ],
+)
+def test_recognises__one_source_and_no_other(
+    name: str, form: Callable[[Annotated], Any], written: Callable[[list[Any]], str]
+) -> None:
+    one = Annotated("1", "Gout hurts.", [(0, 4, "Disease", "")])
+    row = form(one)
+    if name == "prodigy":
+        row |= {"_input_hash": 1, "_task_hash": 2}
+    path = Path("train.json" if written is array else "train.jsonl")
+    head = written([row] * 3).encode()
+
+    said = {
+        source: kind.recognises(path, head)
+        for source in SOURCES.names()
+        if path.name.endswith((kind := SOURCES.load(source)).suffixes)
+    }
+
+    assert [source for source, reason in said.items() if reason] == [name]
+    assert "Gout" not in said[name]
+
+
+@pytest.mark.parametrize("head", [b"", b"[", b"[1]", b"\xff", b'{"text": "a"}', b"[" * 100_000])
+def test_recognises__nothing_in_other_files(head: bytes) -> None:
+    for source in SOURCES.names():
+        kind = SOURCES.load(source)
+        if ".json" in kind.suffixes:
+            assert kind.recognises(Path("train.json"), head) == ""

@@ -6,16 +6,16 @@ import pytest
 
 from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.annotators import AnnotatorOptions
 from mslm_data.source.reading.shapes import SHAPES, RowFile, RowOptions, RowReader
 from mslm_data.source.reading.standoff import Discontinuous
+from mslm_data.source.reading.versions import VersionOptions
 
 NAMES = ("O", "B-Disease", "I-Disease")
 
 
 def reader(
     names: Any = None,
-    annotators: AnnotatorOptions | None = None,
+    versions: VersionOptions | None = None,
     beginning: Any = tuple,
     **options: Any,
 ) -> RowReader:
@@ -23,7 +23,7 @@ def reader(
         RowFile(
             options=RowOptions(**options),
             names=names or {},
-            annotators=annotators or AnnotatorOptions(),
+            versions=versions or VersionOptions(),
             beginning=beginning,
         )
     )
@@ -517,7 +517,7 @@ def test_document__reads_one_annotation_of_several(
 ) -> None:
     row = _task(("A", 1, "2024-02", False), ("B", 2, "2024-03", False), ("C", 3, "2024-01", False))
 
-    found = document(row, annotators=AnnotatorOptions(**options))
+    found = document(row, versions=VersionOptions(**options))
 
     assert [span.label for span in found.spans] == labels
     others = 3 - len(labels)
@@ -531,9 +531,7 @@ def test_document__prefers_the_annotation_marked_as_ground_truth() -> None:
     row = _task(("A", 1, "2024-02", True), ("B", 2, "2024-03", False))
 
     assert [span.label for span in document(row).spans] == ["A"]
-    assert read(row, annotators=AnnotatorOptions(annotator="9")) == NotChosen(
-        "of another annotator"
-    )
+    assert read(row, versions=VersionOptions(annotator="9")) == NotChosen("of another annotator")
 
 
 def test_document__reads_one_user_of_argilla() -> None:

@@ -26,9 +26,9 @@ from mslm_data.source.reading.shapes.running_text import (
     ProdigyRow,
     TextWithMentions,
 )
-from mslm_data.source.reading.shapes.words import Gliner, WordsWithTags
+from mslm_data.source.reading.shapes.words import TAGS, Gliner, WordsWithTags
 
-__all__ = ["COLUMNS", "IDS", "SHAPES", "RowFile", "RowOptions", "RowReader"]
+__all__ = ["COLUMNS", "IDS", "SHAPES", "RowFile", "RowOptions", "RowReader", "recognised"]
 
 IDS = ("id", "doc_id", "document_id", "pmid")
 """Columns of ids; the first that a row has counts."""
@@ -55,6 +55,11 @@ _NO_MENTIONS = frozenset(
     {"relations", "events", "coreferences", "Comments", "predictions", "prediction", "suggestions"}
 )
 """Columns that may look like mentions in what tools export, and are not."""
+_FILES_OF_ROWS = {"projects": "medcattrainer", "documents": "bioc"}
+"""Column of an object that holds many documents -> the source that reads such files."""
+_OF_TOOLS = frozenset({"Label Studio", "Label Studio, JSON-MIN", "Prodigy"})
+"""Shapes whose tools have a source of their own."""
+_OF_DOCCANO = frozenset({"Comments", "annotation_approver"})
 _NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
 
 
@@ -88,7 +93,8 @@ class RowReader:
         try:
             columns = _named(row)
             doc_id = self._id(columns) or numbered
-            name = next(name for name, shape in SHAPES.items() if shape.fits(columns))
+            _refuse_file_of_rows(columns, place)
+            name = shape_of(columns)
             shape = self._shapes.setdefault(name, SHAPES[name](self._file))
             found = shape.read(columns, doc_id, place)
         except RecordError as error:
@@ -122,6 +128,21 @@ class RowReader:
             )
 
 
+def shape_of(row: Cells) -> str:
+    """Return the name of a row's shape."""
+    return next(name for name, shape in SHAPES.items() if shape.fits(row))
+
+
+def _refuse_file_of_rows(row: Cells, place: str) -> None:
+    """Raise if a row is a whole file of another format."""
+    for column, source in _FILES_OF_ROWS.items():
+        if isinstance(row.get(column), list) and "text" not in row and "passages" not in row:
+            raise SourceError(
+                f"{place}: expected a document a row, got an object with a list of {column}; "
+                f"source '{source}' reads such files"
+            )
+
+
 def _named(row: object) -> dict[str, Any]:
     """Return a row as a mapping of columns."""
     if isinstance(row, Mapping):
@@ -131,3 +152,23 @@ def _named(row: object) -> dict[str, Any]:
         if isinstance(text, str) and isinstance(of_text, Mapping) and "entities" in of_text:
             return {**of_text, "text": text}
     raise RecordError("expected an object of named columns, got another value")
+
+
+def recognised(row: object) -> str:
+    """Return what in a row speaks for a source of rows, "" where nothing does.
+
+    Rows of tools that have a source of their own speak for that.
+    """
+    try:
+        columns = _named(row)
+        name = shape_of(columns)
+    except RecordError:
+        return ""
+    if name in _OF_TOOLS or not _OF_DOCCANO.isdisjoint(columns):
+        return ""
+    if SHAPES[name] is TextWithMentions:
+        has_mentions = any(look_like_mentions(columns.get(column)) for column in MENTIONS)
+        return f"its first row has {name}" if has_mentions and "text" in columns else ""
+    if SHAPES[name] is WordsWithTags:
+        return f"its first row has {name}" if cells.first_of(columns, TAGS) else ""
+    return f"its first row is one of {name}"

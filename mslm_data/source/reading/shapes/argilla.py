@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.annotators import IGNORED, UNANNOTATED, Version
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.running_text import TextWithMentions, text_of
 from mslm_data.source.reading.standoff import VERSIONS, Annotation
+from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
 _RESPONSES = ".responses"
 
@@ -82,7 +82,7 @@ class ArgillaResponses(Shape):
         reasons = dict(
             zip(
                 users,
-                self.file.annotators.chosen(Version("", frozenset({user})) for user in users),
+                self.file.versions.chosen(Version("", frozenset({user})) for user in users),
                 strict=True,
             )
         )

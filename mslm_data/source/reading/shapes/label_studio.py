@@ -9,11 +9,11 @@ from typing import Any
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.annotators import IGNORED, UNANNOTATED, Version
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
+from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
 _OF_TASK = ("annotations", "completions")
 """The column of a task's annotations; before version 1.0, it was called completions."""
@@ -34,7 +34,7 @@ class LabelStudioTask(Shape):
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         annotations = [cells.mapping(one) for one in row[cells.first_of(row, _OF_TASK) or ""]]
-        reasons = self.file.annotators.chosen(map(_version, annotations))
+        reasons = self.file.versions.chosen(map(_version, annotations))
         whys = [
             _why_left_out(one, reason) for one, reason in zip(annotations, reasons, strict=True)
         ]

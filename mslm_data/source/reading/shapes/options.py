@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.annotators import AnnotatorOptions
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import OffsetOptions
+from mslm_data.source.reading.versions import VersionOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class RowFile:
     Attributes:
         options: Of the source.
         names: Column -> names of its integers, in order, for those that the file itself names.
-        annotators: Which annotation of a row with several is read.
+        versions: Which annotation of a row with several is read.
         beginning: Returns the first rows of the file, which decide whether I opens mentions in it;
             see `tags.opens_with_i`.
     """
 
     options: RowOptions = field(default_factory=RowOptions)
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    annotators: AnnotatorOptions = field(default_factory=AnnotatorOptions)
+    versions: VersionOptions = field(default_factory=VersionOptions)
     beginning: Callable[[], Iterable[object]] = tuple
 
     def name(self, value: object, column: str, place: str) -> str:

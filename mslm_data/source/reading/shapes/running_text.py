@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.annotators import IGNORED, REJECTED
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation
+from mslm_data.source.reading.versions import IGNORED, REJECTED
 
 MENTIONS = (
     "ents",

@@ -32,7 +32,7 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnotatorOptions:
+class VersionOptions:
     """The options of every source in which a document may have several annotations.
 
     An annotation that its tool marks as the one to trust comes before all others. All that are not

@@ -25,5 +25,6 @@ SOURCES = Registry(
         "prodigy": "mslm_data.source.formats.prodigy:Prodigy",
         "pubtator": "mslm_data.source.formats.pubtator:PubTator",
         "webanno": "mslm_data.source.formats.webanno:WebAnno",
+        "text": "mslm_data.source.formats.text:PlainText",
     },
 )

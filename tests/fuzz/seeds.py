@@ -78,6 +78,13 @@ def pico() -> bytes:
     return f"-DOCSTART- (11)\n\n{rows}".encode()
 
 
+def plain() -> bytes:
+    """Return lines of text, with a blank line after each second one."""
+    return "".join(
+        f"{text}\n" + "\n" * (number % 2) for number, (text, _) in enumerate(documents())
+    ).encode()
+
+
 def pubtator() -> bytes:
     records = []
     for number, (text, mentions) in enumerate(documents(), start=100):

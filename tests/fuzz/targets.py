@@ -347,6 +347,28 @@ TARGETS: dict[str, Target] = {
         check=source("notes", {"patient_pattern": r"^(\d+)-"}),
         tokens=words.CSV,
     ),
+    "text": Target(
+        file="train.txt",
+        seeds=lambda: [seeds.plain()],
+        check=source("text", {"documents": "line"}),
+    ),
+    "text-blocks": Target(
+        file="train.txt",
+        seeds=lambda: [seeds.plain()],
+        check=source("text", {"documents": "block"}),
+    ),
+    "text-jsonl": Target(
+        file="train.jsonl",
+        seeds=lambda: [seeds.json_lines()],
+        check=source("text", {"id_column": "id"}, file="train.jsonl", count=_lines),
+        tokens=words.OBJECTS,
+    ),
+    "text-csv": Target(
+        file="train.csv",
+        seeds=lambda: [seeds.notes()],
+        check=source("text", {"id_column": "ROW_ID"}),
+        tokens=words.CSV,
+    ),
     "build-conll": Target(
         file="train.tsv",
         seeds=lambda: [seeds.conll()],

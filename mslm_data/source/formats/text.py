@@ -1,0 +1,335 @@
+"""Reads plain text without mentions: files, lines or blocks of lines, and columns of text."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
+from mslm_data.kernels.lines import NEWLINE
+from mslm_data.source import Source
+from mslm_data.source.reading import arrow_rows
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import LinesOfFile, has_cr_lines, lines, stem
+from mslm_data.source.reading.records import (
+    NOT_UTF8,
+    RecordError,
+    cut_at_gaps,
+    cut_filled_lines,
+    decode_utf8,
+)
+from mslm_data.source.reading.tables import TableReader
+
+Ints = npt.NDArray[np.int64]
+
+_TEXTS = (".txt", ".text")
+_TABLES = (".csv", ".tsv")
+_JSON = (".jsonl", ".ndjson")
+_ARROW = (".parquet", ".arrow")
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_LONGEST = 64 << 20
+"""Most bytes of a file that is one document."""
+_DAMAGED = "?"
+"""Stands for a line that is not text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainText(TextOptions, Source):
+    """Texts without mentions, for adaptation, or for annotators to find mentions in.
+
+    Files of lines (`.txt`, or any other file that is named directly) hold one document each, one a
+    line, or one a block between blank lines. CR LF counts as LF; blank lines before and after a
+    document are not part of it. `.csv`, `.tsv`, `.jsonl`, `.parquet` and `.arrow` hold a document a
+    row, in one column. A line or row without text is set aside, but for blank lines.
+
+    Documents are called `file:number`, but for those that are a whole file, which are called as it
+    is, and those of rows with an id.
+
+    The text does not count as patients': where it is, set `about.protected = true`.
+
+    Attributes:
+        documents: What of a file of lines is a document.
+        text_column: Column of the text in tables and JSON lines.
+        id_column: Column of the id, "" to number rows.
+    """
+
+    suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
+    without_mentions: ClassVar[bool] = True
+
+    documents: Literal["file", "line", "block"] = "file"
+    text_column: str = "text"
+    id_column: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text_column:
+            raise ValueError("expected text_column to name a column, got ''")
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file between lines, blocks or rows; see `Source.cut`."""
+        path = Path(part.path)
+        kind = _kind(path)
+        if kind in _ARROW:
+            return arrow_rows.cut(part, target_bytes=target_bytes)
+        if kind in _TABLES:
+            return self._table(kind).cut(part, target_bytes=target_bytes)
+        if self.is_one_part(path) or (kind not in _JSON and self.documents == "file"):
+            return iter([part])
+        if kind not in _JSON and self.documents == "block":
+            return cut_at_gaps(part, target_bytes=target_bytes)
+        return cut_filled_lines(part, target_bytes=target_bytes)
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read each document; see `Source.read`."""
+        if _kind(Path(part.path)) is not None:
+            yield from self._rows(part)
+            return
+        for record in self.batches(part):
+            if isinstance(record, Documents):
+                yield from record
+            else:
+                yield record
+
+    def batches(self, part: Part) -> Iterator[Documents | SetAside]:
+        """Read the documents of a part; those of a file of lines as one batch."""
+        path = Path(part.path)
+        if _kind(path) is not None:
+            for record in in_batches(self._rows(part)):
+                if isinstance(record, Documents | SetAside):
+                    yield record
+            return
+
+        data = self.utf8(path, part.start, part.stop)
+        if self.documents == "file" and len(data) > _LONGEST:
+            yield SetAside(
+                stem(path),
+                f"{path.name}:1",
+                f"expected a document of at most {_LONGEST} bytes, got {len(data)}; set [source] "
+                'documents = "line" or "block"',
+            )
+            return
+        yield from self._documents(_laid(data, first=part.line), part)
+
+    def _documents(self, laid: _Lines, part: Part) -> Iterator[Documents | SetAside]:
+        """Make one batch of the documents of some lines, after those that are set aside."""
+        path = Path(part.path)
+        first, last = self._bounds(laid.is_filled)
+        if self.documents == "file" and not len(first):
+            yield SetAside(stem(path), f"{path.name}:1", "expected text, got an empty file")
+            return
+
+        places = LinesOfFile(path.name, part.line + first)
+        numbers = np.arange(part.first, part.first + len(first))
+        ids = [stem(path)] if self.documents == "file" else LinesOfFile(stem(path), numbers)
+        documents = Documents(
+            ids=ids,
+            places=places,
+            line=laid.text,
+            starts=laid.starts[first],
+            ends=laid.ends[last],
+            mentions=Mentions(
+                offsets=np.zeros(len(first) + 1, np.int64),
+                starts=np.empty(0, np.int64),
+                ends=np.empty(0, np.int64),
+                labels=np.empty(0, np.int64),
+                names=(),
+            ),
+            sentences=Ranges.none(len(first)),
+            words=Ranges.none(len(first)),
+            has_words=np.zeros(len(first), np.bool_),
+            placeholders=Ranges.none(len(first)),
+            unplaced={},
+            adjusted={},
+        )
+
+        # A document is damaged by the first line in it that is not text.
+        at = np.searchsorted(last, laid.damaged)
+        damaged, nth = np.unique(at, return_index=True)
+        for number, line in zip(damaged.tolist(), laid.damaged[nth].tolist(), strict=True):
+            yield SetAside(ids[number], f"{path.name}:{part.line + line}", NOT_UTF8)
+        yield documents.take(np.setdiff1d(np.arange(len(first)), damaged))
+
+    def _bounds(self, is_filled: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+        """Return the first and the last line of each document."""
+        filled = np.flatnonzero(is_filled)
+        if self.documents == "line" or not len(filled):
+            return filled, filled
+        if self.documents == "file":
+            return filled[:1], filled[-1:]
+        goes_on = np.diff(filled) == 1
+        is_first = np.append(True, ~goes_on)
+        is_last = np.append(~goes_on, True)
+        return filled[is_first], filled[is_last]
+
+    def _rows(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read the documents of a table or of JSON lines."""
+        numbered = stem(Path(part.path))
+        for row in self._values(part):
+            doc_id = f"{numbered}:{row.number}"
+            try:
+                if row.problem:
+                    raise RecordError(row.problem)
+                doc_id = _as_id(row.id) or doc_id
+                if not isinstance(row.text, str) or not row.text:
+                    raise RecordError(
+                        f"expected text in column '{self.text_column}', got nothing or another "
+                        "value; set [source] text_column"
+                    )
+            except RecordError as error:
+                yield SetAside(doc_id, row.place, str(error))
+                continue
+            yield Document(id=doc_id, text=row.text, place=row.place)
+
+    def _values(self, part: Part) -> Iterator[_Row]:
+        """Read the id and the text of each row of a part."""
+        path = Path(part.path)
+        kind = _kind(path)
+        if kind in _ARROW:
+            yield from self._of_arrow(part)
+        elif kind in _JSON:
+            yield from self._of_json(part)
+        else:
+            for row in self._table(kind).rows(part):
+                try:
+                    yield _Row(row.number, row.place, row.value("id"), row.value("text"))
+                except RecordError as error:
+                    yield _Row(row.number, row.place, problem=str(error))
+
+    def _table(self, kind: str | None) -> TableReader:
+        columns = {"text": self.text_column}
+        if self.id_column:
+            columns["id"] = self.id_column
+        return TableReader(
+            columns=columns,
+            keys=(),
+            separator="\t" if kind == ".tsv" else ",",
+            text=self,
+        )
+
+    def _of_arrow(self, part: Part) -> Iterator[_Row]:
+        path = Path(part.path)
+        stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
+        columns = {self.text_column, self.id_column}
+        rows = arrow_rows.rows(path, part.start, stop, columns=columns)
+        for number, row in enumerate(rows, start=part.start):
+            place = f"{path.name}:{number + 1}"
+            if row is None:
+                yield _Row(number, place, problem="expected UTF-8, got other bytes")
+            else:
+                yield _Row(number, place, row.get(self.id_column), row.get(self.text_column))
+
+    def _of_json(self, part: Part) -> Iterator[_Row]:
+        path = Path(part.path)
+        given = lines(self.utf8(path, part.start, part.stop), first=part.line)
+        filled = (line for line in given if line.data.strip())
+        for number, line in enumerate(filled, start=part.first):
+            place = f"{path.name}:{line.number}"
+            try:
+                row = msgspec.json.decode(decode_utf8(line.data))
+            except RecordError as error:
+                yield _Row(number, place, problem=str(error))
+                continue
+            except _DECODE_ERRORS:
+                row = None
+            if isinstance(row, dict):
+                yield _Row(number, place, row.get(self.id_column), row.get(self.text_column))
+            else:
+                yield _Row(number, place, problem="expected a JSON object, got another line")
+
+
+class _Row(NamedTuple):
+    """A row of a table; `problem` says why it cannot be read."""
+
+    number: int
+    place: str
+    id: object = None
+    text: object = None
+    problem: str = ""
+
+
+class _Lines(NamedTuple):
+    """N lines of text.
+
+    Attributes:
+        text: All of them, with an LF after each.
+        starts: int64 `[N]`, the first character of each.
+        ends: int64 `[N]`, half open, without the LF.
+        is_filled: bool `[N]`, whether there is more than blanks.
+        damaged: int64, the numbers of those that were not text, rising.
+    """
+
+    text: str
+    starts: Ints
+    ends: Ints
+    is_filled: npt.NDArray[np.bool_]
+    damaged: Ints
+
+
+def _laid(data: bytes, *, first: int) -> _Lines:
+    """Find the lines of some bytes of UTF-8; `first` is the number of the first one."""
+    if first == 1:
+        data = data.removeprefix(BOM_UTF8)
+        if has_cr_lines(data):
+            data = data.replace(b"\r", b"\n")
+    data = data.replace(b"\r\n", b"\n")
+    if data and not data.endswith(b"\n"):
+        data = data.removesuffix(b"\r") + b"\n"
+    data, damaged = _mended(data)
+
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets == NEWLINE)
+    starts = np.append(0, ends + 1)[:-1]
+    is_blank = (octets == ord(" ")) | (octets - ord("\t") <= ord("\r") - ord("\t"))
+    is_filled = ~np.logical_and.reduceat(is_blank, starts) if len(starts) else np.empty(0, np.bool_)
+
+    text = data.decode()
+    if len(text) < len(data):
+        # Bytes that go on with a character do not count.
+        goes_on = (octets & 0xC0) == 0x80
+        of_lines = np.add.reduceat(goes_on.view(np.uint8), starts, dtype=np.int64)
+        before = np.cumsum(of_lines)
+        starts = starts - before + of_lines
+        ends = ends - before
+    return _Lines(text, starts, ends, is_filled, damaged)
+
+
+def _mended(data: bytes) -> tuple[bytes, Ints]:
+    """Replace lines that are not text, and return which these are."""
+    try:
+        data.isascii() or data.decode()
+    except UnicodeDecodeError:
+        pieces = data.split(b"\n")
+        damaged = [number for number, piece in enumerate(pieces) if not _is_text(piece)]
+        for number in damaged:
+            pieces[number] = _DAMAGED.encode()
+        return b"\n".join(pieces), np.array(damaged, np.int64)
+    return data, np.empty(0, np.int64)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _kind(path: Path) -> str | None:
+    """Return the suffix of a table, None for a file of lines."""
+    name = path.name.removesuffix(".gz")
+    kinds = (*_TABLES, *_JSON, *_ARROW)
+    return next((kind for kind in kinds if name.endswith(kind)), None)
+
+
+def _as_id(value: object) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    return ""

@@ -59,6 +59,17 @@ class Bc2gm(TextOptions, Source):
     mentions: tuple[str, ...] = ("GENE.eval", "{stem}.eval")
     label: str = "GENE"
 
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for BC2GM; see `Source.recognises`."""
+        first = next((line.data for line in lines(head)), b"")
+        try:
+            _read_sentence(first)
+            cls()._mention_file(path)
+        except (RecordError, SourceError):
+            return ""
+        return "its lines are an ID and a sentence, and a file .eval of mentions lies beside it"
+
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the sentence files of each split; see `Source.find`.
 

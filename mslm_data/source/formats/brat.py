@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
@@ -20,6 +21,7 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 _MENTION = re.compile(
     r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
 )
+_MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +32,26 @@ class Brat(OffsetOptions, TextOptions, Source):
 
     Only text-bound annotations (`T`) are read. Line ends of the text stay as they are, as offsets
     count them. A text without a file of annotations is set aside, as missing annotations and lost
-    ones look the same. So is a file of annotations without a text.
+    ones look the same, unless `without_annotations` says that it has no mentions. A file of
+    annotations without a text is set aside.
+
+    Attributes:
+        without_annotations: What becomes of a text without a file of annotations: a document
+            without mentions ("empty"), or none.
     """
 
     suffixes = (".txt", ".ann")
     one_form = False
+    segmenter = "clinical"
+
+    without_annotations: Literal["set_aside", "empty"] = "set_aside"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for BRAT; see `Source.recognises`."""
+        if _is_annotations(path) and _MENTION_LINE.search(head) and _sibling(path, ".txt"):
+            return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
+        return ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the texts of each split, and annotations that have no text; see `Source.find`."""
@@ -61,7 +78,8 @@ class Brat(OffsetOptions, TextOptions, Source):
         doc_id = stem(path)
         place = f"{path.name}:1"
         annotations = _sibling(path, ".ann")
-        if _is_annotations(path) or annotations is None:
+        may_lack = self.without_annotations == "empty"
+        if _is_annotations(path) or (annotations is None and not may_lack):
             reason = f"expected {doc_id}.txt and {doc_id}.ann side by side, found only one of them"
             return SetAside(doc_id, place, reason)
 
@@ -69,10 +87,12 @@ class Brat(OffsetOptions, TextOptions, Source):
             text = decode_utf8(self.utf8(path))
         except RecordError as error:
             return SetAside(doc_id, place, str(error))
-        try:
-            mentions = _read_mentions(self.utf8(annotations))
-        except RecordError as error:
-            return SetAside(doc_id, f"{annotations.name}:{error.line}", str(error))
+        mentions: list[Annotation] = []
+        if annotations is not None:
+            try:
+                mentions = _read_mentions(self.utf8(annotations))
+            except RecordError as error:
+                return SetAside(doc_id, f"{annotations.name}:{error.line}", str(error))
 
         text, placed = self.place_in_file(text, mentions)
         if not text:

@@ -63,6 +63,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
     """
 
     suffixes = (".txt", ".con", ".xml")
+    segmenter = "clinical"
     one_form = False
 
     concepts: tuple[str, ...] = (

@@ -17,7 +17,14 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
-from mslm_data.source.reading.plain_tables import Column, Header, PlainRow, PlainTable, open_table
+from mslm_data.source.reading.plain_tables import (
+    Column,
+    Header,
+    PlainRow,
+    PlainTable,
+    open_table,
+    table_of,
+)
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -111,6 +118,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
     """
 
     suffixes = (".tsv", ".csv", ".tab")
+    segmenter = "clinical"
 
     pattern: str = "*"
     texts: str = "."
@@ -134,9 +142,9 @@ class Offsets(OffsetOptions, TextOptions, Source):
             raise ValueError("expected texts as seen from the table's folder, got a whole path")
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the file says it
+    def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for a table of mentions beside texts; see `Source.recognises`."""
-        table = open_table(path, TextOptions(), separator="", header="auto")
+        table = table_of(head, path, TextOptions(), separator="", header="auto")
         has_columns = all(
             any(table.number_of(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")

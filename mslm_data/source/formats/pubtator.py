@@ -41,6 +41,12 @@ class PubTator(OffsetOptions, TextOptions, Source):
 
     suffixes = (".txt", ".pubtator", ".PubTator")
 
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
+        """Return what speaks for PubTator; see `Source.recognises`."""
+        first = next((line.data for line in lines(head) if line.data.strip()), b"")
+        return "its first line is PMID|t|title" if _TITLE.match(first) else ""
+
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file after blank lines; see `Source.cut`.
 

@@ -156,7 +156,15 @@ def open_table(path: Path, text: TextOptions, *, separator: str, header: Header)
     Raises:
         SourceError: The file cannot be read.
     """
-    rows = (line.data for line in lines(text.beginning(path, _LONGEST_ROW)))
+    beginning = text.beginning(path, _LONGEST_ROW)
+    return table_of(beginning, path, text, separator=separator, header=header)
+
+
+def table_of(
+    beginning: bytes, path: Path, text: TextOptions, *, separator: str, header: Header
+) -> PlainTable:
+    """Learn from a file's beginning, as UTF-8, what its columns are; see `open_table`."""
+    rows = (line.data for line in lines(beginning))
     row = next((row for row in rows if row.strip()), b"").decode("utf-8", errors="replace")
 
     if not separator:

@@ -131,3 +131,10 @@ def test_find__names_the_missing_file_of_mentions(tmp_path: Path) -> None:
         match=r"^/.*/train.in: expected GENE.eval or train.eval beside it, found none; set",
     ):
         Bc2gm().find([tmp_path])
+
+
+def test_recognises__sentences_with_a_file_of_mentions(tmp_path: Path) -> None:
+    assert Bc2gm.recognises(tmp_path / "train.in", b"S1 Gout hurts .\n") == ""
+    (tmp_path / "GENE.eval").write_bytes(b"")
+    assert Bc2gm.recognises(tmp_path / "train.in", b"S1 Gout hurts .\n") != ""
+    assert Bc2gm.recognises(tmp_path / "train.in", b"alone\n") == ""

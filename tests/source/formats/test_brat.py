@@ -114,6 +114,28 @@ def test_read__sets_half_a_document_aside(tmp_path: Path, name: str) -> None:
     )
 
 
+def test_read__a_text_without_annotations_may_be_one_without_mentions(tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text("Gout", encoding="utf-8")
+    (tmp_path / "m.ann").write_text("T1\tDisease 0 4\tGout\n", encoding="utf-8")
+
+    lost, found = read(tmp_path, Brat(without_annotations="empty"))
+
+    assert isinstance(lost, SetAside)
+    assert lost.place == "m.ann:1"
+    assert isinstance(found, Document)
+    assert (found.text, found.spans) == ("Gout", ())
+
+
+def test_recognises__annotations_beside_a_text(tmp_path: Path) -> None:
+    head = b"R1\tOf Arg1:T1 Arg2:T2\nT1\tDisease 0 4\tGout\n"
+
+    assert Brat.recognises(tmp_path / "n.ann", head) == ""
+    (tmp_path / "n.txt").write_text("Gout", encoding="utf-8")
+    assert Brat.recognises(tmp_path / "n.ann", head) != ""
+    assert Brat.recognises(tmp_path / "n.ann", b"0\n1\n") == ""
+    assert Brat.recognises(tmp_path / "n.txt", b"Gout") == ""
+
+
 def test_read__gives_the_true_numbers_of_jnlpba(real: Path, tmp_path: Path) -> None:
     with tarfile.open(real / "brat/jnlpba/standoff_all.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")

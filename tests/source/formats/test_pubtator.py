@@ -163,3 +163,9 @@ def test_read__gives_the_record_that_stands_twice_in_ncbi_twice(real: Path) -> N
     assert len(twice) == 2
     assert (twice[0].text, twice[0].spans) == (twice[1].text, twice[1].spans)
     assert len(twice[0].spans) == 11
+
+
+def test_recognises__a_title() -> None:
+    assert PubTator.recognises(Path("a.txt"), b"\xef\xbb\xbf\n12|t|Gout\n12|a|It hurts.\n") != ""
+    assert PubTator.recognises(Path("a.txt"), b"Gout hurts.\n") == ""
+    assert PubTator.recognises(Path("a.txt"), b"") == ""

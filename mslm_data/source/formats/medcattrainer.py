@@ -44,8 +44,8 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
     made by hand. The others are counted. The concept of a mention is its `cui`. Meta-annotations
     and relations are left out.
 
-    A document that stands in several projects has several annotations: `of_several` says which is
-    read, in the order of the file. `annotator` is the name of a project.
+    A document that stands in several projects, with the same id and text, has several annotations:
+    `of_several` says which is read, in the order of the file. `annotator` is the name of a project.
 
     Attributes:
         label: Label of every mention; "cui" for its concept.
@@ -101,4 +101,5 @@ def _version(document: object, project: str) -> Version | None:
     """Return which annotation of a document this is, None for what is not a document."""
     if not isinstance(document, Mapping) or document.get("id") is None:
         return None
-    return Version(of=str(document["id"]), annotators=frozenset({project}))
+    of = (str(document["id"]), str(document.get("text")))
+    return Version(of, annotators=frozenset({project}))

@@ -27,9 +27,9 @@ class Prodigy(VersionOptions, RowOptions, TextOptions, Source):
     without an answer, such as those made by programs, are documents too. Where `spans` is missing,
     a document has no mentions. Tokens and relations are left out.
 
-    Several accepted rows of one input (`_input_hash`, or else the same text) are annotations of one
-    document, by several sessions or later ones: `of_several` says which is read. `annotator` is a
-    session or an annotator, as `_session_id` or `_annotator_id` name it.
+    Several accepted rows of one input (`_input_hash`, or else the same text with a session each)
+    are annotations of one document, by several sessions or later ones: `of_several` says which is
+    read. `annotator` is a session or an annotator, as `_session_id` or `_annotator_id` name it.
     """
 
     suffixes = json_rows.SUFFIXES
@@ -45,7 +45,8 @@ class Prodigy(VersionOptions, RowOptions, TextOptions, Source):
         """Read each row; see `Source.read`."""
         reader = RowReader(RowFile(options=self, versions=self))
         # The file is read twice, so that only what tells its rows apart is held.
-        reasons = self.chosen(_version(row) for row in json_rows.rows(part, self))
+        given = enumerate(json_rows.rows(part, self))
+        reasons = self.chosen(_version(row, number) for number, row in given)
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
             if isinstance(row, SetAside):
                 yield row
@@ -61,15 +62,15 @@ class Prodigy(VersionOptions, RowOptions, TextOptions, Source):
         return "its rows have Prodigy's hashes beside spans or tokens" if is_own else ""
 
 
-def _version(row: JsonRow | SetAside) -> Version | None:
+def _version(row: JsonRow | SetAside, number: int) -> Version | None:
     """Return which annotation of which input a row is, None for one that is not accepted."""
     of = None if isinstance(row, SetAside) else row.value
     if not isinstance(of, Mapping) or of.get("answer") in ("reject", "ignore"):
         return None
-    names = (of.get("_session_id"), of.get("_annotator_id"))
-    # An integer and a text are never equal, so a hash cannot be taken for a text.
+    given = (of.get("_session_id"), of.get("_annotator_id"))
+    names = frozenset(name for name in given if isinstance(name, str))
     input_hash = of.get("_input_hash")
-    return Version(
-        of=input_hash if type(input_hash) is int else str(of.get("text")),
-        annotators=frozenset(name for name in names if isinstance(name, str)),
-    )
+    if type(input_hash) is int:
+        return Version(("hash", input_hash), names)
+    # Rows that no session made are documents of their own: the same sentence may stand in many.
+    return Version(("text", str(of.get("text"))) if names else ("row", number), names)

@@ -178,7 +178,7 @@ def _found(
 ) -> Iterator[NumberedLine]:
     """Give the JSON of items within some JSON, with the line that each begins at."""
     try:
-        found = [bytes(item) for item in items(data)]
+        found = list(items(data))
     except DECODE_ERRORS as error:
         raise SourceError(
             f"{name}:1: expected one JSON array or object, got {_in_words(error)}; is the file "
@@ -188,7 +188,8 @@ def _found(
     # Each item is a verbatim piece of `data`: it is found after the end of the last one.
     line = 1
     position = 0
-    for text in found:
+    for item in found:
+        text = bytes(item)
         start = data.index(text, position)
         line += data.count(b"\n", position, start)
         yield NumberedLine(line, text)

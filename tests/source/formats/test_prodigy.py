@@ -69,9 +69,16 @@ def test_read__takes_one_of_several_answers_to_one_input(
 
 
 def test_read__knows_an_input_without_hash_by_its_text(tmp_path: Path) -> None:
-    rows = [{"text": text, "answer": "accept"} for text in ("A", "B", "A")]
+    rows = [{"text": text, "_session_id": "a", "answer": "accept"} for text in ("A", "B", "A")]
 
     assert read(tmp_path / "x.jsonl", rows) == [OTHER, [], []]
+
+
+def test_read__takes_rows_that_no_session_made_for_documents_each(tmp_path: Path) -> None:
+    rows = [{"text": "Denies pain.", "answer": "accept"}] * 2
+
+    assert read(tmp_path / "x.jsonl", rows) == [[], []]
+    assert read(tmp_path / "x.jsonl", rows, annotator="a") == [NOT_THEIRS] * 2
 
 
 def test_recognises__hashes_beside_spans() -> None:

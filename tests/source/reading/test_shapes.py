@@ -388,6 +388,7 @@ EXAMPLES: dict[str, list[Any]] = {
         [TEXT, {"entities": [[4, 8, "Disease"]]}],
         {"text": TEXT, "entities": [], "label": "positive", "spans": [[4, 8, "Disease"]]},
         {"text": TEXT, "mentions": [["Disease", 4, 8]]},
+        {"data": TEXT, "label": [[4, 8, "Disease"]]},  # doccano's former exports
     ],
 }
 """Shape -> rows of it, all of which say the same."""
@@ -435,6 +436,22 @@ def test_document__refuses_mentions_in_a_column_that_is_not_read(row: dict[str, 
         read({"text": TEXT, **row})
 
     assert document({"text": TEXT, **row}, ignored_columns=(column,)).spans == ()
+
+
+def test_document__refuses_mentions_of_words_without_text_and_tags() -> None:
+    row = {"tokens": ["Had", "gout"], "entities": [{"start": 1, "end": 2, "type": "Disease"}]}
+
+    with pytest.raises(SourceError, match=r"rows\.jsonl:1: .* got column 'entities', which looks"):
+        read(row)
+
+
+def test_document__shows_no_column_of_an_unusual_name() -> None:
+    with pytest.raises(
+        SourceError, match="got column of an unusual name, which looks like"
+    ) as caught:
+        read({"text": TEXT, "Gout\x1b[31m": [[0, 4, "A"]]})
+
+    assert "\x1b" not in str(caught.value)
 
 
 def test_document__reads_the_column_named() -> None:

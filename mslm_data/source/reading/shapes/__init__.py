@@ -5,7 +5,6 @@ The columns tell which shape a row has; `SHAPES` is the table of those that are 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaRespon
 from mslm_data.source.reading.shapes.bioc import BiocJson
 from mslm_data.source.reading.shapes.label_studio import LabelStudioMin, LabelStudioTask
 from mslm_data.source.reading.shapes.medcattrainer import MedcatTrainerDocument
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions, shown
 from mslm_data.source.reading.shapes.options import RowFile, RowOptions, Shape
 from mslm_data.source.reading.shapes.running_text import (
     MENTIONS,
@@ -60,7 +59,6 @@ _FILES_OF_ROWS = {"projects": "medcattrainer", "documents": "bioc"}
 _OF_TOOLS = frozenset({"Label Studio", "Label Studio, JSON-MIN", "Prodigy"})
 """Shapes whose tools have a source of their own."""
 _OF_DOCCANO = frozenset({"Comments", "annotation_approver"})
-_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
 
 
 class RowReader:
@@ -120,11 +118,11 @@ class RowReader:
         for column, value in row.items():
             if column in passed_over or not look_like_mentions(value):
                 continue
-            name = column if _NAME.match(column) else "(of an unusual name)"
+            name = shown(column)
             raise SourceError(
                 f"{place}: expected mentions in one of the columns {', '.join(MENTIONS)}, got "
-                f"column '{name}', which looks like mentions and is not read; say [source] "
-                f"mentions_column = '{name}', or ignored_columns = ['{name}'] if it holds none"
+                f"column {name}, which looks like mentions and is not read; say [source] "
+                f"mentions_column = {name}, or ignored_columns = [{name}] if it holds none"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ ENDS = ("end", "end_offset", "end_char", "endOffset")
 LABELS = ("label", "labels", "type", "tag")
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 
+_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
 _DEEPEST = 4
 """Levels of lists and objects in which mentions are looked for."""
 
@@ -127,3 +129,8 @@ def _is_triple(item: object) -> bool:
     if not isinstance(item, list) or not 3 <= len(item) <= 5:
         return False
     return sum(map(_is_integer, item)) == 2 and any(isinstance(value, str) for value in item)
+
+
+def shown(column: str) -> str:
+    """Return the name of a column as messages have it."""
+    return f"'{column}'" if _NAME.match(column) else "of an unusual name"

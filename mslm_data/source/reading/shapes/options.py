@@ -23,7 +23,7 @@ class RowOptions(OffsetOptions):
         tag_names: Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers.
         id_column: Column of the id, "auto" for the first of `shapes.IDS` that a row has, "" to
             number documents.
-        untyped: Label of tags and mentions that have a type in no file of their form.
+        untyped: Label of tags without a type, and of mentions that have a concept instead.
         text_column: Column of the text where rows have one, "auto" for `text`; of a task of Label
             Studio, the field of its data.
         mentions_column: Column of the mentions, "auto" for the one that a row's shape says.

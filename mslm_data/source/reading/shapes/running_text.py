@@ -30,7 +30,7 @@ _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
 class TextWithMentions(Shape):
     """A text, and a column of mentions: doccano, spaCy's JSON, and what most programs write."""
 
-    columns = frozenset({"text", "sentences", "sents", *MENTIONS})
+    columns = frozenset({"text", "data", "sentences", "sents", *MENTIONS})
 
     @classmethod
     def fits(cls, row: Cells) -> bool:  # noqa: ARG003 - what no other shape fits has this one
@@ -113,8 +113,15 @@ class Passages(Shape):
 
 
 def text_of(row: Cells, column: str) -> str:
-    """Return the text of a row, which stands in a column; "auto" for `text`."""
-    text = row.get("text" if column == "auto" else column)
+    """Return the text of a row.
+
+    Args:
+        row: The row.
+        column: Where its text stands; "auto" for `text`, or `data` as in some versions of doccano.
+    """
+    text = row.get(column)
+    if column == "auto":
+        text = row.get(cells.first_of(row, ("text", "data")) or "")
     if column != "auto" and not (isinstance(text, str) and text):
         raise RecordError(f"expected a text in column '{column}', got none")
     if not isinstance(text, str) or not text:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, Sentence
+from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions, shown
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, place
 from mslm_data.source.reading.word_documents import document_of_words, place_words
@@ -54,6 +56,7 @@ class WordsWithTags(Shape):
             raise RecordError("expected at least one token, got no tokens")
         column = cells.first_of(row, TAGS)
         if column is None:
+            _refuse_mentions(row, place)
             raise RecordError(f"expected tags in one of the columns {', '.join(TAGS)}, got none")
         of_words = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
         if len(words) != len(of_words):
@@ -121,6 +124,17 @@ class Gliner(Shape):
             unplaced=placed.unplaced,
             place=place_of_row,
         )
+
+
+def _refuse_mentions(row: Cells, place: str) -> None:
+    """Raise if a row of words without tags and text has mentions, which may count anything."""
+    for column, value in row.items():
+        if look_like_mentions(value):
+            raise SourceError(
+                f"{place}: expected a tag for each token, in one of the columns "
+                f"{', '.join(TAGS)}, got column {shown(column)}, which looks like mentions; give "
+                "each row its text and offsets in characters, or GLiNER's tokenized_text and ner"
+            )
 
 
 def _check_words(words: list[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -24,6 +25,7 @@ from mslm_data.source.reading.tables import TableReader, TableRow
 _LONGEST_ID = 128
 _STANDS = frozenset({"", "0", "f", "false"})
 _WITHDRAWN = frozenset({"1", "t", "true"})
+_COLUMNS_OF_NOTEEVENTS = {"row_id", "subject_id", "category", "text"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,16 @@ class Notes(Cohort, TextOptions, Source):
     patient_pattern: str = ""
     pattern: str = "*"
     placeholders: Handling = "keep"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for a table such as NOTEEVENTS; see `Source.recognises`."""
+        header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
+        names = {name.strip(' "\r').casefold() for name in header.split(",")}
+        is_table = path.name.removesuffix(".gz").endswith(".csv")
+        if is_table and names >= _COLUMNS_OF_NOTEEVENTS:
+            return "its header has ROW_ID, SUBJECT_ID, CATEGORY and TEXT"
+        return ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

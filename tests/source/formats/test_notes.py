@@ -412,3 +412,11 @@ def test_read__names_a_truncated_file(tmp_path: Path, table: Path) -> None:
         SourceError, match=r"n.csv.gz: cannot be read \(EOFError\); is the file whole"
     ):
         list(Notes().read(Part(str(path))))
+
+
+def test_recognises__the_header_of_noteevents() -> None:
+    header = b'\xef\xbb\xbf"ROW_ID","SUBJECT_ID","HADM_ID","CATEGORY","ISERROR","TEXT"\r\n1,2,3'
+
+    assert Notes.recognises(Path("n.csv.gz"), header) != ""
+    assert Notes.recognises(Path("n.txt"), header) == ""
+    assert Notes.recognises(Path("n.csv"), b"row_id,text\n1,2") == ""

@@ -89,7 +89,8 @@ class Offsets(OffsetOptions, TextOptions, Source):
 
     | corpus | options |
     |---|---|
-    | DisTEMIST, SympTEMIST | `texts = "../text_files"` |
+    | DisTEMIST | `texts = "../text_files"` |
+    | SympTEMIST | `texts = "../txt"` |
     | DrugProt | `pattern = "*entities*"`, `texts = "*abstra*"`, columns 0, 3, 4, 2, words 5 |
     | ChemProt | `pattern = "*entities*"`, `texts = "*abstracts*"`, columns 0, 3, 4, 2, words 5 |
     | LINNAEUS | `texts = "txt"`, `label = "Species"`, `concept_column = "species id"` |

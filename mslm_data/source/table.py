@@ -12,6 +12,7 @@ SOURCES = Registry(
         "brat": "mslm_data.source.formats.brat:Brat",
         "cas": "mslm_data.source.formats.cas:Cas",
         "conll": "mslm_data.source.formats.conll:Conll",
+        "conllu": "mslm_data.source.formats.conllu:Conllu",
         "docbin": "mslm_data.source.formats.docbin:DocBin",
         "doccano": "mslm_data.source.formats.doccano:Doccano",
         "ebm": "mslm_data.source.formats.ebm:EbmNlp",

@@ -78,6 +78,22 @@ def pico() -> bytes:
     return f"-DOCSTART- (11)\n\n{rows}".encode()
 
 
+REST = "\t_" * 7
+
+
+def conllu(*, mark: bool = False) -> bytes:
+    """Return rows of ten columns, with tags and brackets in the last."""
+    blocks = []
+    for number, sentence in enumerate(sentences()):
+        rows = [
+            f"{place}\t{word}{REST}\tNER={tag}|Entity=(e{place}-x)\n"
+            for place, (word, tag) in enumerate(sentence, start=1)
+        ]
+        blocks.append(f"# newdoc id = d{number}\n" * mark + f"# sent_id = {number}\n")
+        blocks += [f"1-2\t{CANARY}{REST}\tSpaceAfter=No\n", *rows, "\n"]
+    return "".join(blocks).encode()
+
+
 def plain() -> bytes:
     """Return lines of text, with a blank line after each second one."""
     return "".join(

@@ -347,6 +347,12 @@ TARGETS: dict[str, Target] = {
         check=source("notes", {"patient_pattern": r"^(\d+)-"}),
         tokens=words.CSV,
     ),
+    "conllu": Target(
+        file="train.conllu",
+        seeds=lambda: [seeds.conllu(), seeds.conllu(mark=True)],
+        check=source("conllu"),
+        tokens=words.TAGS,
+    ),
     "text": Target(
         file="train.txt",
         seeds=lambda: [seeds.plain()],

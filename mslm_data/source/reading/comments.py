@@ -18,7 +18,9 @@ from mslm_data.kernels.lines import NEWLINE, count_lines
 IsComment = Callable[[bytes], bool]
 """Tells whether a line that begins with `#` is a comment; see `TagColumns.is_comment`."""
 
-_CANDIDATE = re.compile(rb"#(?: |[\w.:-]+ ?=|end document)[^\n]*\n?")
+LIKELY = re.compile(r"# |#[\w.:-]+ ?=")
+"""Beginnings of comments, which lines of a word and a tag may have too."""
+_CANDIDATE = re.compile(rb"#[^\n]*\n?")
 """A line that may be a comment."""
 CERTAIN = re.compile(r"# ?[\w.:-]+ = |#end document")
 """Beginnings that no line of a word and a tag has."""

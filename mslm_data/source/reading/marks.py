@@ -70,7 +70,7 @@ def divide(data: bytes, *, first: int) -> tuple[list[MarkedDocument], bytes]:
         if not found and data[:start].strip(_BLANK_BYTES):
             found.append(MarkedDocument("", first))
         line += data.count(b"\n", past, start)
-        found.append(MarkedDocument(_name(mark), line + 1))
+        found.append(MarkedDocument(name(mark), line + 1))
 
         # The mark's line end stays, so that lines keep their numbers.
         kept.append(data[past:start])
@@ -167,9 +167,9 @@ def _mark_places(data: mmap.mmap, start: int, past: int) -> list[int]:
     return [mark.start() for mark in _MARK_BYTES.finditer(data, start, past)]
 
 
-def _name(mark: re.Match[str]) -> str:
+def name(mark: re.Match[str]) -> str:
     """Return the id in a mark; "" for one with bytes that were not UTF-8."""
-    name = mark[1] or mark[2] or mark[3] or mark[4] or ""
+    found = mark[1] or mark[2] or mark[3] or mark[4] or ""
     if mark[5]:
-        name += f":{mark[5]}"
-    return name if name.isprintable() else ""
+        found += f":{mark[5]}"
+    return found if found.isprintable() else ""

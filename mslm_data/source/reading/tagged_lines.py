@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mslm_data.kernels.lines import NEWLINE, scan_lines
 from mslm_data.source.reading import tags
-from mslm_data.source.reading.comments import CERTAIN
+from mslm_data.source.reading.comments import CERTAIN, LIKELY
 from mslm_data.source.reading.files import has_cr_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import NOT_UTF8, RecordError
@@ -127,9 +127,11 @@ class TagColumns:
         a tag. A line that opens a document is not a comment.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
-        if MARK.match(text) or not text.startswith("#"):
+        if MARK.match(text):
             return False
-        return bool(CERTAIN.match(text)) or isinstance(self.parse(text), str)
+        if CERTAIN.match(text):
+            return True
+        return bool(LIKELY.match(text)) and isinstance(self.parse(text), str)
 
 
 def fields_of(line: str) -> list[str]:

@@ -1,0 +1,472 @@
+"""Reads CoNLL-U and CoNLL-U Plus, with entities in MISC or in a column of their own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.errors import SourceError
+from mslm_data.source import Source
+from mslm_data.source.reading import marks, standoff, tags
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.word_documents import LATE
+
+COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+"""The columns of a file that does not name its own."""
+ENTITIES = ("ner", "bio", "iob", "ne", "entity", "entities")
+"""Names of columns and of keys in MISC that hold entities, most wanted first.
+
+They count in any case, and after any prefix such as `GUM:`.
+"""
+
+WIDENED = "widened to whole words"
+"""Reason in `Document.adjusted`: a mention covers a part of a word that is written as one."""
+
+_GLOBAL_COLUMNS = re.compile(r"# *global\.columns *= *(.+)")
+_GLOBAL_ENTITY = re.compile(r"# *global\.Entity *= *(.+)")
+_SENTENCE_ID = re.compile(r"# *sent_id *= *(\S+)")
+_ROW_ID = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9})|\.(?P<empty>[0-9]{1,9}))?")
+_BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed>\))?|(?P<last>[^()]+)\)")
+_FIRST_ROW = re.compile(rb"(?:\A|\n)1(?:-[0-9]+)?(?:\t[^\t\n]+){9}\r?(?:\n|\Z)")
+_NOTHING = ("", "_", "*", "-")
+_HEAD_BYTES = 64 << 10
+_SCHEME_BYTES = 1 << 20
+_TYPES = ("etype", "entity", "type")
+"""Names of an entity's type in `# global.Entity`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conllu(TextOptions, Source):
+    """Files of CoNLL-U (ten columns) and CoNLL-U Plus (`# global.columns = …`).
+
+    `# newdoc` opens a document, with its id or else `file:ordinal`. In a file without it each
+    sentence is a document, with its `sent_id` or else `file:number`.
+
+    The text is rebuilt from the words as they are written: a word in several (`1-2 don't`) stands
+    as one, an empty node (`1.1`) does not stand there, and words have a space between them unless
+    the first says `SpaceAfter=No`. A mention that covers a part of a word in several is widened to
+    the whole, and counted in `Document.adjusted`.
+
+    Entities are tags (`NER=B-PER`), labels, or brackets as in CorefUD (`Entity=(e1-person`), whose
+    mentions may overlap; each piece of one in several is a mention. One without words, or without a
+    beginning or an end, is counted as unplaced. The type of a bracket stands where
+    `# global.Entity` says `etype`, or else second.
+
+    A document with a broken line is set aside whole.
+
+    Attributes:
+        tag_column: Column or key of MISC that holds entities; "" takes the first of `ENTITIES` in
+            the file's beginning.
+        untyped: Label of entities without a type.
+        scheme: "auto" for tags and brackets; "label" where the tag is the label itself, so that
+            equal neighbours are one mention.
+    """
+
+    suffixes = (".conllu", ".conllup")
+
+    tag_column: str = ""
+    untyped: str = "Entity"
+    scheme: Literal["auto", "label"] = "auto"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
+        """Return what speaks for CoNLL-U; see `Source.recognises`."""
+        if head.startswith(b"# global.columns"):
+            return "its first line is # global.columns"
+        return "its lines have the ten columns of CoNLL-U" if _FIRST_ROW.search(head) else ""
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file at documents if it marks any, else between sentences; see `Source.cut`."""
+        if self.is_one_part(Path(part.path)):
+            return iter([part])
+        return marks.cut(part, target_bytes=target_bytes, is_comment=_is_comment)
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read each document; see `Source.read`.
+
+        Raises:
+            SourceError: The file has no column FORM.
+        """
+        path = Path(part.path)
+        layout = self._layout(path)
+        data = self.utf8(path, part.start, part.stop)
+        sentences = _sentences(lines(data, first=part.line))
+        reader = _Reader(self, layout, lambda: self._opens_with_i(path, layout))
+        for number, document in enumerate(_documents(sentences), start=part.first):
+            doc_id = document.id or f"{stem(path)}:{number}"
+            try:
+                yield reader.document(document, doc_id, path.name)
+            except RecordError as error:
+                place = f"{path.name}:{error.line or document.line}"
+                yield SetAside(doc_id, place, str(error))
+
+    def _layout(self, path: Path) -> _Layout:
+        """Find a file's columns from its beginning, so that all its parts are read alike."""
+        head = self.beginning(path, _HEAD_BYTES).decode("utf-8", "replace")
+        given = _GLOBAL_COLUMNS.search(head)
+        names = given[1].split() if given else [*COLUMNS]
+        if "FORM" not in names:
+            raise SourceError(
+                f"{path.name}:1: expected the column FORM in # global.columns, found none; is "
+                "this CoNLL-U?"
+            )
+
+        of_entities = _GLOBAL_ENTITY.search(head)
+        fields = of_entities[1].strip().split("-") if of_entities else []
+        kinds = [number for number, name in enumerate(fields) if name in _TYPES]
+        misc = names.index("MISC") if "MISC" in names else -1
+        keys = [
+            item.partition("=")[0]
+            for line in head.splitlines()
+            if not line.startswith("#") and line.count("\t") >= misc >= 0
+            for item in line.split("\t")[misc].split("|")
+        ]
+        wanted = self.tag_column or _first_of_entities([*names, *dict.fromkeys(keys)])
+        return _Layout(
+            id=names.index("ID") if "ID" in names else -1,
+            form=names.index("FORM"),
+            misc=misc,
+            tag=names.index(wanted) if wanted in names else -1,
+            key=wanted,
+            width=len(names),
+            kind=kinds[0] if kinds else 1,
+        )
+
+    def _opens_with_i(self, path: Path, layout: _Layout) -> bool:
+        """Return whether I opens mentions in a file; its beginning decides."""
+        reader = _Reader(self, layout, lambda: False)
+        num_mentions = num_late = 0
+        for sentence in _sentences(lines(self.beginning(path, _SCHEME_BYTES))):
+            try:
+                found = reader.mentions(reader.words(sentence))
+            except RecordError:
+                continue
+            num_mentions += len(found.spans)
+            num_late += found.late
+        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+
+
+class _Layout(NamedTuple):
+    """The numbers of a file's columns, -1 for one that it does not have.
+
+    Attributes:
+        id: Column of the row's number.
+        form: Column of the word.
+        misc: Column of further keys.
+        tag: Column of the entities, -1 where they stand in `misc`.
+        key: Their key there, "" where there are none.
+        width: Number of columns.
+        kind: Which field of a bracket is the type.
+    """
+
+    id: int
+    form: int
+    misc: int
+    tag: int
+    key: str
+    width: int
+    kind: int
+
+
+@dataclass(slots=True)
+class _Sentence:
+    """The lines of a sentence.
+
+    Attributes:
+        rows: Those that are not comments.
+        opens: The id of the document that begins here, "" for one without; None where none does.
+        id: Its own id, "" where there is none.
+        line: Number of the line that opens its document, or else of its first row.
+    """
+
+    rows: list[NumberedLine] = field(default_factory=list)
+    opens: str | None = None
+    id: str = ""
+    line: int = 0
+
+
+class _Sentences(NamedTuple):
+    """The sentences of a document."""
+
+    id: str
+    line: int
+    sentences: list[_Sentence]
+
+
+def _is_comment(line: bytes) -> bool:
+    return not marks.MARK.match(line.decode("utf-8", "replace"))
+
+
+def _sentences(of: Iterable[NumberedLine]) -> Iterator[_Sentence]:
+    """Group lines into sentences; a document without any has one without rows."""
+    sentence = _Sentence()
+    for line in of:
+        if line.data.startswith(b"#"):
+            text = line.data.decode("utf-8", "replace")
+            mark = marks.MARK.match(text)
+            if mark and (sentence.rows or sentence.opens is not None):
+                yield sentence
+                sentence = _Sentence()
+            if mark:
+                sentence.opens = marks.name(mark)
+                sentence.line = line.number
+            found = _SENTENCE_ID.match(text)
+            if found and found[1].isprintable():
+                sentence.id = found[1]
+        elif line.data.strip():
+            sentence.line = sentence.line or line.number
+            sentence.rows.append(line)
+        elif sentence.rows:
+            yield sentence
+            sentence = _Sentence()
+    if sentence.rows or sentence.opens is not None:
+        yield sentence
+
+
+def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
+    """Group sentences into documents: at marks, or one by one where there are none."""
+    given = list(sentences)
+    if all(sentence.opens is None for sentence in given):
+        for sentence in given:
+            yield _Sentences(sentence.id, sentence.line, [sentence])
+        return
+
+    document: list[_Sentence] = []
+    for sentence in given:
+        if document and sentence.opens is not None:
+            yield _Sentences(document[0].opens or "", document[0].line, document)
+            document = []
+        document.append(sentence)
+    yield _Sentences(document[0].opens or "", document[0].line, document)
+
+
+class _Words(NamedTuple):
+    """The words of a sentence.
+
+    Attributes:
+        written: The words as they are written.
+        has_space: Whether a space follows each of them.
+        of_rows: For each word of the analysis, which one of `written` it is in.
+        values: What says of each of these words whether it is in a mention, "" for nothing.
+        empty: What empty nodes say, with the number of the word of the analysis that comes next.
+        lines: The number of each line of `values`.
+    """
+
+    written: list[str]
+    has_space: list[bool]
+    of_rows: list[int]
+    values: list[str]
+    empty: list[tuple[int, str]]
+    lines: list[int]
+
+
+class _Found(NamedTuple):
+    """The mentions of a sentence, in words of the analysis."""
+
+    spans: list[tags.WordSpan]
+    late: int
+    unplaced: Mapping[str, int]
+
+
+class _Reader:
+    """Makes documents of sentences."""
+
+    def __init__(self, options: Conllu, layout: _Layout, opens_with_i: Callable[[], bool]) -> None:
+        self._options = options
+        self._layout = layout
+        self._ask = opens_with_i
+        self._i_opens: bool | None = None
+
+    def document(self, of: _Sentences, doc_id: str, name: str) -> Document:
+        """Make a document.
+
+        Raises:
+            RecordError: A line is broken.
+        """
+        text = ""
+        words: list[tuple[int, int]] = []
+        spans: list[Span] = []
+        sentences: list[Sentence] = []
+        unplaced: Counter[str] = Counter()
+        adjusted: Counter[str] = Counter()
+        for given in of.sentences:
+            if not given.rows:
+                continue
+            found = self.words(given)
+            mentions = self.mentions(found)
+            if mentions.late and self._opens_with_i:
+                mentions = self.mentions(found, i_opens=True)
+
+            start = len(text) + 1 if text else 0
+            bounds = _bounds(found, start)
+            text = ("\n" if text else "").join([text, _written(found)])
+            sentences.append(Sentence(start, bounds[-1][1]))
+            words += bounds
+            for first, stop, label in mentions.spans:
+                spans.append(
+                    Span(bounds[found.of_rows[first]][0], bounds[found.of_rows[stop - 1]][1], label)
+                )
+                adjusted[WIDENED] += _is_widened(found.of_rows, first, stop)
+            adjusted[LATE] += mentions.late
+            unplaced.update(mentions.unplaced)
+
+        return Document(
+            id=doc_id,
+            text=text,
+            spans=tuple(spans),
+            sentences=tuple(sentences) or None,
+            words=np.array(words, np.int32).reshape(-1, 2),
+            unplaced=dict(+unplaced),
+            adjusted=dict(+adjusted),
+            place=f"{name}:{of.line}",
+        )
+
+    @property
+    def _opens_with_i(self) -> bool:
+        """Whether I opens mentions in the file; asked once."""
+        if self._i_opens is None:
+            self._i_opens = self._ask()
+        return self._i_opens
+
+    def words(self, of: _Sentence) -> _Words:
+        """Read the rows of a sentence.
+
+        Raises:
+            RecordError: A row is broken.
+        """
+        found = _Words([], [], [], [], [], [])
+        last = 0  # number of the last word that the one written last holds
+        for row in of.rows:
+            fields = decode_utf8(row.data, line=row.number).split("\t")
+            if len(fields) != self._layout.width:
+                raise RecordError(
+                    f"expected {self._layout.width} columns between TABs, got {len(fields)}",
+                    line=row.number,
+                )
+            number = _ROW_ID.fullmatch(fields[self._layout.id] if self._layout.id >= 0 else "1")
+            form = fields[self._layout.form]
+            if number is None or not form.strip():
+                raise RecordError(
+                    "expected a row's number and a word, got another line", line=row.number
+                )
+            value = self._value(fields)
+            if number["empty"]:
+                found.empty.append((len(found.values), value))
+                continue
+
+            first = int(number["first"])
+            is_new = self._layout.id < 0 or first > last
+            if is_new:
+                found.written.append(form)
+                found.has_space.append("SpaceAfter=No" not in self._misc(fields))
+                last = int(number["last"] or first)
+            if not number["last"]:
+                found.of_rows.append(len(found.written) - 1)
+                found.values.append(value)
+                found.lines.append(row.number)
+        if len(set(found.of_rows)) != len(found.written):
+            raise RecordError(
+                "expected the words of each word in several, got none", line=of.rows[0].number
+            )
+        return found
+
+    def _misc(self, fields: Sequence[str]) -> list[str]:
+        return fields[self._layout.misc].split("|") if self._layout.misc >= 0 else []
+
+    def _value(self, fields: Sequence[str]) -> str:
+        """Return what a row says about mentions, "" for nothing."""
+        value = ""
+        if self._layout.tag >= 0:
+            value = fields[self._layout.tag]
+        elif self._layout.key:
+            items = (item.partition("=") for item in self._misc(fields))
+            value = next((value for key, _, value in items if key == self._layout.key), "")
+        return "" if value in _NOTHING else value
+
+    def mentions(self, of: _Words, *, i_opens: bool = False) -> _Found:
+        """Find the mentions of a sentence.
+
+        Raises:
+            RecordError: A value is not a tag.
+        """
+        values = of.values
+        if self._options.scheme == "label":
+            labels = ["" if value == "O" else value for value in values]
+            return _Found(tags.runs(labels, outside=""), 0, {})
+        if any(_BRACKET.search(value) for value in (*values, *(value for _, value in of.empty))):
+            return self._brackets(of)
+
+        of_words = [value or "O" for value in values]
+        try:
+            spans, late = tags.decode(of_words, untyped=self._options.untyped, i_opens=i_opens)
+        except ValueError:
+            bad = next(at for at, value in enumerate(of_words) if not tags.is_tag(value))
+            reason = NOT_A_TAG.format(self._layout.key)
+            raise RecordError(reason, line=of.lines[bad]) from None
+        return _Found(spans, late, {})
+
+    def _brackets(self, of: _Words) -> _Found:
+        """Find mentions that are opened by `(id-type` and closed by `id)`."""
+        spans: list[tags.WordSpan] = []
+        unplaced: Counter[str] = Counter()
+        opened: dict[str, list[tuple[int, str]]] = {}
+        values = [(at, at, value) for at, value in of.empty]
+        values += [(at, at + 1, value) for at, value in enumerate(of.values)]
+        for start, stop, value in sorted(values, key=lambda one: one[:2]):
+            for bracket in _BRACKET.finditer(value):
+                fields = (bracket["opened"] or bracket["last"]).split("-")
+                if bracket["opened"]:
+                    kind = fields[self._layout.kind] if len(fields) > self._layout.kind else ""
+                    opened.setdefault(fields[0], []).append((start, kind or self._options.untyped))
+                if bracket["opened"] and not bracket["closed"]:
+                    continue
+                if not opened.get(fields[0]):
+                    unplaced[standoff.ONE_END] += 1
+                    continue
+                first, label = opened[fields[0]].pop()
+                if first < stop:
+                    spans.append(tags.WordSpan(first, stop, label))
+                else:
+                    unplaced[standoff.NO_OFFSETS] += 1
+        unplaced[standoff.ONE_END] += sum(map(len, opened.values()))
+        return _Found(sorted(spans), 0, +unplaced)
+
+
+def _first_of_entities(names: Sequence[str]) -> str:
+    """Return the name that stands first in `ENTITIES`, "" for none."""
+    known = {name.rpartition(":")[2].casefold(): name for name in reversed(names)}
+    return next((known[name] for name in ENTITIES if name in known), "")
+
+
+def _bounds(of: _Words, start: int) -> list[tuple[int, int]]:
+    """Return where the words lie if the sentence begins at character `start`."""
+    bounds = []
+    for word, has_space in zip(of.written, of.has_space, strict=True):
+        bounds.append((start, start + len(word)))
+        start += len(word) + has_space
+    return bounds
+
+
+def _written(of: _Words) -> str:
+    """Return a sentence as it is written, without a space at its end."""
+    pieces = [
+        word + " " * has_space for word, has_space in zip(of.written, of.has_space, strict=True)
+    ]
+    return "".join([*pieces[:-1], of.written[-1]])
+
+
+def _is_widened(of_rows: Sequence[int], first: int, stop: int) -> bool:
+    """Return whether a mention begins or ends within a word as it is written."""
+    begins_within = first > 0 and of_rows[first - 1] == of_rows[first]
+    ends_within = stop < len(of_rows) and of_rows[stop] == of_rows[stop - 1]
+    return begins_within or ends_within

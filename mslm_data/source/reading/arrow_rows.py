@@ -94,7 +94,8 @@ def _is_nested(kind: pa.DataType, *, depth: int) -> bool:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _is_nested(kind.value_type, depth=depth + 1)
     if pa.types.is_struct(kind):
-        return True
+        # An object with bytes is a picture or a sound.
+        return not any(pa.types.is_binary(field.type) for field in kind)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return depth > 0 and is_text
 

@@ -283,6 +283,17 @@ EXAMPLES: dict[str, list[Any]] = {
     "Label Studio, JSON-MIN": [
         {"id": 1, "text": TEXT, "label": [REGION], "annotator": 1, "annotation_id": 7},
         {"text": TEXT, "project_label": [REGION], "sentiment": {"choices": ["a", "b"]}},
+        {
+            "text": TEXT,
+            "ner": [
+                {
+                    "start": "/p[1]",
+                    "end": "/p[1]",
+                    "globalOffsets": {"start": 4, "end": 8},
+                    "hypertextlabels": ["Disease"],
+                }
+            ],
+        },
     ],
     "Prodigy": [
         {
@@ -421,6 +432,8 @@ def test_document__reads_each_shape(shape: str, row: Any) -> None:
         {"gold": [["C1", 4, 8, "Disease"]]},
         {"gold": {"begin": [4], "end": [8], "kind": ["Disease"]}},
         {"gold": [{"offset": 4, "length": 4, "category": "Disease"}]},
+        {"gold": [{"beginoffset": 4, "endoffset": 8, "category": "Disease"}]},
+        {"gold": [{"char_start": 4, "char_end": 8}]},
         {"gold": {"first": {"Disease": [{"tokenStart": 4, "tokenEnd": 8}]}}},
         {"answers": [{"gold": [{"beginOffset": 4, "endOffset": 8}]}]},
     ],
@@ -472,6 +485,11 @@ def test_document__reads_the_column_named() -> None:
         {"vector": [0.1, 0.2]},
         {"flags": [[True, False, "a"]]},
         {"deep": [[[[[[0, 3, "Disease"]]]]]]},
+        {"tokens": [{"text": "Had", "start": 0, "end": 3}]},
+        {"jobs": [{"start_year": 1990, "end_year": 1999}, {"startTime": 1, "endTime": 2}]},
+        {"people": [{"gender": 1, "start": 2}, {"friend": 1, "offset": 2}, {"1": 1, "2": 2}]},
+        {"_input_hash": 1, "versions": [{"spans": [{"start": 4, "end": 8, "label": "A"}]}]},
+        {"q.responses": [[]], "q.suggestion": [{"start": 4, "end": 8, "label": "A"}]},
     ],
 )
 def test_document__takes_no_other_column_for_mentions(row: dict[str, Any]) -> None:

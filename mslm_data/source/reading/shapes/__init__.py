@@ -51,9 +51,19 @@ COLUMNS = frozenset(IDS).union(*(shape.columns for shape in SHAPES.values()))
 """The columns with a name of their own that are read."""
 
 _NO_MENTIONS = frozenset(
-    {"relations", "events", "coreferences", "Comments", "predictions", "prediction", "suggestions"}
+    {
+        "relations",
+        "events",
+        "coreferences",
+        "predictions",
+        "prediction",
+        "tokens",
+        "words",
+        "noun_chunks",
+        "Comments",
+    }
 )
-"""Columns that may look like mentions in what tools export, and are not."""
+"""Columns that may look like mentions in what tools and programs write, and are not."""
 _FILES_OF_ROWS = {"projects": "medcattrainer", "documents": "bioc"}
 """Column of an object that holds many documents -> the source that reads such files."""
 _OF_TOOLS = frozenset({"Label Studio", "Label Studio, JSON-MIN", "Prodigy"})

@@ -26,7 +26,8 @@ class ArgillaRecord(TextWithMentions):
     counted, and not read.
     """
 
-    columns = frozenset({"text", "tokens", "annotation", "prediction", "status"})
+    columns = frozenset({"text", "annotation", "annotation_agent", "prediction", "status"})
+    says_none = True
 
     @classmethod
     def fits(cls, row: Cells) -> bool:
@@ -60,7 +61,8 @@ class ArgillaResponses(Shape):
     answered a record, one is read; discarded responses and drafts are not.
     """
 
-    columns = frozenset({"id", "fields", "suggestions", "responses", "text", "status", "vectors"})
+    columns = frozenset({"fields", "responses", "text"})
+    says_none = True
 
     @classmethod
     def fits(cls, row: Cells) -> bool:

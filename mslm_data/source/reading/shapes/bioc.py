@@ -17,7 +17,7 @@ _NO_CONCEPT = "-1"
 class BiocJson(Shape):
     """A document of BioC JSON: passages with an `offset` each, and annotations with locations."""
 
-    columns = frozenset({"id", "passages", "annotations", "relations", "infons"})
+    columns = frozenset({"passages", "annotations"})
     says_none = True
 
     @classmethod

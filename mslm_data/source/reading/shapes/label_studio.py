@@ -25,7 +25,8 @@ class LabelStudioTask(Shape):
     Predictions, drafts, relations, choices and texts that annotators wrote are left out.
     """
 
-    columns = frozenset({"id", "data", "predictions", "drafts", *_OF_TASK})
+    columns = frozenset({"data", *_OF_TASK})
+    says_none = True
 
     @classmethod
     def fits(cls, row: Cells) -> bool:
@@ -109,7 +110,7 @@ class LabelStudioMin(Shape):
                 "text_column"
             )
         regions = [cells.mapping(item) for name in _label_columns(row) for item in row[name]]
-        found = [mention for value in regions for mention in region(value, value.get("labels"))]
+        found = [mention for value in regions for mention in region(value, _labels(value))]
         placed = self.file.options.place(text, found)
         return placed.document(doc_id, text, sentences=None, place=place)
 
@@ -153,10 +154,15 @@ def _label_columns(row: Cells) -> Iterator[str]:
 def _is_region(value: object) -> bool:
     return (
         isinstance(value, Mapping)
-        and isinstance(value.get("labels"), list)
+        and isinstance(_labels(value), list)
         and "start" in value
         and "end" in value
     )
+
+
+def _labels(value: Cells) -> object:
+    """Return the labels of a region, which has a key such as `labels` or `hypertextlabels`."""
+    return next((labels for name, labels in value.items() if name.endswith("labels")), None)
 
 
 def _mentions(result: Cells) -> list[Annotation]:
@@ -165,10 +171,10 @@ def _mentions(result: Cells) -> list[Annotation]:
     kind = result.get("type")
     if not isinstance(value, Mapping):
         return []
-    names = [name for name in value if name.endswith("labels")]
-    if not names or (isinstance(kind, str) and not kind.endswith("labels")):
+    labels = _labels(value)
+    if labels is None or (isinstance(kind, str) and not kind.endswith("labels")):
         return []
-    return region(value, value[names[0]])
+    return region(value, labels)
 
 
 def _results(annotation: Cells) -> list[Cells]:

@@ -20,7 +20,8 @@ class MedcatTrainerDocument(Shape):
     Its mentions get the label `untyped`, or their concept where that option is "cui".
     """
 
-    columns = frozenset({"text", "annotations", "relations"})
+    columns = frozenset({"text", "annotations"})
+    says_none = True
 
     @classmethod
     def fits(cls, row: Cells) -> bool:

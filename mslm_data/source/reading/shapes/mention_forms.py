@@ -19,6 +19,9 @@ LABELS = ("label", "labels", "type", "tag")
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 
 _NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
+"""Words in the names of fields that count no characters."""
 _DEEPEST = 4
 """Levels of lists and objects in which mentions are looked for."""
 
@@ -110,10 +113,21 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
 
 def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
     """Return whether an object says where something starts, and where it ends or how long it is."""
-    names = [str(name).lower() for name, value in of.items() if is_place(value)]
-    starts = any("start" in name or "begin" in name or name == "offset" for name in names)
-    ends = any("end" in name.replace("extend", "") or name in ("stop", "length") for name in names)
+    names = [str(name) for name, value in of.items() if is_place(value)]
+    places = [words for name in names if _OF_TIME.isdisjoint(words := _words_of(name))]
+    starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
+    ends = any(_begins(words, ("end", "stop", "length")) for words in places)
     return starts and ends
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name, such as those of `startOffset` or `end_char`."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return whether one of some words is wanted, or the first begins with one, as `endoffset`."""
+    return any(word in wanted for word in words) or "".join(words).startswith(tuple(wanted))
 
 
 def _is_integer(value: object) -> bool:

@@ -71,7 +71,8 @@ class ProdigyRow(TextWithMentions):
     Only accepted rows are read. `tokens` are objects, and relations are left out.
     """
 
-    columns = TextWithMentions.columns | {"tokens", "relations", "answer"}
+    columns = TextWithMentions.columns | {"answer"}
+    says_none = True
 
     @classmethod
     def fits(cls, row: Cells) -> bool:

@@ -94,17 +94,20 @@ class Offsets(OffsetOptions, TextOptions, Source):
     | DrugProt | `pattern = "*entities*"`, `texts = "*abstra*"`, columns 0, 3, 4, 2, words 5 |
     | ChemProt | `pattern = "*entities*"`, `texts = "*abstracts*"`, columns 0, 3, 4, 2, words 5 |
     | LINNAEUS | `texts = "txt"`, `label = "Species"`, `concept_column = "species id"` |
+    | a table a document | `texts = "{stem}.txt"`, `id_column = ""` |
     | CodiEsp-X | `texts = "text_files"`, columns 0, 4, "", 1, words 3, concept 2 |
 
     Attributes:
         pattern: Which files are tables of mentions, as of `fnmatch`.
         texts: Where the texts of a table lie, seen from its folder: a folder with a file NAME.txt
-            for each document NAME, or a pattern of tables with a text in each row.
+            for each document NAME, or a pattern of files: texts, or tables with a text in each row.
+            `{stem}` stands for the table's name without its suffix.
         documents: Which texts become documents. "mentioned" is for several tables with the same
             texts: otherwise a text without mentions would be a document of each.
         separator: What stands between columns; "" finds it.
         header: Whether first rows name the columns.
-        id_column: Column of the document. It may hold the name of its file.
+        id_column: Column of the document. It may hold the name of its file. "" for tables of one
+            document each, mostly with `texts = "{stem}.txt"`.
         start_column: Column of the start. Without an `end_column` it holds all of a mention's
             ranges, as in `3 9;12 15`.
         end_column: Column of the end, "" for none.
@@ -226,10 +229,11 @@ class Offsets(OffsetOptions, TextOptions, Source):
     def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
         """Put the rows of a table into `listed`, and give those that do not name a document."""
         table = open_table(path, self, separator=self.separator, header=self.header)
+        only = self._only_document(path) if self.id_column == "" else ""
         for row in table.rows(self._mention_columns(table)):
             place = f"{path.name}:{row.line}"
             try:
-                doc_id = row.cell("id").strip().removesuffix(".txt")
+                doc_id = only or row.cell("id").strip().removesuffix(".txt")
                 if not doc_id:
                     raise RecordError("expected a row that names its document, got none")
             except RecordError as error:
@@ -242,6 +246,20 @@ class Offsets(OffsetOptions, TextOptions, Source):
             except RecordError as error:
                 problem = SetAside(doc_id, place, str(error))
                 of_document.problem = of_document.problem or problem
+
+    def _only_document(self, path: Path) -> str:
+        """Return the document of a table that has one alone.
+
+        Raises:
+            SourceError: It has several texts.
+        """
+        texts = self._text_files(path)
+        if len(texts) != 1 or not _is_text(texts[0]):
+            raise SourceError(
+                f"{path}: expected one file of text, as no column names the document, got "
+                f"{len(texts)} at '{self.texts}'; set [source] id_column or texts"
+            )
+        return stem(texts[0])
 
     def _annotation(self, row: PlainRow) -> Annotation:
         start = row.cell("start")
@@ -268,7 +286,9 @@ class Offsets(OffsetOptions, TextOptions, Source):
             "words": self.words_column,
             "concept": self.concept_column,
         }
-        needed = {"id", "start"}
+        needed = {"start"}
+        if self.id_column != "":
+            needed.add("id")
         if self.end_column != "":
             needed.add("end")
         if not self.label:
@@ -295,13 +315,14 @@ class Offsets(OffsetOptions, TextOptions, Source):
 
     def _text_files(self, path: Path) -> list[Path]:
         """Return the files that hold a table's texts, sorted by name."""
-        folder = path.parent / self.texts
+        texts = self.texts.replace("{stem}", glob.escape(stem(path)))
+        folder = path.parent / texts
         if folder.is_dir():
             return sorted(one for one in folder.iterdir() if one.is_file() and _is_text(one))
         # A packed table is meant as well.
         names = {
             name
-            for pattern in (self.texts, f"{self.texts}.gz")
+            for pattern in (texts, f"{texts}.gz")
             for name in glob.glob(pattern, root_dir=path.parent)
         }
         found = sorted(path.parent / name for name in names)

@@ -192,6 +192,23 @@ def test_read__mentions_without_a_text_are_set_aside_by_document(tmp_path: Path)
     assert lost.reason.startswith("expected a text for each document of the table, found none")
 
 
+def test_read__tables_of_one_document_each_need_no_column_for_it(tmp_path: Path) -> None:
+    table = "type\tbegin\tend\nX\t0\t3\n"
+    files = {"a.tsv": table, "a.txt": "Red", "b [1].tsv": table, "b [1].txt": "Sea"}
+
+    found = written(tmp_path, files, texts="{stem}.txt", id_column="")
+
+    assert [record.id for record in found if isinstance(record, Document)] == ["a", "b [1]"]
+    assert all(spans(record) == (Span(0, 3, "X"),) for record in found)
+
+
+def test_read__a_table_of_several_texts_needs_a_column_for_the_document(tmp_path: Path) -> None:
+    table = "type\tbegin\tend\nX\t0\t3\n"
+
+    with pytest.raises(SourceError, match="expected one file of text, as no column names"):
+        written(tmp_path, {"a.tsv": table, "a.txt": "Red", "b.txt": "Sea"}, id_column="")
+
+
 def test_read__a_row_without_a_document_is_set_aside(tmp_path: Path) -> None:
     found = written(tmp_path, {"m.tsv": f"{HEADER}\tT1\tX\t0\t3\tRed\n", "a.txt": "Red"})
 

@@ -27,5 +27,6 @@ SOURCES = Registry(
         "pubtator": "mslm_data.source.formats.pubtator:PubTator",
         "webanno": "mslm_data.source.formats.webanno:WebAnno",
         "text": "mslm_data.source.formats.text:PlainText",
+        "token-table": "mslm_data.source.formats.token_table:TokenTable",
     },
 )

@@ -94,6 +94,16 @@ def conllu(*, mark: bool = False) -> bytes:
     return "".join(blocks).encode()
 
 
+def token_table(separator: str) -> bytes:
+    """Return rows of a token, with the number of the sentence in its first one."""
+    rows = [
+        separator.join([str(number) if not place else "", word.replace(",", ";"), tag])
+        for number, sentence in enumerate(sentences())
+        for place, (word, tag) in enumerate(sentence)
+    ]
+    return "\n".join([separator.join(["Sentence #", "Word", "Tag"]), *rows, ""]).encode()
+
+
 def plain() -> bytes:
     """Return lines of text, with a blank line after each second one."""
     return "".join(

@@ -353,6 +353,18 @@ TARGETS: dict[str, Target] = {
         check=source("conllu"),
         tokens=words.TAGS,
     ),
+    "token-table": Target(
+        file="train.csv",
+        seeds=lambda: [seeds.token_table(",")],
+        check=source("token-table"),
+        tokens=words.CSV,
+    ),
+    "token-table-tabs": Target(
+        file="train.tsv",
+        seeds=lambda: [seeds.token_table("\t")],
+        check=source("token-table"),
+        tokens=words.TAGS,
+    ),
     "text": Target(
         file="train.txt",
         seeds=lambda: [seeds.plain()],

@@ -352,14 +352,8 @@ def open_table(
             patient's.
     """
     beginning = file.read(CHUNK)
-    any_record = _pattern(separator, width=None)
-    header = any_record.match(
-        beginning if beginning.endswith(b"\n") else beginning + b"\n",
-        len(BOM_UTF8) if beginning.startswith(BOM_UTF8) else 0,
-    )
-    names = []
-    if header is not None:
-        names = [name.strip().casefold() for name in _fields(header[0], separator, encoding)]
+    header = _header(beginning, separator)
+    names = header_names(beginning, separator=separator, encoding=encoding)
     absent = [name for name in columns.values() if names.count(name.casefold()) != 1]
     if header is None or absent:
         raise SourceError(
@@ -395,6 +389,27 @@ def open_table(
         pattern=pattern,
         encoding=encoding,
         keys={role: form(role) for role in keys if role in numbers},
+    )
+
+
+def header_names(beginning: bytes, *, separator: str, encoding: Encoding) -> list[str]:
+    """Return the names of a table's columns in lower case, none where it has no header.
+
+    Args:
+        beginning: The first bytes of the file.
+        separator: One character.
+        encoding: As of `open_table`.
+    """
+    header = _header(beginning, separator)
+    if header is None:
+        return []
+    return [name.strip().casefold() for name in _fields(header[0], separator, encoding)]
+
+
+def _header(beginning: bytes, separator: str) -> re.Match[bytes] | None:
+    return _pattern(separator, width=None).match(
+        beginning if beginning.endswith(b"\n") else beginning + b"\n",
+        len(BOM_UTF8) if beginning.startswith(BOM_UTF8) else 0,
     )
 
 

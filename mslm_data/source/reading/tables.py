@@ -79,6 +79,45 @@ class TableReader:
             table = self._open(file, path.name, self.text.encoding)
             return csv_records.cut(part, table, target_bytes=target_bytes)
 
+    def cut_before(
+        self, part: Part, *, target_bytes: int, begins: Callable[[TableRow], bool]
+    ) -> Iterator[Part]:
+        """Cut a `.csv` table before rows that begin a group; the parts count groups.
+
+        Args:
+            part: The file, or a part of it that begins with a group.
+            target_bytes: About how many bytes a part gets; each gets at least one group.
+            begins: Says whether a row begins a group; it is asked of each row in order.
+        """
+        path = Path(part.path)
+        if not may_be_cut(part, target_bytes) or self._is_recoded(path):
+            yield part
+            return
+
+        _, start, stop, first, line = part
+        groups = first
+        with opened(path) as file:
+            table = self._open(file, path.name, self.text.encoding)
+            for record in table.records(file, part):
+                value = functools.partial(table.value, record)
+                if not begins(TableRow(0, "", table.columns, value)):
+                    continue
+                if groups > first and record.start - start >= target_bytes:
+                    yield Part(part.path, start, record.start, first, line)
+                    start = record.start
+                    line = record.line
+                    first = groups
+                groups += 1
+        yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
+
+    def names(self, path: Path) -> list[str]:
+        """Return the names of a `.csv` table's columns in lower case."""
+        is_recoded = self._is_recoded(path)
+        encoding = "utf-8" if is_recoded else self.text.encoding
+        with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
+            beginning = file.read(csv_records.CHUNK)
+        return csv_records.header_names(beginning, separator=self.separator, encoding=encoding)
+
     def _rows_of_csv(self, part: Part) -> Iterator[TableRow]:
         path = Path(part.path)
         is_recoded = self._is_recoded(path)

@@ -1,0 +1,340 @@
+"""Reads tables with a header and a row a token, in which a column tells the sentences apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source import Source
+from mslm_data.source.reading import csv_records, tags
+from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
+from mslm_data.source.reading.files import lines, stem
+from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.tables import TableReader, TableRow
+from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.word_documents import document_of_words
+
+NAMES: Mapping[str, Sequence[str]] = {
+    "sentence": (
+        "sentence #",
+        "sentence",
+        "sentence_id",
+        "sentence id",
+        "sentence_idx",
+        "sentence_num",
+        "sentence number",
+        "sent_id",
+        "sent",
+    ),
+    "word": ("word", "token", "form", "words", "tokens"),
+    "tag": ("ner_tag", "ner", "bio", "iob", "ner_tags", "tag", "tags", "label", "labels", "entity"),
+}
+"""Role -> names of its column, most wanted first, in any case."""
+
+_SCHEME_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTable(TextOptions, Source):
+    """Tables of one token a row, such as `Sentence #,Word,POS,Tag`.
+
+    A sentence goes on as long as its column holds the same value, or nothing; a row without word,
+    tag and value ends it. Each sentence is a document, `file:number`, unless a column tells the
+    documents apart in the same way. A document with a broken row is set aside whole.
+
+    `.csv` tables quote as usual. In `.tsv` a quote is a character like others, as a token may be a
+    quote; such a file is read in one part. No word means "missing".
+
+    Attributes:
+        sentence_column: Column that numbers or names the sentence; "" finds it by `NAMES`.
+        word_column: Column of the word; "" finds it.
+        tag_column: Column of the tag; "" finds it.
+        document_column: Column that numbers or names the document, "" for none.
+        untyped: Label of mentions whose tag is a bare B or I.
+        scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
+            label itself, so that equal neighbours are one mention.
+        outside: The tag of words in no mention; for "label" only.
+    """
+
+    suffixes = (".csv", ".tsv")
+
+    sentence_column: str = ""
+    word_column: str = ""
+    tag_column: str = ""
+    document_column: str = ""
+    untyped: str = "Entity"
+    scheme: Literal["auto", "label"] = "auto"
+    outside: str = "O"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for a table of tokens; see `Source.recognises`."""
+        head = to_utf8(head, marked(head, "utf-8"))
+        names = csv_records.header_names(head, separator=_separator(path), encoding="utf-8")
+        has_all = all(any(name in names for name in of_role) for of_role in NAMES.values())
+        return "its header names a sentence, a word and a tag" if has_all else ""
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a `.csv` table between documents; see `Source.cut`.
+
+        Raises:
+            SourceError: It is not a table with these columns.
+        """
+        path = Path(part.path)
+        if _separator(path) == "\t":
+            return iter([part])
+        groups = _Groups(self.document_column != "")
+        return self._table(path).cut_before(
+            part, target_bytes=target_bytes, begins=groups.begins_document
+        )
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read each document; see `Source.read`.
+
+        Raises:
+            SourceError: It is not a table with these columns.
+        """
+        path = Path(part.path)
+        opens_with_i = functools.cache(lambda: self._opens_with_i(path))
+        for number, document in enumerate(self._documents(part), start=part.first):
+            doc_id = f"{stem(path)}:{number}"
+            if document.problem:
+                place = document.problem_place or document.place
+                yield SetAside(doc_id, place, document.problem)
+                continue
+
+            found = self._decoded(document, i_opens=False)
+            if isinstance(found, _Mentions) and found.late and opens_with_i():
+                found = self._decoded(document, i_opens=True)
+            if isinstance(found, SetAside):
+                yield found._replace(id=doc_id)
+            else:
+                yield document_of_words(
+                    doc_id,
+                    document.words,
+                    found.of_sentences,
+                    place=document.place,
+                    late=found.late,
+                )
+
+    def _decoded(self, document: _Tokens, *, i_opens: bool) -> _Mentions | SetAside:
+        """Find the mentions of a document, or say which tag cannot be read."""
+        of_sentences = []
+        num_late = 0
+        for number, of_words in enumerate(document.tags):
+            if self.scheme == "label":
+                of_sentences.append(tags.runs(of_words, outside=self.outside))
+                continue
+            try:
+                found, late = tags.decode(of_words, untyped=self.untyped, i_opens=i_opens)
+            except ValueError:
+                bad = next(at for at, tag in enumerate(of_words) if not tags.is_tag(tag))
+                place = document.places[number][bad]
+                return SetAside("", place, NOT_A_TAG.format(self.tag_column or "tag"))
+            of_sentences.append(found)
+            num_late += late
+        return _Mentions(of_sentences, num_late)
+
+    def _opens_with_i(self, path: Path) -> bool:
+        """Return whether I opens mentions in a file; its beginning decides."""
+        num_mentions = num_late = 0
+        for document in self._documents(Part(str(path), 0, _SCHEME_BYTES)):
+            found = self._decoded(document, i_opens=False)
+            if not document.problem and isinstance(found, _Mentions):
+                num_mentions += sum(map(len, found.of_sentences))
+                num_late += found.late
+        return tags.opens_with_i(mentions=num_mentions, late=num_late)
+
+    def _documents(self, part: Part) -> Iterator[_Tokens]:
+        """Group the rows of a part into documents."""
+        groups = _Groups(self.document_column != "")
+        document = _Tokens()
+        for row in self._rows(part):
+            if groups.begins_document(row) and document.place:
+                yield document
+                document = _Tokens()
+            if groups.is_blank:
+                continue
+            document.add(row, begins_sentence=groups.is_new_sentence)
+        if document.place:
+            yield document
+
+    def _rows(self, part: Part) -> Iterator[TableRow]:
+        path = Path(part.path)
+        if _separator(path) != "\t":
+            return self._table(path).rows(part)
+        return self._rows_of_tsv(part)
+
+    def _rows_of_tsv(self, part: Part) -> Iterator[TableRow]:
+        path = Path(part.path)
+        given = lines(self.utf8(path, part.start, part.stop))
+        header = next((line for line in given if line.data.strip()), None)
+        fields = header.data.decode("utf-8", "replace").split("\t") if header else []
+        names = [name.strip().casefold() for name in fields]
+        columns = self._columns(names, path.name)
+        numbers = {role: names.index(name) for role, name in columns.items()}
+        for number, line in enumerate(given):
+            value = functools.partial(_field, line.data.split(b"\t"), len(names), numbers)
+            yield TableRow(number, f"{path.name}:{line.number}", columns, value)
+
+    def _table(self, path: Path) -> TableReader:
+        """Open a `.csv` table.
+
+        Raises:
+            SourceError: It has no header with the columns that are needed.
+        """
+        table = TableReader(columns={}, keys=(), separator=",", text=self)
+        columns = self._columns(table.names(path), path.name)
+        return dataclasses.replace(table, columns=columns)
+
+    def _columns(self, names: Sequence[str], file: str) -> dict[str, str]:
+        """Return role -> name of its column.
+
+        Raises:
+            SourceError: A role has none, or one that stands twice.
+        """
+        given = {
+            "sentence": self.sentence_column,
+            "word": self.word_column,
+            "tag": self.tag_column,
+        }
+        columns = {}
+        for role, option in given.items():
+            known = [option.casefold()] if option else NAMES[role]
+            found = next((name for name in known if names.count(name) == 1), None)
+            if found is None:
+                raise SourceError(
+                    f"{file}:1: expected a header with one column {' or '.join(known)}, found "
+                    f"none or several; name the column with [source] {role}_column"
+                )
+            columns[role] = found
+        if self.document_column:
+            if names.count(self.document_column.casefold()) != 1:
+                raise SourceError(
+                    f"{file}:1: expected a header with one column {self.document_column}, found "
+                    "none or several; check [source] document_column"
+                )
+            columns["document"] = self.document_column.casefold()
+        return columns
+
+
+class _Mentions(NamedTuple):
+    """The mentions of each sentence, and how many of them begin late; see `tags.decode`."""
+
+    of_sentences: list[list[tags.WordSpan]]
+    late: int
+
+
+class _Tokens:
+    """The words and tags of a document, sentence by sentence.
+
+    Attributes:
+        words: Of each sentence.
+        tags: Of each sentence, one a word.
+        places: Of each sentence, one a word.
+        place: Where the document begins, "" for one without rows.
+        problem: Why its first broken row is broken, "" where none is.
+        problem_place: Where that row stands.
+    """
+
+    def __init__(self) -> None:
+        self.words: list[list[str]] = []
+        self.tags: list[list[str]] = []
+        self.places: list[list[str]] = []
+        self.place = ""
+        self.problem = ""
+        self.problem_place = ""
+
+    def add(self, row: TableRow, *, begins_sentence: bool) -> None:
+        """Add a row."""
+        self.place = self.place or row.place
+        if begins_sentence or not self.words:
+            for of_sentences in (self.words, self.tags, self.places):
+                of_sentences.append([])
+        try:
+            word = row.value("word") or ""
+            tag = (row.value("tag") or "").strip()
+            if not word.strip():
+                raise RecordError("expected a word and a tag in each row, got no word")
+        except RecordError as error:
+            if not self.problem:
+                self.problem = str(error)
+                self.problem_place = row.place
+            return
+        self.words[-1].append(word)
+        self.tags[-1].append(tag)
+        self.places[-1].append(row.place)
+
+
+class _Groups:
+    """Tells where sentences and documents begin, of rows that are given in order.
+
+    Attributes:
+        is_blank: Whether the last row had neither a word nor anything else.
+        is_new_sentence: Whether the last row began a sentence.
+    """
+
+    def __init__(self, has_documents: bool) -> None:
+        self.is_blank = False
+        self.is_new_sentence = False
+        self._has_documents = has_documents
+        self._sentence: str | None = None
+        self._document: str | None = None
+
+    def begins_document(self, row: TableRow) -> bool:
+        """Return whether a row begins a document."""
+        sentence = _value(row, "sentence")
+        document = _value(row, "document") if self._has_documents else ""
+        self.is_blank = sentence == document == _value(row, "word") == _value(row, "tag") == ""
+        if self.is_blank:
+            self.is_new_sentence = False
+            self._sentence = None
+            return False
+
+        is_new_document = _differs(self._document, document)
+        self.is_new_sentence = is_new_document or _differs(self._sentence, sentence)
+        if self.is_new_sentence:
+            self._sentence = sentence
+            self._document = document or self._document or ""
+        elif sentence:
+            self._sentence = sentence
+        return is_new_document if self._has_documents else self.is_new_sentence
+
+
+def _differs(before: str | None, value: str) -> bool:
+    """Return whether a value begins something new; an empty one goes on with what there is."""
+    return before is None or value not in ("", before)
+
+
+def _value(row: TableRow, role: str) -> str:
+    """Return a value without white space around it; that of a damaged row is not empty."""
+    try:
+        return (row.value(role) or "").strip()
+    except RecordError:
+        return "" if role in ("sentence", "document") else "?"
+
+
+def _field(
+    fields: Sequence[bytes], width: int, numbers: Mapping[str, int], role: str
+) -> str | None:
+    """Return a field of a line.
+
+    Raises:
+        RecordError: The line has more or fewer fields than the header, or is not text.
+    """
+    if len(fields) != width and any(fields):
+        raise RecordError(f"expected {width} columns between TABs, got {len(fields)}")
+    number = numbers.get(role)
+    if number is None or number >= len(fields):
+        return None
+    return decode_utf8(fields[number])
+
+
+def _separator(path: Path) -> str:
+    return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","

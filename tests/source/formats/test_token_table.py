@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import csv
+import io
+import random
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.errors import SourceError
+from mslm_data.source.formats.token_table import TokenTable
+from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.word_documents import LATE
+
+
+def read(
+    folder: Path,
+    data: str | bytes,
+    *,
+    target_bytes: int = 10**9,
+    name: str = "f.csv",
+    **options: Any,
+) -> list[Document | SetAside]:
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    source = TokenTable(**options)
+    return [
+        record
+        for part in source.cut(Part(str(path)), target_bytes=target_bytes)
+        for record in source.read(part)
+    ]
+
+
+def generated(seed: int, *, named: str) -> tuple[str, list[tuple[str, list[tuple[str, str]]]]]:
+    """Write a table by Python's csv, and say its sentences: text, and mentions as words and label.
+
+    The sentence is named in each row, or in its first one.
+    """
+    draw = random.Random(seed)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["x", "Word", "Tag", "Sentence #"])
+    expected = []
+    for number in range(draw.randint(1, 9)):
+        words: list[str] = []
+        spans: list[list[Any]] = []
+        inside = ""
+        for place in range(draw.randint(1, 8)):
+            word = draw.choice(["a", '"', ",", "naïve", "NA", "null", "c d", "#", 'x"y'])
+            tag = draw.choice(["O", "B-X", "B-Y", f"I-{inside}" if inside else "O"])
+            inside = tag[2:]
+            name = f"S: {number}" if named == "all" or not place else ""
+            writer.writerow(["z", word, tag, name])
+
+            words.append(word)
+            if tag[0] == "B":
+                spans.append([place, place, tag[2:]])
+            elif tag[0] == "I":
+                spans[-1][1] = place
+        found = [(" ".join(words[first : last + 1]), label) for first, last, label in spans]
+        expected.append((" ".join(words), found))
+    return out.getvalue(), expected
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("named", ["all", "first"])
+def test_read__agrees_with_what_csv_wrote(tmp_path: Path, seed: int, named: str) -> None:
+    data, expected = generated(seed, named=named)
+
+    for target_bytes in (1, 100, 10**9):
+        records = read(tmp_path, data, target_bytes=target_bytes)
+
+        assert [
+            (record.text, [(record.text[a:b], label) for a, b, label, *_ in record.spans])
+            for record in records
+            if isinstance(record, Document)
+        ] == expected
+        assert [record.id for record in records] == [f"f:{n}" for n in range(len(expected))]
+
+
+def test_read__a_table_of_tabs_does_not_quote(tmp_path: Path) -> None:
+    rows = [("1", '"', "O"), ("1", "a", "B-X"), ("2", '"b', "O")]
+    data = "sentence\tword\ttag\n" + "".join("\t".join(row) + "\n" for row in rows)
+
+    records = read(tmp_path, data, name="f.tsv")
+
+    expected = [" ".join(row[1] for row in of) for _, of in groupby(rows, key=lambda row: row[0])]
+    assert [record.text for record in records if isinstance(record, Document)] == expected
+
+
+def test_read__groups_sentences_into_documents(tmp_path: Path) -> None:
+    data = "doc,sent,word,tag\nd1,1,a,O\n,1,b,O\n,2,c,B-X\nd2,2,d,O\n,,,\n,2,e,O\n"
+
+    for target_bytes in (1, 10**9):
+        found = read(tmp_path, data, document_column="Doc", target_bytes=target_bytes)
+
+        assert [(r.id, r.text) for r in found if isinstance(r, Document)] == [
+            ("f:0", "a b\nc"),
+            ("f:1", "d\ne"),
+        ]
+
+
+def test_read__reads_labels_and_other_encodings(tmp_path: Path) -> None:
+    data = "Sentence #,Word,Tag\n1,café,Drug\n1,b,Drug\n1,c,-\n".encode("windows-1252")
+
+    (record,) = read(tmp_path, data, scheme="label", outside="-", encoding="windows-1252")
+
+    assert isinstance(record, Document)
+    assert [(record.text[a:b], label) for a, b, label, *_ in record.spans] == [("café b", "Drug")]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("1,secret,sesame", NOT_A_TAG.format("tag")),
+        ("1,,O", "expected a word and a tag in each row, got no word"),
+        ("1,secret", "expected a record with as many columns as the header"),
+    ],
+)
+def test_read__sets_a_sentence_with_a_broken_row_aside(
+    tmp_path: Path, row: str, reason: str
+) -> None:
+    found = read(tmp_path, f"sent,word,tag\n0,a,O\n1,b,O\n{row}\n2,c,O\n")
+
+    (aside,) = [record for record in found if isinstance(record, SetAside)]
+    assert (aside.id, aside.place) == ("f:1", "f.csv:4")
+    assert aside.reason.startswith(reason)
+    assert [record.text for record in found if isinstance(record, Document)] == ["a", "c"]
+
+
+def test_read__knows_iob1(tmp_path: Path) -> None:
+    iob1 = "sent,word,tag\n0,a,I-X\n1,b,I-X\n"
+
+    assert all(r.adjusted == {} for r in read(tmp_path, iob1) if isinstance(r, Document))
+    (*_, last) = read(tmp_path, "sent,word,tag\n0,a,B-X\n1,b,B-X\n2,c,I-X\n")
+    assert isinstance(last, Document)
+    assert last.adjusted == {LATE: 1}
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.tsv"])
+def test_read__refuses_a_table_without_the_columns(tmp_path: Path, name: str) -> None:
+    separator = "\t" if name == "f.tsv" else ","
+
+    with pytest.raises(SourceError, match=f"{name}:1: .* sentence_column"):
+        read(tmp_path, "word,tag\na,O\n".replace(",", separator), name=name)
+    with pytest.raises(SourceError, match="document_column"):
+        read(
+            tmp_path,
+            "sent,word,tag\na,b,O\n".replace(",", separator),
+            name=name,
+            document_column="d",
+        )
+
+
+def test_recognises__its_header(tmp_path: Path) -> None:
+    assert TokenTable.recognises(tmp_path / "f.csv", b'"Sentence #",Word,POS,Tag\n1,a,NN,O\n')
+    assert TokenTable.recognises(tmp_path / "f.tsv", b"sent_id\ttoken\tner\n1\ta\tO\n")
+    assert not TokenTable.recognises(tmp_path / "f.csv", b"word,tag\na,O\n")
+    assert not TokenTable.recognises(tmp_path / "f.tsv", b"a\tO\nb\tB-X\n")

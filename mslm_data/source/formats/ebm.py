@@ -13,7 +13,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.formats.conll import Conll
-from mslm_data.source.reading import splits, tagged_lines, tags
+from mslm_data.source.reading import marks, splits, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -71,6 +71,19 @@ class EbmNlp(TextOptions, Source):
 
     phase: Literal["starting_spans", "hierarchical_labels"] = "starting_spans"
     sentence_end: str = "."
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
+        """Return what speaks for row files of EBM-NLP; see `Source.recognises`.
+
+        Tags such as I-PAR speak for nothing, as they are CoNLL's too.
+        """
+        given = tagged_lines.head(head[: head.rfind(b"\n") + 1])
+        filled = [line for _, line in given if line.strip() and not marks.MARK.match(line)]
+        rows = [tagged_lines.fields_of(line) for line in filled]
+        found = {fields[-1].strip() for fields in rows if len(fields) > 1}
+        is_of_rows = "N" in found and found & {"P", "I", "O"} and found <= {"P", "I", "O", "N"}
+        return "its tags are P, I, O and N" if is_of_rows else ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the documents of each split; see `Source.find`.

@@ -64,6 +64,7 @@ class PlainText(TextOptions, Source):
 
     suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
     without_mentions: ClassVar[bool] = True
+    segmenter: ClassVar[str] = "clinical"
 
     documents: Literal["file", "line", "block"] = "file"
     text_column: str = "text"

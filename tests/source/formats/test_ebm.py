@@ -218,3 +218,12 @@ def test_read__sets_rows_of_other_labels_aside(tmp_path: Path) -> None:
         "1", "train.txt:1", "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got others"
     )
     assert mentions(document) == [("c", "Participant")]
+
+
+def test_recognises__rows_with_n_for_outside() -> None:
+    path = Path("train.txt")
+
+    assert EbmNlp.recognises(path, b"-DOCSTART- (11)\n\na DT N\nb NN P\nc NN O\n")
+    assert not EbmNlp.recognises(path, b"a\tO\nb\tB-X\n")
+    assert not EbmNlp.recognises(path, b"a DT N\nb NN N\n")
+    assert not EbmNlp.recognises(path, b"")

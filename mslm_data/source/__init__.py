@@ -30,7 +30,7 @@ Most readers are short, because `reading/` does the work that formats share:
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
 | tables with or without a header | `plain_tables` |
 | XML | `elements` |
-| lines of any other kind | `files.lines`, `records.cut_lines` |
+| lines of any other kind | `files.lines`, `records.cut_filled_lines`, `records.cut_at_gaps` |
 """
 
 from __future__ import annotations

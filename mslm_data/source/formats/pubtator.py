@@ -18,7 +18,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines
-from mslm_data.source.reading.records import RecordError, cut_lines, decode_utf8
+from mslm_data.source.reading.records import RecordError, cut_at_gaps, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
@@ -66,7 +66,7 @@ class PubTator(OffsetOptions, TextOptions, Source):
         if self.is_one_part(Path(part.path)):
             yield part
             return
-        yield from cut_lines(part, target_bytes=target_bytes, begins=_begins)
+        yield from cut_at_gaps(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each record; see `Source.read`."""
@@ -90,10 +90,6 @@ class PubTator(OffsetOptions, TextOptions, Source):
         placed = self.place(text, mentions)
         place = f"{name}:{record[0].number}"
         return placed.document(doc_id, text, sentences=sentences, place=place)
-
-
-def _begins(before: bytes, line: bytes) -> bool:
-    return bool(line) and not before
 
 
 def _records(of: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:

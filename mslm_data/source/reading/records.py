@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -125,43 +125,3 @@ def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int)
         begin -= 1
     ends = (match.end() for match in end.finditer(data, begin, past))
     return next((found for found in ends if found >= place), past)
-
-
-def cut_lines(
-    part: Part, *, target_bytes: int, begins: Callable[[bytes, bytes], bool]
-) -> Iterator[Part]:
-    """Cut a file of lines before records; see `Source.cut`. It is read once, line by line.
-
-    Args:
-        part: The file, or a part of it.
-        target_bytes: About how many bytes a part gets; each gets at least one record.
-        begins: Takes the line before and a line, both stripped of white space, and returns whether
-            a record begins at the second. The line before the first is empty.
-    """
-    if not may_be_cut(part, target_bytes):
-        yield part
-        return
-
-    # The part under way begins at byte `start`, at line `start_line`, after `first` records.
-    start = position = part.start
-    start_line = part.line
-    first = records = part.first
-    past = Path(part.path).stat().st_size if part.stop < 0 else part.stop
-
-    before = b""
-    with opened(Path(part.path)) as file:
-        file.seek(start)
-        for number, raw in enumerate(file, start=part.line):
-            if position >= past:
-                break
-            line = raw.removeprefix(BOM_UTF8).strip() if number == 1 else raw.strip()
-            if begins(before, line):
-                if records > first and position - start >= target_bytes:
-                    yield Part(part.path, start, position, first, start_line)
-                    start = position
-                    start_line = number
-                    first = records
-                records += 1
-            position += len(raw)
-            before = line
-    yield Part(part.path, start, past, first, start_line)

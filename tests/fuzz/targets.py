@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +64,19 @@ class Target:
 
 
 def _lines(data: bytes) -> int:
-    return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+    """Count the lines that are not blank, in UTF-8 or in an encoding that the file has a mark of."""
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            data = data.decode(encoding, "replace").encode()
+            break
+    # A file without LF has lines that end in CR.
+    end = b"\n" if b"\n" in data else b"\r"
+    return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(end))
 
 
 def _both(one: Callable[[], tuple[bytes, bytes]], number: int) -> Callable[[], Sequence[bytes]]:

@@ -104,6 +104,12 @@ def token_table(separator: str) -> bytes:
     return "\n".join([separator.join(["Sentence #", "Word", "Tag"]), *rows, ""]).encode()
 
 
+def brackets() -> bytes:
+    """Return rows with the brackets of CoNLL-2012, and comments."""
+    rows = conll().decode().replace("\tO\n", "\t*\n").replace("\tB-Disease\n", "\t(Disease)\n")
+    return ("# sent_id = 1\n" + rows.replace("\tI-Disease\n", "\t*\n")).encode()
+
+
 def plain() -> bytes:
     """Return lines of text, with a blank line after each second one."""
     return "".join(

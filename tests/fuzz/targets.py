@@ -109,6 +109,12 @@ TARGETS: dict[str, Target] = {
         check=source("conll"),
         tokens=words.TAGS,
     ),
+    "conll-brackets": Target(
+        file="train.tsv",
+        seeds=lambda: [seeds.brackets()],
+        check=source("conll", {"scheme": "brackets"}),
+        tokens=(b"(X*", b"*)", b"*", b"(Y)", b"#end document", b"# newdoc"),
+    ),
     "conll-labels": Target(
         file="train.tsv.gz",
         seeds=lambda: seeds.packed([seeds.conll()]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
 from mslm_data.source.reading.files import LinesOfFile, stem
 from mslm_data.source.reading.records import RecordError, may_be_cut
-from mslm_data.source.reading.tagged_lines import TagColumns, TaggedSentences
+from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
 
 MOST_COLUMNS = 1000
@@ -56,7 +56,8 @@ class Conll(TextOptions, Source):
         tag_column: Column of the tag; None finds it, and takes the last one for "label".
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
-            label itself, so that equal neighbours are one mention.
+            label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and `*)`,
+            as in CoNLL-2012, where names stand in column 10.
         outside: The tag of words in no mention; for "label" only.
     """
 
@@ -65,7 +66,7 @@ class Conll(TextOptions, Source):
     word_column: int | None = None
     tag_column: int | None = None
     untyped: str = "Entity"
-    scheme: Literal["auto", "label"] = "auto"
+    scheme: Literal["auto", "label", "brackets"] = "auto"
     outside: str = "O"
 
     def __post_init__(self) -> None:
@@ -149,7 +150,12 @@ class Conll(TextOptions, Source):
         Raises:
             SourceError: Most lines there are not a token and a tag.
         """
-        is_tag = tags.is_tag if self.scheme == "auto" else bool
+        of_schemes: Mapping[str, Callable[[str], bool]] = {
+            "auto": tags.is_tag,
+            "label": bool,
+            "brackets": tags.is_bracket,
+        }
+        is_tag = of_schemes[self.scheme]
         head = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
         try:
             return tagged_lines.find_columns(
@@ -159,9 +165,25 @@ class Conll(TextOptions, Source):
             raise SourceError(f"{path.name}:{error.line}: {error}") from None
 
     def _decode(self, found: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
+        if self.scheme == "brackets":
+            return self._decode_brackets(found)
         return tags.decode_sentences(
             found.tags, found.offsets, self._meanings(found.names, i_opens=i_opens)
         )
+
+    def _decode_brackets(self, found: TaggedSentences) -> tags.TaggedMentions:
+        """Decode brackets; a sentence with one that has no other end is broken."""
+        numbers, names, alone = tags.of_brackets(found.tags, found.offsets, found.names)
+        for word in alone:
+            sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
+            line = int(found.lines[sentence] + word - found.offsets[sentence])
+            reason = "expected brackets that open and close in a sentence, got one of these alone"
+            found.broken.setdefault(sentence, BrokenLine(line, reason))
+        in_order = sorted(found.broken.items())
+        found.broken.clear()
+        found.broken.update(in_order)
+        means = tags.meanings(tuple(names), untyped=self.untyped)
+        return tags.decode_sentences(numbers, found.offsets, means)
 
     def _meanings(self, names: Sequence[str], *, i_opens: bool) -> tags.TagMeanings:
         if self.scheme == "label":

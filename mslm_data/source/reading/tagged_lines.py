@@ -285,6 +285,8 @@ def find_columns(
         return TagColumns(word, 1 + word if tag is None else tag, is_tag)
     if not candidates:
         raise _no_tags(rows)
+    if is_tag is tags.is_bracket and len(candidates) > 1:
+        raise _several(rows, candidates)
     if is_tag is not tags.is_tag:
         return TagColumns(word, candidates[-1], is_tag)
 
@@ -317,7 +319,7 @@ def _no_tags(rows: _Rows) -> RecordError:
     return RecordError(
         "expected a token and a tag, got no column of tags, as in most lines; check [source] use, "
         "or name the columns with word_column and tag_column; where the tags are labels without B- "
-        'and I-, set scheme = "label"',
+        'and I-, set scheme = "label"; where they are brackets such as (ORG*, "brackets"',
         line=rows.numbers[0],
     )
 
@@ -338,8 +340,12 @@ def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
         return candidates[-1]
     if len(not_chunks) == 1:
         return not_chunks[0]
-    raise RecordError(
-        f"expected one column of tags, got columns {_listed(not_chunks)} with tags; set [source] "
+    raise _several(rows, not_chunks)
+
+
+def _several(rows: _Rows, columns: Sequence[int]) -> RecordError:
+    return RecordError(
+        f"expected one column of tags, got columns {_listed(columns)} with tags; set [source] "
         "tag_column to the one that is to be read",
         line=rows.numbers[0],
     )

@@ -20,6 +20,9 @@ from mslm_data.data import bio
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
 """A tag: a prefix, alone or with a label behind `-` or `_`; or O."""
 
+BRACKET = re.compile(r"\((?P<label>[^()*\s]+)(?P<both>\*?\))?\*?\Z|(?P<outside>\*)(?P<close>\))?\Z")
+"""A tag of CoNLL-2012: `(ORG*` begins a mention, `*)` ends it, `(ORG)` is one; else `*`."""
+
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 _GOES_ON = frozenset("IEML")
@@ -53,6 +56,61 @@ def parse(tag: str) -> tuple[str, str] | None:
 def is_tag(tag: str) -> bool:
     """Return whether a word can be a tag of any of the schemes."""
     return parse(tag) is not None
+
+
+def is_bracket(tag: str) -> bool:
+    """Return whether a word can be a tag of CoNLL-2012, without a mention in another."""
+    return BRACKET.match(tag) is not None
+
+
+def of_brackets(
+    tags: Ints, offsets: Ints, names: Sequence[str]
+) -> tuple[Ints, list[str], list[int]]:
+    """Turn tags of CoNLL-2012 into those of IOB2.
+
+    Args:
+        tags: `[W]`, the number of each word's tag in `names`; -1 where a word has none.
+        offsets: `[S + 1]`, the words of each sentence.
+        names: Distinct tags.
+
+    Returns:
+        Numbers, their tags, and the words whose bracket has no other end in its sentence.
+    """
+    matches = [BRACKET.match(name) for name in names]
+    labels = [match["label"] or "" if match else "" for match in matches]
+    ends = [bool(match and (match["both"] or match["close"])) for match in matches]
+
+    distinct = [label for label in dict.fromkeys(labels) if label]
+    new_names = ["O", *(f"{prefix}-{label}" for label in distinct for prefix in "BI")]
+    begin = {label: 1 + 2 * number for number, label in enumerate(distinct)}
+    new = np.zeros(len(tags), np.int64)
+    new[tags < 0] = -1
+
+    # Nearly all words have `*`, and are passed over.
+    is_special = np.array([*(bool(a) or b for a, b in zip(labels, ends, strict=True)), False])
+    words = np.flatnonzero(is_special[tags])
+    sentences = np.searchsorted(offsets, words, side="right")
+    alone: list[int] = []
+    opened = -1  # the word whose bracket is open
+    of_opened = -1  # its sentence
+    for word, sentence in zip(words.tolist(), sentences.tolist(), strict=True):
+        label = labels[tags[word]]
+        if opened >= 0 and (label or sentence != of_opened):
+            alone.append(opened)
+            opened = -1
+        if label:
+            opened = word
+            of_opened = sentence
+        if ends[tags[word]] and opened < 0:
+            alone.append(word)
+        elif ends[tags[word]]:
+            number = begin[labels[tags[opened]]]
+            new[opened] = number
+            new[opened + 1 : word + 1] = number + 1
+            opened = -1
+    if opened >= 0:
+        alone.append(opened)
+    return new, new_names, alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,65 @@ def test_recognises__every_real_corpus(real: Path) -> None:
         assert Conll.recognises(path, path.read_bytes()[: 64 << 10]), path
 
 
+def ontonotes(values: list[str]) -> str:
+    rows = [
+        f"nw/a 0 {number} w{number} NN (S* w - - - {value} (ARG0* -\n"
+        for number, value in enumerate(values)
+    ]
+    return "#begin document (nw/a); part 000\n" + "".join(rows) + "\n#end document\n"
+
+
+def test_read__reads_brackets_of_conll_2012(tmp_path: Path) -> None:
+    data = ontonotes(["(ORG*", "*", "*)", "(GPE)", "*", "(DATE*)", "(A*", "*)"])
+
+    (record,) = read(tmp_path, data, scheme="brackets", tag_column=10)
+
+    expected = [("w0 w1 w2", "ORG"), ("w3", "GPE"), ("w5", "DATE"), ("w6 w7", "A")]
+    assert mentions([record]) == [expected]
+    assert ids_of([record], Document) == ["nw/a:000"]
+    with pytest.raises(
+        SourceError, match=r"columns .*10 and 11 with tags; set \[source\] tag_column"
+    ):
+        read(tmp_path, data, scheme="brackets")
+    with pytest.raises(SourceError, match='"brackets"'):
+        read(tmp_path, data)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [(["*", "(X*", "*"], 3), (["*)", "*", "(X)"], 2), (["(X*", "(Y*", "*)"], 2)],
+)
+def test_read__sets_sentences_with_half_a_bracket_aside(
+    tmp_path: Path, values: list[str], line: int
+) -> None:
+    (aside,) = read(tmp_path, ontonotes(values), scheme="brackets", tag_column=10)
+
+    assert isinstance(aside, SetAside)
+    assert aside.place == f"f.tsv:{line}"
+    assert aside.reason.startswith("expected brackets that open and close in a sentence")
+
+
+@in_folder
+@given(
+    st.lists(st.lists(st.sampled_from(["*", "(X*", "*)", "(Y)", "(Y*)"]), min_size=1), min_size=1)
+)
+def test_read__agrees_about_brackets(tmp_path: Path, sentences: list[list[str]]) -> None:
+    data = "\n".join("".join(f"w {value}\n" for value in values) for values in sentences)
+
+    records = read(tmp_path, "w *\n" * 200 + "\n" + data, scheme="brackets")[-len(sentences) :]
+
+    found = {record.id: record for record in records}
+    for number, values in enumerate(sentences, start=1):
+        line = " ".join(values)
+        balanced = re.sub(r"\(\w(?:\*?\)|\*(?: \*)*? \*\))|\*(?!\))", "", line)
+        if balanced.strip():
+            assert f"f:{number}" not in found or isinstance(found[f"f:{number}"], SetAside)
+        else:
+            record = found[f"f:{number}"]
+            assert isinstance(record, Document)
+            assert len(record.spans) == line.count("(")
+
+
 def test_read__takes_the_columns_it_is_told(tmp_path: Path) -> None:
     data = "1 B-NP alpha B-X NN\n2 I-NP beta O NN\n"
 
@@ -534,7 +594,7 @@ def test_read__finds_the_same_columns_in_every_part(tmp_path: Path) -> None:
         ({"word_column": 1000}, "expected word_column from 0 to 999, got 1000"),
         ({"tag_column": -1}, "expected tag_column from 0 to 999, got -1"),
         ({"tag_column": 0, "word_column": 0}, "expected word_column and tag_column to differ"),
-        ({"scheme": "bio"}, "expected one of auto, label for option 'scheme', got 'bio'"),
+        ({"scheme": "bio"}, "expected one of auto, label, brackets for option 'scheme', got 'bio'"),
         ({"tag_colum": 1}, "unknown option 'tag_colum'; did you mean 'tag_column'?"),
     ],
 )

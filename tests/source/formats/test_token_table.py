@@ -160,3 +160,23 @@ def test_recognises__its_header(tmp_path: Path) -> None:
     assert TokenTable.recognises(tmp_path / "f.tsv", b"sent_id\ttoken\tner\n1\ta\tO\n")
     assert not TokenTable.recognises(tmp_path / "f.csv", b"word,tag\na,O\n")
     assert not TokenTable.recognises(tmp_path / "f.tsv", b"a\tO\nb\tB-X\n")
+
+
+def test_read__counts_a_real_corpus_written_as_a_table(tmp_path: Path, real: Path) -> None:
+    text = (real / "blurb" / "NCBI-disease-IOB" / "devel.tsv").read_text(encoding="utf-8")
+    sentences = [block.splitlines() for block in text.split("\n\n") if block.strip()]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["Sentence #", "Word", "Tag"])
+    for number, lines in enumerate(sentences):
+        for place, line in enumerate(lines):
+            writer.writerow([f"Sentence: {number}" if not place else "", *line.split("\t")])
+
+    records = read(tmp_path, out.getvalue(), target_bytes=50_000)
+
+    documents = [record for record in records if isinstance(record, Document)]
+    assert (len(records), len(documents)) == (923, 923)
+    assert sum(len(document.spans) for document in documents) == 787
+    assert [document.text for document in documents] == [
+        " ".join(line.split("\t")[0] for line in lines) for lines in sentences
+    ]

@@ -102,6 +102,7 @@ def test_beginning__of_other_files(tmp_path: Path) -> None:
     assert TextOptions().beginning(tmp_path / "wide", 99)[-5:] == b"a\nb\nc"
 
 
+BETWEEN = "\t_" * 7
 FILES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "conll": ({}, {"train.tsv": "na\u00efve\tB-X\n\u00a7\tO\n\u00fc\tO\n"}),
     "jsonl": (
@@ -115,6 +116,20 @@ FILES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"train/a.in": f"1 {WORDS}\n", "train/GENE.eval": "1|0 4|na\u00efve\n"},
     ),
     "ebm": ({}, {"train.tsv": "na\u00efve\tI-PAR\n\u00a7\tO\n\u00fc\tO\n"}),
+    "conllu": (
+        {},
+        {
+            "train.conllu": "".join(
+                f"{place}\t{word}{BETWEEN}\tNER={'O' if place > 1 else 'B-X'}\n"
+                for place, word in enumerate(WORDS.split(), start=1)
+            )
+        },
+    ),
+    "token-table": (
+        {},
+        {"train.csv": "sent,word,tag\n1,na\u00efve,B-X\n1,\u00a7,O\n1,\u00fc,O\n"},
+    ),
+    "text": ({}, {"train.txt": f"{WORDS}\n"}),
     "notes": ({}, {"train.csv": f'ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n1,2,c,,"{WORDS}"\n'}),
 }
 """Source -> its options, and files that hold one document of WORDS."""
@@ -154,7 +169,7 @@ def test_read__the_same_of_every_encoding(
 
     assert isinstance(record, Document), record
     assert record.text.split() == WORDS.split()
-    if name != "notes":
+    if name not in ("notes", "text"):
         (span,) = record.spans
         assert record.text[span.start : span.end] == "na\u00efve"
 
@@ -165,7 +180,7 @@ def test_read__lines_that_end_in_cr_alone(tmp_path: Path, name: str) -> None:
 
     assert isinstance(record, Document), record
     assert record.text.split() == WORDS.split()
-    assert len(record.spans) == int(name != "notes")
+    assert len(record.spans) == int(name not in ("notes", "text"))
 
 
 @pytest.mark.parametrize("name", ["jsonl", "pubtator", "brat", "bc2gm", "notes"])

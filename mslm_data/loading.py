@@ -70,6 +70,11 @@ class Shards(Mapping[str, Split]):
         return self.manifest.labels
 
     @property
+    def doc_labels(self) -> tuple[str, ...]:
+        """The label of each index of `doc_label`; empty where documents have none."""
+        return self.manifest.doc_labels or ()
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """The tag of each index of `bio`."""
         return self.manifest.tags

@@ -187,6 +187,11 @@ class Pipeline:
     sample: str = ""
     fetch: tuple[Fetch, ...] = ()
 
+    @property
+    def has_doc_labels(self) -> bool:
+        """Whether the source keeps a label of each document, for the column `doc_label`."""
+        return bool(self.source.options.get("doc_label"))
+
     def sampled(self) -> Pipeline:
         """Return the pipeline with the files that its annotator needs for the shipped sample."""
         files = {

@@ -18,7 +18,9 @@ Batch: TypeAlias = dict[str, Array]
   predicted), `bio` (-100 on special tokens and padding);
 * uint8 `[B, L]`: `mask_kinds`, why a token is predicted (`MaskKind`), 0 where it is not;
 * int64 `[B, S]`: `span_starts`, `span_ends` (half open, in tokens), `span_labels`, padded with -1;
-* uint64 `[B]`: `keys`, the rows' own."""
+* uint64 `[B]`: `keys`, the rows' own;
+* int64 `[B]`: `doc_labels`, labels of the rows' documents, -1 where one has none; only where the
+  shards have them."""
 
 
 def collate(
@@ -74,7 +76,7 @@ def collate(
         spans,
     )
 
-    return {
+    batch = {
         "input_ids": tokens[0],
         "attention_mask": tokens[1],
         "labels": tokens[2],
@@ -85,3 +87,6 @@ def collate(
         "span_labels": spans[2],
         "keys": examples.keys[rows],
     }
+    if examples.doc_labels is not None:
+        batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
+    return batch

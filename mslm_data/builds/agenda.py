@@ -159,6 +159,7 @@ class Agenda:
             raise
         totals = self._plan.totals()
         labels = self._labels()
+        doc_labels = self._doc_labels()
         joins = [
             Join(
                 shard.split,
@@ -166,6 +167,7 @@ class Agenda:
                 totals[shard.split],
                 tuple(unit.name for unit in shard.units),
                 labels,
+                doc_labels,
             )
             for shard in self._plan.shards
             if not is_joined(self._out, shard)
@@ -173,7 +175,9 @@ class Agenda:
         return self._wait_for(joins, self._finish)
 
     def _finish(self) -> list[Task]:
-        self.manifest = finish(self._out, self._plan, self._labels(), self._tokenizer)
+        self.manifest = finish(
+            self._out, self._plan, self._labels(), self._doc_labels(), self._tokenizer
+        )
         return []
 
     def _wait_for(
@@ -194,6 +198,18 @@ class Agenda:
             label for unit in self._plan.units for label in require_receipt(self._out, unit).labels
         }
         refuse_too_many(pipeline, [*labels])
+        return tuple(sorted(labels))
+
+    def _doc_labels(self) -> tuple[str, ...] | None:
+        """Return the labels of documents, sorted; None where the source has none."""
+        if not self._plan.pipeline.has_doc_labels:
+            return None
+        labels = {
+            label
+            for unit in self._plan.units
+            for label in require_receipt(self._out, unit).doc_labels
+        }
+        refuse_too_many(self._plan.pipeline, [*labels])
         return tuple(sorted(labels))
 
 

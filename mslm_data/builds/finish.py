@@ -25,13 +25,20 @@ from mslm_data.shard.write import ShardRecord
 # The manifest -------------------------------------------------------------------------------------
 
 
-def finish(out: Path, plan: Plan, labels: Sequence[str], tokenizer: Tokenizer) -> Manifest:
+def finish(
+    out: Path,
+    plan: Plan,
+    labels: Sequence[str],
+    doc_labels: Sequence[str] | None,
+    tokenizer: Tokenizer,
+) -> Manifest:
     """Finish a folder whose shards are all joined.
 
     Args:
         out: The folder.
         plan: Its plan.
         labels: The label of each index.
+        doc_labels: The label of each index of documents; None where the source has none.
         tokenizer: Made the tokens.
 
     Raises:
@@ -54,6 +61,7 @@ def finish(out: Path, plan: Plan, labels: Sequence[str], tokenizer: Tokenizer) -
         tokenizer={"sha256": tokenizer.digest, "ids": asdict(tokenizer.ids)},
         labels=tuple(labels),
         tags=tuple(tag_names(labels)),
+        doc_labels=None if doc_labels is None else tuple(doc_labels),
         about=plan.record["about"],
         annotator=plan.record["annotator"],
         segmenter=plan.record["segmenter"],
@@ -130,7 +138,9 @@ def _write(
 def _info(manifest: Manifest) -> dict[str, Any]:
     """Return what `datasets` wants to know of a split's columns."""
     keep_text = bool(manifest.pipeline["encode"]["keep_text"])
-    schema = columns.schema(manifest.labels, weak=manifest.weak, text=keep_text)
+    schema = columns.schema(
+        manifest.labels, weak=manifest.weak, text=keep_text, doc_labels=manifest.doc_labels
+    )
     info: dict[str, Any] = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
     about = manifest.about
     return info | {

@@ -242,6 +242,7 @@ class Receipt(Counts):
             known; sorted.
         labels: The labels of its mentions, before overlaps were resolved.
         unwanted: The labels of mentions that were left out because of them.
+        doc_labels: The labels of its documents.
         piece: The rows that it left.
     """
 
@@ -249,6 +250,7 @@ class Receipt(Counts):
     repeated: tuple[str, ...]
     labels: tuple[str, ...]
     unwanted: tuple[str, ...]
+    doc_labels: tuple[str, ...]
     piece: ShardRecord
 
 

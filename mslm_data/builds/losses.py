@@ -107,6 +107,7 @@ def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]])
             _refuse(pipeline, where, "mentions left out", given, lost, {})
     _refuse_no_document(every)
     _refuse_no_mention(pipeline, every)
+    _refuse_no_doc_label(pipeline, every)
 
 
 def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
@@ -173,7 +174,8 @@ def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
     """Raise if documents were read and no mention is left, unless none are wanted."""
     annotate = pipeline.annotate
     source = source_of(pipeline)
-    none_wanted = annotate.use == "none" or (annotate.use == "gold" and source.without_mentions)
+    may_be_bare = source.without_mentions or pipeline.has_doc_labels
+    none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
     given = sum(receipt.given_mentions for receipt in receipts)
     left_out = sum(sum(receipt.left_out.values()) for receipt in receipts)
     read = sum(receipt.read - len(receipt.set_aside) for receipt in receipts)
@@ -201,6 +203,16 @@ def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
         f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
         f"reason '{most}'; {_advice(pipeline, most) or 'check [source]'}, or {none}"
     )
+
+
+def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+    """Raise if documents should have labels of their own and none has."""
+    if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
+        column = pipeline.source.options["doc_label"]
+        raise BuildError(
+            f"pipeline '{pipeline.name}', [source] doc_label: expected labels of documents in "
+            f"column '{column}', found none in any document; check its name"
+        )
 
 
 def _listed(labels: Iterable[str]) -> str:

@@ -127,6 +127,7 @@ class Join(NamedTuple):
         of: Number of the split's shards.
         pieces: Names of the units that wrote its pieces, in order.
         labels: The label of each index.
+        doc_labels: The label of each index of documents; None where the source has none.
     """
 
     split: str
@@ -134,6 +135,7 @@ class Join(NamedTuple):
     of: int
     pieces: tuple[str, ...]
     labels: tuple[str, ...]
+    doc_labels: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:

@@ -73,6 +73,7 @@ class BuildWork:
             task.labels,
             weak=annotator_of(self.pipeline).weak,
             text=self.pipeline.encode.keep_text,
+            doc_labels=task.doc_labels,
         )
         write_joined(out, task.name, record)
         for piece in pieces:

@@ -38,12 +38,17 @@ def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Pa
     with Trail(out, unit.name) as trail:
         reading = Reading(pipeline, repeated=unit.repeated, trail=trail)
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
-        examples = _examples(unit, reading, account, labels, pipeline, tokenizer)
+        doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
+        examples = _examples(unit, reading, account, labels, doc_labels, pipeline, tokenizer)
 
-    weak = annotator_of(pipeline).weak
-    schema = columns.schema([*labels], weak=weak, text=pipeline.encode.keep_text)
+    schema = columns.schema(
+        [*labels],
+        weak=annotator_of(pipeline).weak,
+        text=pipeline.encode.keep_text,
+        doc_labels=doc_labels if doc_labels is None else [*doc_labels],
+    )
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    write_receipt(out, unit, _receipt(unit, reading, account, piece))
+    write_receipt(out, unit, _receipt(unit, reading, account, [*(doc_labels or ())], piece))
 
 
 def _examples(
@@ -51,6 +56,7 @@ def _examples(
     reading: Reading,
     account: Account,
     labels: dict[str, int],
+    doc_labels: dict[str, int] | None,
     pipeline: Pipeline,
     tokenizer: Tokenizer,
 ) -> Examples:
@@ -61,6 +67,7 @@ def _examples(
         reading: Gives its documents.
         account: Counts of mentions and rows, added to.
         labels: Label -> index. Labels that the pipeline does not name are added as they come.
+        doc_labels: The same of whole documents; None where the source has none.
         pipeline: Says how.
         tokenizer: Makes the tokens.
     """
@@ -74,6 +81,7 @@ def _examples(
         keep_text=encode.keep_text,
         weak=annotator_of(pipeline).weak,
         corpus=pipeline.name,
+        doc_labels=doc_labels,
     )
 
     parts = []
@@ -92,7 +100,13 @@ def _examples(
     return concatenate(parts)
 
 
-def _receipt(unit: WorkUnit, reading: Reading, account: Account, piece: ShardRecord) -> Receipt:
+def _receipt(
+    unit: WorkUnit,
+    reading: Reading,
+    account: Account,
+    doc_labels: Sequence[str],
+    piece: ShardRecord,
+) -> Receipt:
     return Receipt(
         read=reading.read,
         not_chosen=dict(sorted(reading.not_chosen.items())),
@@ -108,6 +122,7 @@ def _receipt(unit: WorkUnit, reading: Reading, account: Account, piece: ShardRec
         repeated=tuple(sorted(unit.repeated)),
         labels=tuple(reading.labels),
         unwanted=tuple(sorted(reading.unwanted)),
+        doc_labels=tuple(doc_labels),
         piece=piece,
     )
 

@@ -20,7 +20,7 @@ class Column:
         type: The Arrow type of a row's value, or of the items of a row's list.
         rows: "row" for one value a row; "tokens" or "spans" for a list with one item for each.
         when: "always", "weak" for weakly supervised mentions only, "text" with `encode.keep_text`
-            only.
+            only, "documents" with `source.doc_label` only.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Column:
 COLUMNS = (
     Column("key", pa.uint64(), "row"),
     Column("doc_id", pa.string(), "row"),
+    Column("doc_label", pa.int16(), "row", "documents"),
     Column("input_ids", pa.int32(), "tokens"),
     Column("word_ids", pa.int32(), "tokens"),
     Column("bio", pa.int16(), "tokens"),
@@ -53,7 +54,13 @@ FORMAT = 2
 """Version of the folder's layout that this package writes, and the only one that it reads."""
 
 
-def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> pa.Schema:
+def schema(
+    labels: Sequence[str],
+    *,
+    weak: bool = False,
+    text: bool = False,
+    doc_labels: Sequence[str] | None = None,
+) -> pa.Schema:
     """Return a shard's schema.
 
     Its metadata holds the label and tag names, and Hugging Face's features.
@@ -62,15 +69,20 @@ def schema(labels: Sequence[str], *, weak: bool = False, text: bool = False) -> 
         labels: The label of each index.
         weak: Include the columns of weak supervision.
         text: Include the columns of `keep_text`.
+        doc_labels: The label of each index of `doc_label`; None leaves that column out.
     """
     kinds = {"always"}
     if weak:
         kinds.add("weak")
     if text:
         kinds.add("text")
+    if doc_labels is not None:
+        kinds.add("documents")
     columns = [column for column in COLUMNS if column.when in kinds]
 
     names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
+    if doc_labels is not None:
+        names["doc_labels"] = list(doc_labels)
     return pa.schema(
         [pa.field(column.name, column.arrow_type) for column in columns],
         metadata={

@@ -83,6 +83,7 @@ class Document:
         unplaced: Reason -> number of the source's mentions that are not in `spans`.
         adjusted: Reason -> number of spans that differ from the source's.
         place: Where the document begins in the input (`train.tsv:17`), for messages.
+        doc_label: The label of the whole document, "" where it has none.
     """
 
     id: str
@@ -94,10 +95,15 @@ class Document:
     unplaced: Mapping[str, int] = field(default_factory=dict)
     adjusted: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
+    doc_label: str = ""
 
     def with_spans(self, spans: Iterable[Span]) -> Document:
         """Return a copy with other mentions."""
         return replace(self, spans=tuple(spans))
+
+    def with_doc_label(self, label: str) -> Document:
+        """Return a copy with a label of the whole document."""
+        return replace(self, doc_label=label)
 
 
 class SetAside(NamedTuple):

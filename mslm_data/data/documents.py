@@ -212,6 +212,8 @@ class Documents:
         placeholder_words: The `word` of each placeholder.
         unplaced: Reason -> int64 `[D]`.
         adjusted: Reason -> int64 `[D]`.
+        doc_labels: `[D]`, the label of each whole document, "" where it has none; None where no
+            document has one.
     """
 
     ids: Sequence[str]
@@ -227,6 +229,7 @@ class Documents:
     placeholder_words: Sequence[str | None] = ()
     unplaced: Mapping[str, Ints]
     adjusted: Mapping[str, Ints]
+    doc_labels: Sequence[str] | None = None
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Documents:
@@ -237,6 +240,7 @@ class Documents:
         placeholders = [document.placeholders for document in documents]
         bounds = [[(start, end) for start, end, _ in of_one] for of_one in placeholders]
         words = [document.words for document in documents]
+        doc_labels = [document.doc_label for document in documents]
         return cls(
             ids=[document.id for document in documents],
             places=[document.place for document in documents],
@@ -251,6 +255,7 @@ class Documents:
             placeholder_words=[word for _, _, word in chain.from_iterable(placeholders)],
             unplaced=counts_of([document.unplaced for document in documents]),
             adjusted=counts_of([document.adjusted for document in documents]),
+            doc_labels=doc_labels if any(doc_labels) else None,
         )
 
     def __len__(self) -> int:
@@ -280,6 +285,7 @@ class Documents:
                 unplaced=_of_document(self.unplaced, number),
                 adjusted=_of_document(self.adjusted, number),
                 place=self.places[number],
+                doc_label=self.doc_labels[number] if self.doc_labels else "",
             )
 
     def _ranges(
@@ -330,6 +336,7 @@ class Documents:
             placeholder_words=_chosen(self.placeholder_words, placeholders),
             unplaced={reason: counts[documents] for reason, counts in self.unplaced.items()},
             adjusted={reason: counts[documents] for reason, counts in self.adjusted.items()},
+            doc_labels=_chosen(self.doc_labels, documents) if self.doc_labels else None,
         )
 
 

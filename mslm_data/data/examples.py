@@ -52,6 +52,8 @@ class Examples:
         span_labels: int16, same offsets.
         ids: The tokenizer's special ids.
         doc_ids: `[N]`, the document each row comes from.
+        doc_labels: int16 `[N]`, the label of each row's document; -1 where it has none. None where
+            the source has no labels of documents.
         span_concepts: `[S]`, CUIs; weak supervision only.
         span_scores: float32 `[S]`, confidences in `[0, 1]`; weak supervision only.
         texts: `[N]`, only with `keep_text`.
@@ -69,6 +71,7 @@ class Examples:
     span_labels: Ragged
     ids: TokenIds
     doc_ids: Sequence[str] | None = None
+    doc_labels: npt.NDArray[np.int16] | None = None
     span_concepts: Sequence[str] | None = None
     span_scores: npt.NDArray[np.float32] | None = None
     texts: Sequence[str] | None = None
@@ -227,6 +230,7 @@ def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
         span_ends=ends,
         span_labels=labels,
         ids=examples.ids,
+        doc_labels=None if examples.doc_labels is None else examples.doc_labels[rows],
         token_starts=None if examples.token_starts is None else examples.token_starts.take(rows),
         token_ends=None if examples.token_ends is None else examples.token_ends.take(rows),
     )

@@ -37,6 +37,7 @@ class Encoder:
         keep_text: bool = False,
         weak: bool = False,
         corpus: str = "",
+        doc_labels: dict[str, int] | None = None,
     ) -> None:
         """Keep the options.
 
@@ -50,6 +51,8 @@ class Encoder:
             keep_text: Give each row its text and its tokens' characters.
             weak: Give each mention its concept and confidence.
             corpus: The name of the corpus, which is part of each row's key.
+            doc_labels: Label of a document -> index; labels are added as they come. None: rows get
+                no label of their document.
 
         Raises:
             TokenizerError: `max_tokens` leaves no room beside the special tokens.
@@ -61,6 +64,7 @@ class Encoder:
         self._keep_text = keep_text
         self._weak = weak
         self._corpus = corpus
+        self._doc_labels = doc_labels
 
         num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
         self._room = max_tokens - num_special
@@ -127,6 +131,8 @@ class Encoder:
             optional |= _texts(documents.line, layout, windows, words, offsets)
         if self._weak:
             optional |= _concepts(documents.mentions, pieces)
+        if self._doc_labels is not None:
+            optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[document_of]
 
         return Examples(
             keys=self._keys(documents, layout, windows, document_of),
@@ -193,6 +199,21 @@ def _concepts(mentions: Mentions, pieces: TokenMentions) -> dict[str, Any]:
         "span_concepts": [concepts[number] for number in pieces.sources.tolist()],
         "span_scores": scores[pieces.sources].astype(np.float32),
     }
+
+
+def _doc_labels(documents: Documents, numbers: dict[str, int]) -> Array:
+    """Return the number of each document's label, int16 `[D]`, -1 where it has none.
+
+    Args:
+        documents: The documents.
+        numbers: Label -> number; labels are added as they come.
+    """
+    if documents.doc_labels is None:
+        return np.full(len(documents), -1, np.int16)
+    found = [
+        numbers.setdefault(label, len(numbers)) if label else -1 for label in documents.doc_labels
+    ]
+    return np.array(found, np.int16)
 
 
 def _texts(

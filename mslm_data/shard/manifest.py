@@ -7,7 +7,7 @@ build does: a folder without it is not finished.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ class Manifest:
         tokenizer: Its SHA-256 and special ids.
         labels: The label of each index.
         tags: The tag of each index of `bio`.
+        doc_labels: The label of each index of `doc_label`; None where there is no such column.
         about: What the pipeline says of the corpus; `protected` marks patients' text.
         splits: Name -> record.
     """
@@ -114,6 +115,7 @@ class Manifest:
     tags: tuple[str, ...]
     about: Mapping[str, Any]
     splits: Mapping[str, SplitRecord]
+    doc_labels: tuple[str, ...] | None = None
 
     @property
     def token_ids(self) -> TokenIds:
@@ -153,8 +155,11 @@ class _Pipeline(msgspec.Struct):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `manifest.json`."""
-    write_whole(folder / NAME, [canonical_json(asdict(manifest))])
+    """Write `manifest.json`; it says nothing of labels of documents where there are none."""
+    content = asdict(manifest)
+    if manifest.doc_labels is None:
+        del content["doc_labels"]
+    write_whole(folder / NAME, [canonical_json(content)])
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -208,6 +213,7 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         raise _damaged(path, type(error).__name__) from None
 
     _check_labels(path, manifest)
+    _check_doc_labels(path, manifest.doc_labels or ())
     _check_tokenizer(path, manifest, ids)
     for name, split in manifest.splits.items():
         _check_shards(path, name, split)
@@ -246,6 +252,14 @@ def _check_labels(path: Path | str, manifest: Manifest) -> None:
     if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
         raise ShardError(
             f"{path}: expected at most {MAX_LABELS} different labels; build the folder again"
+        )
+
+
+def _check_doc_labels(path: Path | str, doc_labels: Sequence[str]) -> None:
+    """Refuse labels of documents that indices cannot tell apart."""
+    if len(set(doc_labels)) < len(doc_labels) or len(doc_labels) > MAX_LABELS:
+        raise ShardError(
+            f"{path}: expected at most {MAX_LABELS} different doc_labels; build the folder again"
         )
 
 

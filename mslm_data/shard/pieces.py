@@ -34,7 +34,13 @@ _HASHES = b"hashes"
 
 
 def join(
-    paths: Sequence[Path], path: Path, labels: Sequence[str], *, weak: bool, text: bool
+    paths: Sequence[Path],
+    path: Path,
+    labels: Sequence[str],
+    *,
+    weak: bool,
+    text: bool,
+    doc_labels: Sequence[str] | None = None,
 ) -> ShardRecord:
     """Write a shard from its pieces.
 
@@ -44,15 +50,17 @@ def join(
         labels: The label of each index; those of all pieces are among them.
         weak: Whether there are the columns of weak supervision.
         text: Whether there are the columns of `keep_text`.
+        doc_labels: The label of each index of documents, those of all pieces among them; None where
+            there is no such column.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
     """
-    batches = [_numbered(_batch(piece), labels) for piece in paths]
+    batches = [_numbered(_batch(piece), labels, doc_labels or ()) for piece in paths]
     refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
 
     # One column at a time: the pieces stay mapped files until it is their turn.
-    schema = schema_of(labels, weak=weak, text=text)
+    schema = schema_of(labels, weak=weak, text=text, doc_labels=doc_labels)
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 
@@ -87,22 +95,35 @@ def _batch(path: Path) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def _numbered(batch: pa.RecordBatch, labels: Sequence[str]) -> pa.RecordBatch:
+def _numbered(
+    batch: pa.RecordBatch, labels: Sequence[str], doc_labels: Sequence[str]
+) -> pa.RecordBatch:
     """Return a piece with the numbers that its labels have in the shard."""
-    theirs = msgspec.json.decode(batch.schema.metadata[b"mslm_data"])["labels"]
+    names = msgspec.json.decode(batch.schema.metadata[b"mslm_data"])
+    if "doc_labels" in names:
+        now = [doc_labels.index(label) for label in names["doc_labels"]]
+        renumbered = np.array([*now, -1], np.int16)[numbers(batch.column("doc_label"))]
+        batch = _with(batch, "doc_label", array_of(renumbered, pa.int16()))
+
+    theirs = names["labels"]
     if theirs == list(labels[: len(theirs)]):
         return batch
 
-    now = np.array([labels.index(label) for label in theirs], np.int16)
+    new_labels = np.array([labels.index(label) for label in theirs], np.int16)
     tags = np.zeros(bio.count_tags(len(theirs)), np.int16)
-    tags[1::2] = bio.begin(now)
-    tags[2::2] = bio.inside(now)
+    tags[1::2] = bio.begin(new_labels)
+    tags[2::2] = bio.inside(new_labels)
 
-    for name, new in (("bio", tags), ("span_labels", now)):
+    for name, new in (("bio", tags), ("span_labels", new_labels)):
         column = batch.column(name)
         values = numbers(column.values)
         renumbered = np.empty(len(values), np.int16)
         renumber(values, new, renumbered)
         column = pa.ListArray.from_arrays(column.offsets, array_of(renumbered, pa.int16()))
-        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+        batch = _with(batch, name, column)
     return batch
+
+
+def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    """Return a piece with another column of a name."""
+    return batch.set_column(batch.schema.get_field_index(name), name, column)

@@ -73,13 +73,16 @@ class Shard:
     def examples(self, start: int, stop: int) -> Examples:
         """Return rows `[start, stop)` as views of the mapped file; only offsets are new.
 
-        Tokens' characters come along where the shard has them; texts do not.
+        Tokens' characters and labels of documents come along where the shard has them; texts do
+        not.
         """
-        characters: dict[str, Any] = {
+        optional: dict[str, Any] = {
             name: self.ragged(name, start, stop)
             for name in ("token_starts", "token_ends")
             if self.has(name)
         }
+        if "doc_label" in self.batch.schema.names:
+            optional["doc_labels"] = self.flat("doc_label")[start:stop]
         return Examples(
             keys=self.flat("key")[start:stop],
             input_ids=self.ragged("input_ids", start, stop),
@@ -89,7 +92,7 @@ class Shard:
             span_ends=self.ragged("span_ends", start, stop),
             span_labels=self.ragged("span_labels", start, stop),
             ids=self._ids,
-            **characters,
+            **optional,
         )
 
     def has(self, name: str) -> bool:

@@ -86,7 +86,9 @@ class Split:
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Copy any rows together, in any order, with tokens' characters if the shards have them.
+        """Copy any rows together, in any order.
+
+        Tokens' characters and labels of documents come along where the shards have them.
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
@@ -102,9 +104,13 @@ class Split:
 
         ids, words, bio = _gathered(picks, _TOKENS, len(rows))
         starts, ends, labels = _gathered(picks, _SPANS, len(rows))
-        characters: dict[str, Any] = {}
+        optional: dict[str, Any] = {}
         if picks and all(shard.has(name) for shard, _, _ in picks for name in _CHARACTERS):
-            characters = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
+            optional = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
+        if picks and all("doc_label" in shard.batch.schema.names for shard, _, _ in picks):
+            optional["doc_labels"] = np.empty(len(rows), np.int16)
+            for shard, places, local in picks:
+                optional["doc_labels"][places] = shard.flat("doc_label")[local]
 
         return Examples(
             keys=keys,
@@ -115,7 +121,7 @@ class Split:
             span_ends=ends,
             span_labels=labels,
             ids=self.token_ids,
-            **characters,
+            **optional,
         )
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

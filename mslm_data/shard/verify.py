@@ -269,7 +269,7 @@ def _json(path: Path, key: str) -> Any:
 def _schema(manifest: Manifest) -> pa.Schema:
     """Return the schema that the manifest's labels and options give."""
     text = bool(manifest.pipeline["encode"]["keep_text"])
-    return schema(manifest.labels, weak=manifest.weak, text=text)
+    return schema(manifest.labels, weak=manifest.weak, text=text, doc_labels=manifest.doc_labels)
 
 
 # Shards ------------------------------------------------------------------------------------------
@@ -306,6 +306,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
         broken = [*_rows(_laws(examples, most)), *_tags(examples), *_rows(_texts(shard, examples))]
     yield from broken
     yield from _weak(shard, examples)
+    yield from _doc_labels(examples, len(manifest.doc_labels or ()))
 
 
 def _has_footer(path: Path) -> bool:
@@ -465,6 +466,13 @@ def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
     scores = shard.ragged("span_scores", 0, len(shard))
     strange = ~((scores.values >= 0) & (scores.values <= 1))
     yield from _rows(iter([_Law(scores, strange, "confidences from 0 to 1")]))
+
+
+def _doc_labels(examples: Examples, known: int) -> Iterator[tuple[str, str]]:
+    """Check the labels of documents, where there are any."""
+    labels = examples.doc_labels
+    if labels is not None and ((labels < -1) | (labels >= known)).any():
+        yield "", f"doc_label: expected -1, or labels from 0 to {known - 1}"
 
 
 def _documents(shard: Shard) -> int:

@@ -21,7 +21,7 @@ from mslm_data.io.files import writing_whole
 _MAGIC = b"ARROW1\0\0"
 _PIECE = 256 << 10
 """Bytes that are digested and written at once."""
-_FIELDS = {"key": "keys", "doc_id": "doc_ids", "text": "texts"}
+_FIELDS = {"key": "keys", "doc_id": "doc_ids", "doc_label": "doc_labels", "text": "texts"}
 """Column -> field of `Examples`, where their names differ."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 """A number of things in a manifest: small enough to be added up, and to be an index."""

@@ -29,6 +29,7 @@ COLUMNS = (
     "span_ends",
     "span_labels",
     "keys",
+    "doc_labels",
 )
 """Names of the arrays of a batch. `mslm_data.batches.collate.Batch` has their types and shapes."""
 _COLUMNS_OF = {

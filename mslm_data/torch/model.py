@@ -188,6 +188,7 @@ class MslmModel(PreTrainedModel):
         span_ends: Tensor | None = None,
         span_labels: Tensor | None = None,
         keys: Tensor | None = None,  # noqa: ARG002
+        doc_labels: Tensor | None = None,  # noqa: ARG002
         num_items_in_batch: Tensor | int | None = None,
         **encoder_inputs: Any,
     ) -> MslmOutput:
@@ -208,6 +209,7 @@ class MslmModel(PreTrainedModel):
             span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
             span_labels: int64 `[B, S]`, types, padded with -1.
             keys: Unused; batches have them.
+            doc_labels: Unused; batches have them where documents have labels.
             num_items_in_batch: Items of all batches of the optimizer step. Either `[3]` from
                 `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
                 latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:

@@ -91,6 +91,9 @@ def examples_of(
             columns, spans = _without_padding(columns, spans, kept)
             tokens = columns["input_ids"]
 
+    if "doc_label" in first:
+        columns["doc_labels"] = np.array([row["doc_label"] for row in rows], np.int16)
+
     starts, ends, labels = spans
     return Examples(
         keys=_keys(rows, tokens),

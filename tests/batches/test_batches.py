@@ -193,7 +193,7 @@ def test_len__is_the_number_of_batches(train: Split, batch_size: int, drop_last:
 def test_batches__of_no_rows_are_none(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("kinase\tO\n")
     (tmp_path / "test.tsv").write_text("\u200b\tO\n")
-    made.built(tmp_path / "out", tmp_path)
+    made.built(tmp_path / "out", tmp_path, made.pipeline_of(annotate={"use": "none"}))
     empty = load(tmp_path / "out")["test"]
 
     for options in ORDERS:

@@ -302,6 +302,7 @@ def test_texts__what_stands_in_placeholders_is_never_learned(handling: str, tmp_
             **({"placeholders": handling} if handling else {}),
         },
         labels=["X"],
+        annotate={"use": "none"},
         encode={"keep_text": True, "max_tokens": 10},  # rows end within placeholders
         segment="clinical",
     )

@@ -382,7 +382,7 @@ def test_verify__sees_what_is_wrong_around_words(
     tmp_path: Path, law: str, change: Callable[[Examples], None], row: int
 ) -> None:
     (tmp_path / "train.tsv").write_text("kinase\tO\nkinase\tO\n\nthe\tO\n")
-    made.built(tmp_path / "out", tmp_path / "train.tsv")
+    made.built(tmp_path / "out", tmp_path / "train.tsv", made.pipeline_of(annotate={"use": "none"}))
     forge(tmp_path / "out", change)
 
     found = [problem for problem in problems(tmp_path / "out") if law in problem.what]
@@ -410,7 +410,7 @@ def test_verify__sees_characters_that_are_not_the_texts(
     tmp_path: Path, law: str, change: Callable[[Examples], Examples | None]
 ) -> None:
     (tmp_path / "train.tsv").write_text("the\tO\nthe\tO\n")
-    pipeline = made.pipeline_of(encode={"keep_text": True})
+    pipeline = made.pipeline_of(encode={"keep_text": True}, annotate={"use": "none"})
     made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
     forge(tmp_path / "out", change)
 

@@ -82,7 +82,15 @@ class Hub(RowOptions, TextOptions, Source):
             return
 
         schema = arrow_rows.schema(path)
-        wanted = COLUMNS | set(arrow_rows.nested(schema)) | {self.id_column, self.text_column}
+        wanted = (
+            COLUMNS
+            | set(arrow_rows.nested(schema))
+            | {
+                self.id_column,
+                self.text_column,
+                self.doc_label,
+            }
+        )
         num_rows = arrow_rows.num_rows(path)
         file = RowFile(
             options=self,

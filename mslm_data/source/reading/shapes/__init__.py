@@ -101,6 +101,7 @@ class RowReader:
         try:
             columns = _named(row)
             doc_id = self._id(columns) or numbered
+            doc_label = self._take_doc_label(columns)
             _refuse_file_of_rows(columns, place)
             name = shape_of(columns)
             shape = self._shapes.setdefault(name, SHAPES[name](self._file))
@@ -111,6 +112,8 @@ class RowReader:
         is_bare = isinstance(found, Document) and not found.spans and not found.unplaced
         if is_bare and not shape.says_none:
             self._refuse_unread(columns, shape, place)
+        if doc_label and isinstance(found, Document):
+            return found.with_doc_label(doc_label)
         return found
 
     def _id(self, row: Cells) -> str:
@@ -121,6 +124,26 @@ class RowReader:
         if value is None and wanted not in ("auto", ""):
             raise RecordError(f"expected an id in column '{wanted}', got none")
         return str(value) if isinstance(value, str | int) else ""
+
+    def _take_doc_label(self, row: dict[str, Any]) -> str:
+        """Take the document's label out of a row, so that nobody takes it for mentions.
+
+        Returns:
+            Its name, "" for none. An integer that the file does not name is its own name.
+        """
+        column = self._file.options.doc_label
+        value = row.pop(column, None) if column else None
+        if value is None or isinstance(value, str):
+            return value or ""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise RecordError(
+                f"expected text or an integer in column '{column}', the document's label, got "
+                "another value"
+            )
+        names = self._file.names.get(column)
+        if not names:
+            return str(value)
+        return self._file.name(value, column, "") if value >= 0 else ""
 
     def _refuse_unread(self, row: Cells, shape: Shape, place: str) -> None:
         """Raise if a row in which no mention was found has a column that looks like mentions."""

@@ -28,6 +28,8 @@ class RowOptions(OffsetOptions):
             Studio, the field of its data.
         mentions_column: Column of the mentions, "auto" for the one that a row's shape says.
         ignored_columns: Columns whose values look like mentions, and are to be passed over.
+        doc_label: Column of the document's own label, text or an integer, "" where there is none or
+            none is wanted. It becomes the column `doc_label` of the shards.
     """
 
     tag_names: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class RowOptions(OffsetOptions):
     text_column: str = "auto"
     mentions_column: str = "auto"
     ignored_columns: tuple[str, ...] = ()
+    doc_label: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,192 @@
+"""Labels of whole documents, from the source to a batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mslm_data as md
+from mslm_data.errors import BuildError, ShardError
+from mslm_data.loading import load
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.builds.test_accounts import jsonl, lines_of
+
+ROWS = [
+    {"id": "a", "text": "kinase inhibitors work", "label": "yes"},
+    {"id": "b", "text": "p53", "label": "no"},
+    {"id": "c", "text": "nothing", "label": None},
+    {"id": "d", "text": "kinase", "label": "maybe", "entities": [[0, 6, "X"]]},
+]
+
+
+def pipeline(**options: Any) -> Any:
+    source = {"use": "jsonl", "doc_label": "label", **options.pop("source", {})}
+    return made.pipeline_of(source=source, **options)
+
+
+def labels_of(out: Path, split: str = "train") -> dict[str, str | None]:
+    """Return id -> label of each document, by the folder's own names."""
+    shards = load(out)
+    rows = [shards[split][number] for number in range(len(shards[split]))]
+    return {
+        row["doc_id"]: shards.doc_labels[row["doc_label"]] if row["doc_label"] >= 0 else None
+        for row in rows
+    }
+
+
+@pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
+def test_build__keeps_the_label_of_each_document(tmp_path: Path, unit_bytes: int) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline(unit_bytes=unit_bytes))
+
+    assert manifest.doc_labels == ("maybe", "no", "yes")
+    assert manifest.labels == ("X",)
+    assert labels_of(tmp_path / "out") == {"a": "yes", "b": "no", "c": None, "d": "maybe"}
+    assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__numbers_labels_alike_in_all_pieces_and_splits(tmp_path: Path) -> None:
+    rows = [{"text": f"kinase {n}", "id": str(n), "label": f"l{n % 7}"} for n in range(60)]
+    jsonl(tmp_path / "in", "train.jsonl", *rows)
+    inputs = jsonl(tmp_path / "in", "test.jsonl", *reversed(rows))
+
+    small = made.built(tmp_path / "small", inputs, pipeline(unit_bytes=300))
+    made.built(tmp_path / "large", inputs, pipeline())
+
+    assert len(small.splits["train"].shards) > 3
+    for folder in ("small", "large"):
+        for split in ("train", "test"):
+            expected = {row["id"]: row["label"] for row in rows}
+            assert labels_of(tmp_path / folder, split) == expected
+
+
+def test_build__gives_all_rows_of_a_document_its_label(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", {"text": "kinase " * 50, "label": "long"})
+
+    made.built(tmp_path / "out", inputs, pipeline(encode={"max_tokens": 16}))
+
+    train = load(tmp_path / "out")["train"]
+    assert len(train) > 3
+    assert train.examples(0, len(train)).doc_labels.tolist() == [0] * len(train)
+
+
+def test_build__takes_integers_and_their_names(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "in").mkdir()
+    kinds = {"text": datasets.Value("string")}
+    named = datasets.Features(kinds | {"label": datasets.ClassLabel(names=["bad", "good"])})
+    bare = datasets.Features(kinds | {"label": datasets.Value("int64")})
+    rows = {"text": ["kinase", "p53"], "label": [1, 0]}
+
+    found = []
+    for features in (named, bare):
+        table = datasets.Dataset.from_dict(rows, features=features)
+        table.to_parquet(tmp_path / "in" / "train.parquet")
+        out = tmp_path / str(len(found))
+        made.built(out, tmp_path / "in", pipeline(source={"use": "hub"}))
+        found.append([*labels_of(out).values()])
+
+    assert found == [["good", "bad"], ["1", "0"]]
+
+
+def test_build__sets_a_label_aside_that_is_not_one(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS, {"text": "x", "label": ["a", "b"]})
+
+    made.built(tmp_path / "out", inputs, pipeline())
+
+    (line,) = lines_of(tmp_path / "out")
+    assert "expected text or an integer in column 'label'" in line["reason"]
+
+
+def test_build__refuses_a_column_that_no_document_has(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    with pytest.raises(BuildError, match="labels of documents in column 'lable', found none"):
+        made.built(
+            tmp_path / "out",
+            inputs,
+            pipeline(source={"doc_label": "lable", "ignored_columns": ["label"]}),
+        )
+
+
+def test_build__without_the_option__says_nothing_of_it(tmp_path: Path) -> None:
+    manifest = made.built(tmp_path / "out")
+
+    assert manifest.doc_labels is None
+    assert "doc_label" not in (tmp_path / "out" / "manifest.json").read_text()
+    assert "doc_label" not in load(tmp_path / "out")["train"][0]
+
+
+def test_batches__have_the_labels(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "out", inputs, pipeline())
+    shards = load(tmp_path / "out")
+
+    (batch,) = md.Batches(shards["train"], md.strategy("token"), batch_size=8, shuffle=True)
+
+    train = shards["train"]
+    of_key = {train[n]["key"]: train[n]["doc_label"] for n in range(len(train))}
+    assert batch["doc_labels"].dtype == np.int64
+    assert batch["doc_labels"].tolist() == [of_key[key] for key in batch["keys"].tolist()]
+    (bare,) = md.Batches(made_bare(tmp_path), md.strategy("token"), batch_size=1000)
+    assert "doc_labels" not in bare
+
+
+def made_bare(tmp_path: Path) -> Any:
+    made.built(tmp_path / "bare")
+    return load(tmp_path / "bare")["test"]
+
+
+def test_load__refuses_labels_that_are_not_different(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "out", inputs, pipeline())
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"doc_labels": ["no", "no", "yes"]}))
+
+    with pytest.raises(ShardError, match=r"expected at most .* different doc_labels"):
+        load(tmp_path / "out")
+
+
+def test_verify__finds_labels_out_of_range(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "out", inputs, pipeline())
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"doc_labels": ["maybe", "no"]}))
+
+    problems = [problem.what for problem in verify(tmp_path / "out")[1]]
+
+    assert "doc_label: expected -1, or labels from 0 to 1" in problems
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes"), [("acl_arc", (1688, 114, 139)), ("chemprot", (4169, 2427, 3469))]
+)
+def test_build__keeps_the_labels_of_published_tasks(
+    tmp_path: Path, real: Path, task: str, sizes: tuple[int, int, int]
+) -> None:
+    folder = real / "tasks" / task
+
+    manifest = made.built(tmp_path / "out", folder, pipeline(segment="whole"))
+
+    shards = load(tmp_path / "out")
+    for split, size in zip(("train", "validation", "test"), sizes, strict=True):
+        assert manifest.splits[split].read == manifest.splits[split].written == size
+        (path,) = [path for path in folder.glob("*.jsonl") if _split_of(path) == split]
+        lines = path.read_text(encoding="utf-8").splitlines()
+        expected = Counter(json.loads(line)["label"] for line in lines)
+        found = labels_of(tmp_path / "out", split)
+        assert Counter(found.values()) == expected
+    assert len(shards.doc_labels) == len(manifest.doc_labels or ())
+
+
+def _split_of(path: Path) -> str:
+    return "validation" if path.stem == "dev" else path.stem

@@ -80,7 +80,8 @@ def test_keys__no_two_real_corpora_share_one(real: Path) -> None:
     for name, folder in BLURB.items():
         if not (real / "blurb" / folder).is_dir():
             continue
-        _, source, found = find_inputs(pipeline.read(name), [real / "blurb" / folder])
+        inputs = find_inputs(pipeline.read(name), [real / "blurb" / folder])
+        source, found = inputs.source, inputs.files
         keys[name] = set()
         for path in sorted(set(itertools.chain.from_iterable(found.values()))):
             for part in source.cut(Part(str(path)), target_bytes=1 << 40):

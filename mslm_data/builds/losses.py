@@ -17,6 +17,7 @@ from mslm_data.builds.stages import source_of
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import standoff
+from mslm_data.source.reading.records import WITHDRAWN
 
 RULES = frozenset(
     {
@@ -97,7 +98,7 @@ def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]])
         for one in aside:
             places.setdefault(one.reason, one.place)
         read = sum(receipt.read for receipt in of_split)
-        reasons = Counter(one.reason for one in aside)
+        reasons = Counter(one.reason for one in aside if one.reason != WITHDRAWN)
         _refuse(pipeline, where, "documents set aside", read, reasons, places)
 
         if pipeline.annotate.use == "gold":

@@ -167,7 +167,7 @@ def digests_of(corpus: str, documents: Documents) -> Array:
     """
     # The corpus comes first in all of them, so it is digested once. An ASCII line has its texts'
     # bytes where it has their characters.
-    beginning = hashlib.blake2b(_framed(corpus.encode()), digest_size=8)
+    beginning = hashlib.blake2b(_framed(corpus.encode("utf-8", "surrogatepass")), digest_size=8)
     is_ascii = documents.line.isascii()
     line = documents.line.encode() if is_ascii else b""
 

@@ -37,25 +37,22 @@ def count_lines(text: Array, out: Array) -> None:
         out[:] = (begin, 0, 0)
         return
 
-    lines, empty, blocks, may_be_blank = _count_newlines(text[begin:past])
-    if may_be_blank or text[begin] <= SPACE:  # lines of blanks alone are rare
+    has_blanks = _count_newlines(text[begin:past], out)
+    out[0] += begin
+    if has_blanks or text[begin] <= SPACE:  # lines of blanks alone are rare
         _count_lines_with_blanks(text, out)
-    else:
-        out[0] = begin + lines
-        out[1] = lines - empty
-        out[2] = blocks
 
 
 @kernel
-def _count_newlines(text: Array) -> tuple[int, int, int, int]:
+def _count_newlines(text: Array, out: Array) -> bool:
     """Count lines by their newlines alone; without a branch, so many bytes at a time.
 
     Args:
         text: uint8; it begins with a line that is not empty, and ends with a newline.
+        out: int64 `[3]`, written as by `count_lines`; right if all blank lines are empty.
 
     Returns:
-        The lines, those that are empty, the blocks that these divide the text into, and the lines
-        after the first that begin as lines of blanks do.
+        Whether a line after the first begins as lines of blanks do.
     """
     lines = 1
     empty = 0
@@ -68,7 +65,10 @@ def _count_newlines(text: Array) -> tuple[int, int, int, int]:
         empty += is_empty
         blocks += is_empty & (text[c + 1] != NEWLINE)
         may_be_blank += ends & (text[c + 1] <= SPACE) & (text[c + 1] != NEWLINE)
-    return lines, empty + (text[-2] == NEWLINE), blocks, may_be_blank
+    out[0] = lines
+    out[1] = lines - empty - (text[-2] == NEWLINE)
+    out[2] = blocks
+    return may_be_blank > 0
 
 
 @kernel

@@ -188,7 +188,6 @@ class MslmModel(PreTrainedModel):
         span_ends: Tensor | None = None,
         span_labels: Tensor | None = None,
         keys: Tensor | None = None,  # noqa: ARG002
-        doc_labels: Tensor | None = None,  # noqa: ARG002
         num_items_in_batch: Tensor | int | None = None,
         **encoder_inputs: Any,
     ) -> MslmOutput:
@@ -209,12 +208,11 @@ class MslmModel(PreTrainedModel):
             span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
             span_labels: int64 `[B, S]`, types, padded with -1.
             keys: Unused; batches have them.
-            doc_labels: Unused; batches have them where documents have labels.
             num_items_in_batch: Items of all batches of the optimizer step. Either `[3]` from
                 `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
                 latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
                 the step is this batch.
-            encoder_inputs: Passed to the encoder.
+            encoder_inputs: Passed to the encoder, but for `doc_labels`, which batches may have.
 
         Returns:
             `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
@@ -273,6 +271,10 @@ class MslmModel(PreTrainedModel):
         for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the last hidden states `[B, L, H]`; with a head that is not known also logits."""
+        # Not a parameter of `forward`: the Trainer takes those with "label" in their names for
+        # labels that every batch must have.
+        others = {name: value for name, value in others.items() if name != "doc_labels"}
+
         encoder = self.masked_lm.base_model
         if not for_mslm or decoder_of(self.masked_lm) is not None:
             return encoder(input_ids, attention_mask=attention_mask, **others)[0], None

@@ -206,7 +206,9 @@ TEXT = "The results, of p53-binding (in vitro) show 5.3% tumours."
 
 def built_of(tmp_path: Path, **encode: object) -> Examples:
     (tmp_path / "own.jsonl").write_text(json.dumps({"text": TEXT}), encoding="utf-8")
-    pipeline = made.pipeline_of(source={"use": "jsonl"}, segment="whole", encode=encode)
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl"}, segment="whole", encode=encode, annotate={"use": "none"}
+    )
     made.built(tmp_path / "out", tmp_path / "own.jsonl", pipeline)
     return md.load(tmp_path / "out")["train"].take(np.zeros(400, np.int64))
 

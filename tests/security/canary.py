@@ -55,6 +55,7 @@ def build_words(notes: Path, out: Path, *more: object) -> list[str]:
         f"annotate.table={CONCEPTS}",
         "annotate.sample={}",
         "shard.unit_bytes=3000",
+        "source.max_loss=1",
     )
     words = [
         "build",

@@ -81,7 +81,7 @@ def test_pmi__a_list_for_a_spreadsheet_has_no_formula(
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_text("=\tO\ncmd\tO\npain\tO\n\n" * 12)
-    (tmp_path / "mine.toml").write_text('[source]\nuse = "conll"\n')
+    (tmp_path / "mine.toml").write_text('[source]\nuse = "conll"\n[annotate]\nuse = "none"\n')
     run("build", "--source", tmp_path / "mine.toml", "--input", tmp_path / "in", "--out", tmp_path / "out",
         "--tokenizer", _vocabulary(tmp_path))  # fmt: skip
 

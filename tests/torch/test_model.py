@@ -384,3 +384,10 @@ def test_push_to_hub__of_a_public_corpus_is_as_ever(uploads: list[str]) -> None:
     wrapped("bert").push_to_hub("me/model", private=True)
 
     assert uploads == ["me/model"]
+
+
+def test_forward__passes_over_labels_of_documents() -> None:
+    model = wrapped().eval()
+    rows = {"input_ids": torch.tensor([[2, 5, 3]]), "doc_labels": torch.tensor([1])}
+
+    assert model(**rows).mslm_loss is None

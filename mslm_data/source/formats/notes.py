@@ -18,7 +18,7 @@ from mslm_data.source.reading.cohort import Cohort, last_of_sample
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
-from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.records import WITHDRAWN, RecordError
 from mslm_data.source.reading.splits import by_split
 from mslm_data.source.reading.tables import TableReader, TableRow
 
@@ -186,7 +186,7 @@ class Notes(Cohort, TextOptions, Source):
             if refused:
                 return refused
             if _is_withdrawn(row):
-                raise RecordError("expected a note that stands, got one that is marked as an error")
+                raise RecordError(WITHDRAWN)
             text = row.value("text")
             if not text:
                 raise RecordError("expected a note with text, got none")

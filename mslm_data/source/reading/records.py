@@ -23,6 +23,10 @@ NOT_UTF8 = "expected UTF-8 or the encoding that [source] encoding names, got oth
 """Why a record is set aside whose bytes are not text."""
 
 
+WITHDRAWN = "expected a note that stands, got one that is marked as an error"
+"""Reason for which a record is set aside because the corpus itself says so: nothing is lost."""
+
+
 class RecordError(Exception):
     """A record cannot be used. It is set aside with this reason, which must hold none of its words.
 

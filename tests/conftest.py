@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("house", deadline=None, max_examples=100)
+EXAMPLES = "MSLM_DATA_TEST_EXAMPLES"
+"""Environment variable: how many examples a property is tried on, where 100 would take long."""
+
+settings.register_profile("house", deadline=None, max_examples=int(os.environ.get(EXAMPLES, "100")))
 settings.load_profile("house")
 
 

@@ -73,7 +73,7 @@ def _lines(folder: Path) -> Path:
 
 def _pipeline(name: str, source: dict[str, object], *, segment: str, unit_bytes: int) -> Pipeline:
     tables = {
-        "source": source,
+        "source": {"max_loss": 1, **source},
         "annotate": _ANNOTATE,
         "segment": {"use": segment},
         "shard": {"unit_bytes": unit_bytes},

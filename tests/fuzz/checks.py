@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.errors import MslmDataError
+from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.loading import load
 from mslm_data.mask import make
 from mslm_data.shard.verify import verify
@@ -161,7 +161,12 @@ def building(name: str, file: str, **pipeline: Any) -> Check:
         out = folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         of = made.pipeline_of(source={"use": name}, unit_bytes=600, **pipeline)
-        manifest = made.built(out, folder / file, of)
+        try:
+            manifest = made.built(out, folder / file, of)
+        except BuildError as error:
+            if "expected mentions" in str(error) or "none that can be used" in str(error):
+                return  # a mutation may leave no mention
+            raise
         assert verify(out)[1] == []
         for split in manifest.splits.values():
             assert split.read == split.written + split.set_aside

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import mslm_data as md
@@ -94,6 +96,27 @@ def test_build__takes_integers_and_their_names(tmp_path: Path) -> None:
         found.append([*labels_of(out).values()])
 
     assert found == [["good", "bad"], ["1", "0"]]
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.tsv", "train.jsonl", "train.parquet"])
+def test_build__keeps_labels_beside_plain_text(tmp_path: Path, name: str) -> None:
+    rows = [{"text": "kinase inhibitors", "class": "yes"}, {"text": "p53", "class": "no"}]
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / name
+    if name.endswith(".parquet"):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        between = "\t" if name.endswith(".tsv") else ","
+        lines = [rows[0], *[row.values() for row in rows]]
+        path.write_text("".join(between.join(line) + "\n" for line in lines))
+
+    made.built(
+        tmp_path / "out", tmp_path / "in", pipeline(source={"use": "text", "doc_label": "class"})
+    )
+
+    assert labels_of(tmp_path / "out") == {"train:0": "yes", "train:1": "no"}
 
 
 def test_build__sets_a_label_aside_that_is_not_one(tmp_path: Path) -> None:

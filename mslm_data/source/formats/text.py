@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
@@ -16,7 +16,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source import Source
-from mslm_data.source.reading import arrow_rows
+from mslm_data.source.reading import arrow_rows, cells
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import LinesOfFile, has_cr_lines, lines, stem
 from mslm_data.source.reading.records import (
@@ -60,6 +60,8 @@ class PlainText(TextOptions, Source):
         documents: What of a file of lines is a document.
         text_column: Column of the text in tables and JSON lines.
         id_column: Column of the id, "" to number rows.
+        doc_label: Column of the document's own label, text or an integer; "" where there is none or
+            none is wanted.
     """
 
     suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
@@ -69,6 +71,7 @@ class PlainText(TextOptions, Source):
     documents: Literal["file", "line", "block"] = "file"
     text_column: str = "text"
     id_column: str = ""
+    doc_label: str = ""
 
     def __post_init__(self) -> None:
         if not self.text_column:
@@ -172,7 +175,11 @@ class PlainText(TextOptions, Source):
 
     def _rows(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the documents of a table or of JSON lines."""
-        numbered = stem(Path(part.path))
+        path = Path(part.path)
+        numbered = stem(path)
+        names: Sequence[str] = ()
+        if self.doc_label and _kind(path) in _ARROW:
+            names = arrow_rows.class_names(arrow_rows.schema(path)).get(self.doc_label, ())
         for row in self._values(part):
             doc_id = f"{numbered}:{row.number}"
             try:
@@ -184,10 +191,11 @@ class PlainText(TextOptions, Source):
                         f"expected text in column '{self.text_column}', got nothing or another "
                         "value; set [source] text_column"
                     )
+                label = cells.doc_label(row.label, self.doc_label, names)
             except RecordError as error:
                 yield SetAside(doc_id, row.place, str(error))
                 continue
-            yield Document(id=doc_id, text=row.text, place=row.place)
+            yield Document(id=doc_id, text=row.text, place=row.place, doc_label=label)
 
     def _values(self, part: Part) -> Iterator[_Row]:
         """Read the id and the text of each row of a part."""
@@ -200,7 +208,8 @@ class PlainText(TextOptions, Source):
         else:
             for row in self._table(kind).rows(part):
                 try:
-                    yield _Row(row.number, row.place, row.value("id"), row.value("text"))
+                    values = (row.value("id"), row.value("text"), row.value("label"))
+                    yield _Row(row.number, row.place, *values)
                 except RecordError as error:
                     yield _Row(row.number, row.place, problem=str(error))
 
@@ -208,6 +217,8 @@ class PlainText(TextOptions, Source):
         columns = {"text": self.text_column}
         if self.id_column:
             columns["id"] = self.id_column
+        if self.doc_label:
+            columns["label"] = self.doc_label
         return TableReader(
             columns=columns,
             keys=(),
@@ -218,14 +229,19 @@ class PlainText(TextOptions, Source):
     def _of_arrow(self, part: Part) -> Iterator[_Row]:
         path = Path(part.path)
         stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
-        columns = {self.text_column, self.id_column}
+        columns = {self.text_column, self.id_column, self.doc_label}
         rows = arrow_rows.rows(path, part.start, stop, columns=columns)
         for number, row in enumerate(rows, start=part.start):
             place = f"{path.name}:{number + 1}"
             if row is None:
                 yield _Row(number, place, problem="expected UTF-8, got other bytes")
             else:
-                yield _Row(number, place, row.get(self.id_column), row.get(self.text_column))
+                yield self._row(number, place, row)
+
+    def _row(self, number: int, place: str, row: Mapping[str, object]) -> _Row:
+        """Choose the columns of id, text and label."""
+        id_, text, label = map(row.get, (self.id_column, self.text_column, self.doc_label))
+        return _Row(number, place, id_, text, label)
 
     def _of_json(self, part: Part) -> Iterator[_Row]:
         path = Path(part.path)
@@ -241,7 +257,7 @@ class PlainText(TextOptions, Source):
             except _DECODE_ERRORS:
                 row = None
             if isinstance(row, dict):
-                yield _Row(number, place, row.get(self.id_column), row.get(self.text_column))
+                yield self._row(number, place, row)
             else:
                 yield _Row(number, place, problem="expected a JSON object, got another line")
 
@@ -253,6 +269,7 @@ class _Row(NamedTuple):
     place: str
     id: object = None
     text: object = None
+    label: object = None
     problem: str = ""
 
 

@@ -104,3 +104,28 @@ def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
             raise RecordError("expected sentences within the text, one after the other, got others")
         before = sentence.end
     return tuple(bounds)
+
+
+def doc_label(value: object, column: str, names: Sequence[str] = ()) -> str:
+    """Return the name of a document's own label, "" for none.
+
+    Args:
+        value: The label, text or an integer.
+        column: The column that it stands in.
+        names: Names of integers, in order. An integer without one is its own name, and a negative
+            one is none where there are names.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise RecordError(
+            f"expected text or an integer in column '{column}', the document's label, got another "
+            "value"
+        )
+    if not names:
+        return str(value)
+    if value >= len(names):
+        raise RecordError(
+            f"expected integers up to {len(names) - 1} in column '{column}', got {value}"
+        )
+    return names[value] if value >= 0 else ""

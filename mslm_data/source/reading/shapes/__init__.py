@@ -126,24 +126,11 @@ class RowReader:
         return str(value) if isinstance(value, str | int) else ""
 
     def _take_doc_label(self, row: dict[str, Any]) -> str:
-        """Take the document's label out of a row, so that nobody takes it for mentions.
-
-        Returns:
-            Its name, "" for none. An integer that the file does not name is its own name.
-        """
+        """Take the document's label out of a row, so that nobody takes it for mentions."""
         column = self._file.options.doc_label
-        value = row.pop(column, None) if column else None
-        if value is None or isinstance(value, str):
-            return value or ""
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise RecordError(
-                f"expected text or an integer in column '{column}', the document's label, got "
-                "another value"
-            )
-        names = self._file.names.get(column)
-        if not names:
-            return str(value)
-        return self._file.name(value, column, "") if value >= 0 else ""
+        if not column:
+            return ""
+        return cells.doc_label(row.pop(column, None), column, self._file.names.get(column, ()))
 
     def _refuse_unread(self, row: Cells, shape: Shape, place: str) -> None:
         """Raise if a row in which no mention was found has a column that looks like mentions."""

@@ -153,7 +153,7 @@ class Agenda:
     def _joins(self) -> list[Task]:
         """Return the shards that are not joined, unless too much of the corpus is lost."""
         try:
-            refuse_losses(self._inputs.pipeline, receipts_of(self._out, self._plan))
+            refuse_losses(self._inputs, receipts_of(self._out, self._plan))
         except BuildError:
             mark_refused(self._out)
             raise

@@ -6,6 +6,7 @@ would help.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from mslm_data.annotate import overlaps, relabel
 from mslm_data.builds.folder import Receipt
-from mslm_data.builds.stages import source_of
+from mslm_data.builds.stages import Inputs, source_of
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import standoff
@@ -27,6 +28,8 @@ RULES = frozenset(
     }
 )
 """Reasons for which the pipeline itself asks to leave mentions out."""
+_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
+"""Names of columns that can be shown: others may be text."""
 _SHOWN = 3
 """Reasons that a message names."""
 
@@ -77,19 +80,20 @@ _ADVICE = (
 )
 
 
-def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
     """Refuse to finish a build that lost too much.
 
     In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
     mentions left out without a rule of the pipeline that asks for it.
 
     Args:
-        pipeline: Says how much may be lost.
+        inputs: The pipeline, which says how much may be lost, and the files.
         receipts: Of the work units of each split.
 
     Raises:
         BuildError: A split lost more, or no mention at all is left though some are wanted.
     """
+    pipeline = inputs.pipeline
     every = [receipt for of_split in receipts.values() for receipt in of_split]
     for split, of_split in receipts.items():
         where = f"pipeline '{pipeline.name}', split '{split}'"
@@ -107,7 +111,7 @@ def refuse_losses(pipeline: Pipeline, receipts: Mapping[str, Sequence[Receipt]])
             lost = Counter({name: n for name, n in left_out.items() if name not in RULES})
             _refuse(pipeline, where, "mentions left out", given, lost, {})
     _refuse_no_document(every)
-    _refuse_no_mention(pipeline, every)
+    _refuse_no_mention(inputs, every)
     _refuse_no_doc_label(pipeline, every)
 
 
@@ -171,10 +175,10 @@ def _advice(pipeline: Pipeline, reason: str) -> str:
     return ""
 
 
-def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
     """Raise if documents were read and no mention is left, unless none are wanted."""
+    pipeline, source = inputs.pipeline, inputs.source
     annotate = pipeline.annotate
-    source = source_of(pipeline)
     may_be_bare = source.without_mentions or pipeline.has_doc_labels
     none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
     given = sum(receipt.given_mentions for receipt in receipts)
@@ -189,7 +193,7 @@ def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
         looked = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
         raise BuildError(
             f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
-            f"[source] and the columns that it reads, or {none}"
+            f"[source]{_columns(inputs)}, or {none}"
         )
     there = _listed(label for receipt in receipts for label in receipt.unwanted)
     if there:
@@ -204,6 +208,15 @@ def _refuse_no_mention(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
         f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
         f"reason '{most}'; {_advice(pipeline, most) or 'check [source]'}, or {none}"
     )
+
+
+def _columns(inputs: Inputs) -> str:
+    """Return which columns the first file has, where its records have named ones, for a message."""
+    paths = next(iter(inputs.files.values()), [])
+    names = [
+        name for path in paths[:1] for name in inputs.source.columns_of(path) if _NAME.match(name)
+    ]
+    return f", the columns there are {', '.join(names)}" if names else ""
 
 
 def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:

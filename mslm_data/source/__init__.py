@@ -148,6 +148,13 @@ class Source(ABC):
         """
         return ""
 
+    def columns_of(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
+        """Return the names of the columns of a file's first record, for messages.
+
+        Formats whose records have named columns override it.
+        """
+        return []
+
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
         """Return options that only all files together can decide; they replace the given ones.
 

@@ -162,3 +162,14 @@ def test_manifest__does_not_say_what_might_have_been_lost(tmp_path: Path) -> Non
     made.built(tmp_path / "out", None, made.pipeline_of(source={"max_loss": 0.5}))
 
     assert "max_loss" not in json.dumps(json.loads((tmp_path / "out/manifest.json").read_text()))
+
+
+@pytest.mark.parametrize("use", ["jsonl", "hub"])
+def test_build__lists_the_columns_that_are_there__where_no_mention_is(
+    tmp_path: Path, use: str
+) -> None:
+    row = {"id": "1", "text": "kinase", "gold": "B-X", "Sentence that is a name, with commas.": 1}
+    inputs = jsonl(tmp_path / "in", "train.jsonl", row)
+
+    with pytest.raises(BuildError, match="the columns there are id, text, gold, or --set"):
+        made.built(tmp_path / "out", inputs, pipeline(use=use))

@@ -112,6 +112,12 @@ class Hub(RowOptions, TextOptions, Source):
             else:
                 yield reader.document(row, numbered=numbered, place=place)
 
+    def columns_of(self, path: Path) -> list[str]:
+        """Return a file's columns; see `Source.columns_of`."""
+        if _is_json(path):
+            return self._json().columns_of(path)
+        return [*arrow_rows.schema(path).names]
+
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - rows are read by name
         """Return what speaks for a dataset; see `Source.recognises`. Of JSON, `jsonl` says it."""

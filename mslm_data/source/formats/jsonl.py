@@ -40,6 +40,10 @@ class JsonLines(RowOptions, TextOptions, Source):
             else:
                 yield reader.document(row.value, numbered=row.numbered, place=row.place)
 
+    def columns_of(self, path: Path) -> list[str]:
+        """Return the columns of a file's first row; see `Source.columns_of`."""
+        return json_rows.columns_of(path)
+
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for rows of JSON; see `Source.recognises`."""

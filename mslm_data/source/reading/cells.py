@@ -107,13 +107,13 @@ def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
 
 
 def doc_label(value: object, column: str, names: Sequence[str] = ()) -> str:
-    """Return the name of a document's own label, "" for none.
+    """Return the name of a document's own label, "" where it has none.
 
     Args:
         value: The label, text or an integer.
         column: The column that it stands in.
-        names: Names of integers, in order. An integer without one is its own name, and a negative
-            one is none where there are names.
+        names: Names of integers, in order. Without names an integer is its own name; with names a
+            negative one means that there is no label.
     """
     if value is None or isinstance(value, str):
         return value or ""

@@ -14,7 +14,7 @@ import msgspec
 from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.files import NumberedLine, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -86,6 +86,13 @@ def first_row(path: Path, head: bytes) -> object:
     except (ValueError, RecursionError):
         return None
     return row
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the names of the columns of a file's first row, none where it is not all there."""
+    with opened(path) as file:
+        row = first_row(path, file.read(_BEGINNING_BYTES))
+    return [name for name in row if isinstance(name, str)] if isinstance(row, dict) else []
 
 
 def rows_within(

@@ -17,7 +17,7 @@ test: check  ## Style, types, layers, and all tests, on all cores.
 check: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports --no-logo
 
 bench: .venv-bench/ready  ## Measure beside what a user would pick instead: benchmarks/RESULTS.md.

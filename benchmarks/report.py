@@ -17,7 +17,7 @@ PAGES = {
     "benchmarks.faults": "Builds that are killed",
 }
 """Module of a program that is run alone -> the subject of its page."""
-TOPIC_PAGES = {"RESULTS-build.md": ("Builds", "build annotate")}
+TOPIC_PAGES = {"RESULTS-build.md": ("Builds", "build")}
 """Page of topics that were measured later than the others -> its subject, and the topics."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (

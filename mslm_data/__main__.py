@@ -1,7 +1,29 @@
-"""Runs `python -m mslm_data`, which is `mslm-data`."""
+"""Runs `mslm-data`, which is `python -m mslm_data` too."""
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from mslm_data.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line of this process, and return its exit code.
+
+    Where Ctrl-C or SIGTERM comes before the command has begun, or after it has ended, the process
+    ends at once and says nothing: there is nothing to clean up or to resume.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+
+    from mslm_data.cli import main as run
+
+    return run()
+
+
+def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

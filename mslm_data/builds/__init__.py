@@ -19,12 +19,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mslm_data.builds import looking
 from mslm_data.builds.agenda import Agenda, Progress
-from mslm_data.builds.folder import claimed, finished_already, is_built, prepare, refuse_foreign
+from mslm_data.builds.folder import (
+    claimed,
+    clear_leftovers,
+    finished_already,
+    is_built,
+    prepare,
+    refuse_foreign,
+)
 from mslm_data.builds.plan import Plan, find, identity_of, labels_of, make_plan, stamps_of
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Digest, read_answer
@@ -80,7 +88,12 @@ def build(
         if is_built(out):  # by another process, before this one had the lock
             return _finished(out, found, identity)
 
-        prepare(out, found.files, alone=part is None)
+        # What a part finds half written may be that of another part at work.
+        alone = part is None
+        prepare(out, found.files)
+        if alone:
+            clear_leftovers(out, found.files)
+
         work = BuildWork(
             pipeline=found.pipeline,
             tokenizer=tokenizer,
@@ -93,7 +106,14 @@ def build(
         agenda = Agenda(out, found, tokenizer, identity, part=part, progress=progress)
         run = ENGINES.load(engine)
         preload = _preload(found.pipeline)
-        run(work, agenda.first(), workers=workers, done=agenda.done, preload=preload)
+        try:
+            run(work, agenda.first(), workers=workers, done=agenda.done, preload=preload)
+        except BaseException:
+            # The engine has killed the workers, whatever they were at.
+            with suppress(OSError):  # the disk may be what has failed
+                if alone:
+                    clear_leftovers(out, found.files)
+            raise
         return agenda.manifest
 
 

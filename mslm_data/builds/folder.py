@@ -101,22 +101,18 @@ def _lock(path: Path, *, patience: float = 0) -> FileLock:
     return FileLock(path, timeout=patience, mode=0o600)
 
 
-def prepare(out: Path, splits: Iterable[str], *, alone: bool) -> None:
-    """Make the folders that tasks write into.
-
-    Args:
-        out: The folder.
-        splits: The splits to build.
-        alone: Whether no other process is at work here, so that temporary files are those of killed
-            ones and can go.
-    """
+def prepare(out: Path, splits: Iterable[str]) -> None:
+    """Make the folders that tasks write into."""
     own = [out / ".build" / name for name in ("pieces", "receipts", "shards")]
-    folders = [*own, *(out / split for split in splits)]
-    for folder in folders:
+    for folder in (*own, *(out / split for split in splits)):
         make_folder(folder)
-    if alone:
-        for folder in (out, out / ".build", *folders):
-            clear_temporaries(folder)
+
+
+def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
+    """Remove what killed processes left half written; no process may be at work in the folder."""
+    below = [path for path in (out / ".build").rglob("*") if path.is_dir()]
+    for folder in (out, out / ".build", *below, *(out / split for split in splits)):
+        clear_temporaries(folder)
 
 
 # Which plan it follows ----------------------------------------------------------------------------

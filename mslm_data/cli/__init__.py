@@ -72,7 +72,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         with (
             process.private_files(),
-            process.ended_by_sigterm(),
+            process.ended_by_signals(),
             process.log_on_stderr(),
             process.rare_collections(),
         ):

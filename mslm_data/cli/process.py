@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,11 +45,28 @@ _ADVICE = {
 """Advice on errors of the system; others are reported in the system's words alone."""
 
 
+_CLEANING_S = 5.0
+"""So long after a signal others are ignored, as a command cleans up. Later ones may be needed: what
+was raised for the first can get lost in a library."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Report that Ctrl-C came.
+
+    Python remembers where a plain `KeyboardInterrupt` left code that was made of a string, as much
+    of what is imported is. It then ends the process by the signal, whatever the exit code.
+    """
+
+
 class Terminated(KeyboardInterrupt):
     """Report that SIGTERM came.
 
     It ends a command as Ctrl-C does, so that temporary files and child processes go.
     """
+
+
+_RAISED = {signal.SIGINT: Interrupted, signal.SIGTERM: Terminated}
+"""Signal -> what is raised when it comes."""
 
 
 @contextmanager
@@ -101,22 +119,33 @@ class _OnStderr(logging.Handler):
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Raise `Terminated` when SIGTERM first comes, unless the process ignores it."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+def ended_by_signals() -> Iterator[None]:
+    """Raise `Interrupted` when Ctrl-C comes and `Terminated` when SIGTERM does.
+
+    A signal that the process ignores stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
-        signal.signal(number, signal.SIG_IGN)  # or a second one would stop the cleaning up
-        raise Terminated
+    cleaned_up_at = 0.0
 
-    before = signal.signal(signal.SIGTERM, end)
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+        nonlocal cleaned_up_at
+        now = time.monotonic()
+        if now >= cleaned_up_at:
+            cleaned_up_at = now + _CLEANING_S
+            raise _RAISED[signal.Signals(number)]
+
+    before = {number: signal.getsignal(number) for number in _RAISED}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 def end_of(error: BaseException) -> tuple[int, str]:
@@ -129,7 +158,7 @@ def end_of(error: BaseException) -> tuple[int, str]:
     causes = [*_chain(error)]
     if any(isinstance(cause, Terminated) for cause in causes):
         return TERMINATED, "terminated; run the same command again to resume"
-    if isinstance(error, KeyboardInterrupt) or _is_ctrl_c(error):
+    if any(isinstance(cause, KeyboardInterrupt) for cause in causes) or _is_ctrl_c(error):
         return INTERRUPTED, "interrupted; run the same command again to resume"
 
     # click and rich make a SystemExit of a broken pipe, rich after it has turned stdout away. A

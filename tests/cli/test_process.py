@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,27 +180,109 @@ def test_end_of__a_pipe_between_processes_that_breaks_is_an_error() -> None:
     assert (code, message) == (1, "error: Broken pipe")
 
 
-def _kill_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-    signal.pause()
+SIGNALS = pytest.mark.parametrize(
+    ("sent", "raised"),
+    [(signal.SIGINT, process.Interrupted), (signal.SIGTERM, process.Terminated)],
+)
 
 
-def test_ended_by_sigterm__leaves_the_process_as_it_was() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@SIGNALS
+def test_ended_by_signals__leaves_the_process_as_it_was(
+    sent: signal.Signals, raised: type[BaseException]
+) -> None:
+    before = signal.getsignal(sent)
 
-    with pytest.raises(process.Terminated), process.ended_by_sigterm():
-        _kill_this_process()
+    with pytest.raises(raised), process.ended_by_signals():
+        signal.raise_signal(sent)
 
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(sent) is before
 
 
-def test_ended_by_sigterm__not_where_it_is_ignored() -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+@SIGNALS
+def test_ended_by_signals__not_where_it_is_ignored(
+    sent: signal.Signals, raised: type[BaseException]
+) -> None:
+    before = signal.signal(sent, signal.SIG_IGN)
     try:
-        with process.ended_by_sigterm():
-            os.kill(os.getpid(), signal.SIGTERM)
+        with process.ended_by_signals():
+            signal.raise_signal(sent)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(sent, before)
+
+
+@SIGNALS
+def test_ended_by_signals__lets_the_first_be_cleaned_up_after(
+    sent: signal.Signals, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned_up = False
+
+    with process.ended_by_signals():
+        try:
+            signal.raise_signal(sent)
+        except raised:
+            for impatient in (signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(impatient)
+            cleaned_up = True
+        monkeypatch.setattr(time, "monotonic", lambda: float("inf"))
+        with pytest.raises(raised):  # as what was raised first got lost
+            signal.raise_signal(sent)
+
+    assert cleaned_up
+
+
+def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tuple[int, str, str]:
+    """Run lines of Python and then the command, as its script does; return how that ended.
+
+    Args:
+        prelude: The lines.
+        words: What the command is called with.
+        path: Modules of this folder are found first.
+    """
+    lines = [
+        "import signal, sys",
+        *prelude,
+        "from mslm_data.__main__ import main",
+        "sys.exit(main())",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), *words],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*([str(path)] if path else []), *sys.path]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_main__interrupted_in_code_made_of_a_string_has_its_exit_code(tmp_path: Path) -> None:
+    # Python itself would end such a process by the signal.
+    ended = program(
+        "from mslm_data.shard import verify",
+        "verify.verify = lambda *_: exec('signal.raise_signal(signal.SIGINT)', {'signal': signal})",
+        words=["verify", str(tmp_path)],
+    )
+
+    assert ended == (130, "", "\ninterrupted; run the same command again to resume\n")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_main__is_quiet_before_the_command_begins(sent: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(f"import signal\nsignal.raise_signal({int(sent)})\n")
+
+    assert program(words=["--version"], path=tmp_path) == (128 + sent, "", "")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_main__is_quiet_after_the_command_has_ended(sent: signal.Signals) -> None:
+    code, out, err = program(
+        f"import atexit; atexit.register(signal.raise_signal, {int(sent)})", words=["--version"]
+    )
+
+    assert (code, err) == (128 + sent, "")
+    assert out.startswith("mslm-data, version ")
 
 
 @pytest.mark.parametrize("words", [("recipes", "mimic"), ("--help",)])

@@ -18,6 +18,8 @@ import pytest
 from mslm_data import builds
 from mslm_data.builds import stages
 from mslm_data.builds.trail import Trail
+from mslm_data.builds.work import BuildWork
+from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
@@ -162,6 +164,56 @@ def test_build__goes_on_when_a_worker_that_hangs_is_ended(
     killer.join()
 
     assert made.tree(out) == whole
+
+
+def leaves_temporaries(work: BuildWork, *_: object, **__: object) -> None:
+    """Leave what workers leave that are killed while they write, and end as Ctrl-C does."""
+    staged = Path(work.folder, ".build", "staging", "0123456789abcdef")
+    staged.mkdir(parents=True)
+    for folder in (staged, Path(work.folder, ".build", "pieces"), Path(work.folder, "train")):
+        (folder / ".half.written.tmp").touch()
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("part", [None, (1, 2)])
+def test_build__interrupted_leaves_no_temporaries_of_its_workers(
+    part: tuple[int, int] | None,
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs, out = LINES.write(tmp_path), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "run", leaves_temporaries)
+        with pytest.raises(KeyboardInterrupt):
+            LINES.build(inputs, out, part=part)
+    left = list(out.rglob("*.tmp"))
+
+    # Those of a part may be another part's, which is at work. The whole build removes them.
+    LINES.build(inputs, out, workers=2)
+
+    assert len(left) == (3 if part else 0)
+    assert made.tree(out) == whole
+
+
+def test_build__removes_what_killed_workers_were_unpacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    half = out / ".build" / "staging" / "0123456789abcdef" / ".notes.csv.half.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    there: list[bool] = []
+    run = local.run
+
+    def looks(*words: Any, **options: Any) -> None:
+        there.append(half.exists())
+        run(*words, **options)
+
+    monkeypatch.setattr(local, "run", looks)
+    LINES.build(LINES.write(tmp_path), out)
+
+    assert there == [False]
 
 
 # Whole programs -----------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ Most readers are short, because `reading/` does the work that formats share:
 | text in files | `encodings`: derive from `TextOptions`, read by `utf8`, cut unless `is_one_part` |
 | one word and its tag a line | `tagged_lines`, `marks`, `tags`, `word_documents` |
 | a text, and mentions at offsets | `standoff`: derive from `OffsetOptions` as well |
-| rows with named fields (JSON objects, Arrow) | `shapes`, `json_rows`, `arrow_rows`, `cells` |
+| rows of JSON objects | `json_sources`: derive from `JsonRows`, or `JsonVersions` |
+| rows with named fields of any kind | `shapes`, `json_rows`, `arrow_rows`, `cells` |
 | several annotations of one document | `versions`: derive from `VersionOptions` as well |
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
 | tables with or without a header | `plain_tables` |

@@ -1,0 +1,91 @@
+"""Holds what sources of JSON share: how files are cut, and which of their rows become documents."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.source import Source
+from mslm_data.source.reading import json_rows
+from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.versions import Version, VersionOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonRows(RowOptions, TextOptions, Source):
+    """Files of JSON lines, and `.json` files of one array or one object, whose rows are documents.
+
+    Each row is read by itself. A format that leaves rows out overrides `why_not_chosen`.
+    """
+
+    suffixes = json_rows.SUFFIXES
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
+        """Cut a file between lines; one array or one object is one part. See `Source.cut`."""
+        return json_rows.cut(part, self, target_bytes=target_bytes)
+
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
+        """Read each row; see `Source.read`."""
+        path = Path(part.path)
+        file = RowFile(options=self, beginning=lambda: json_rows.beginning(path, self))
+        reader = RowReader(file)
+        for row in json_rows.rows(part, self):
+            if isinstance(row, SetAside):
+                yield row
+            elif reason := self.why_not_chosen(row.value):
+                yield NotChosen(reason)
+            else:
+                yield reader.document(row.value, numbered=row.numbered, place=row.place)
+
+    def why_not_chosen(self, row: object) -> str:  # noqa: ARG002 - overridden
+        """Return why the options leave a row out, as `NotChosen` says it; "" where it is read.
+
+        Args:
+            row: What its JSON says.
+        """
+        return ""
+
+    def columns_of(self, path: Path) -> list[str]:
+        """Return the columns of a file's first row; see `Source.columns_of`."""
+        return json_rows.columns_of(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonVersions(VersionOptions, JsonRows):
+    """Files as of `JsonRows`, in which several rows may be annotations of one document.
+
+    A file is one part, as only all of its rows together tell which are read.
+    """
+
+    def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - one part
+        """Return a file as one part; see `Source.cut`."""
+        yield part
+
+    def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
+        """Read each row that is chosen; see `Source.read`."""
+        # The file is read twice, so that only what tells its rows apart is held.
+        reasons = self.chosen(
+            None if isinstance(row, SetAside) else self.version_of(row.value, number)
+            for number, row in enumerate(json_rows.rows(part, self))
+        )
+        reader = RowReader(RowFile(options=self, versions=self))
+        for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
+            if isinstance(row, SetAside):
+                yield row
+            elif reason:
+                yield NotChosen(reason)
+            else:
+                yield reader.document(row.value, numbered=row.numbered, place=row.place)
+
+    @abstractmethod
+    def version_of(self, row: object, number: int) -> Version | None:
+        """Return which annotation of which document a row is, None for a row that always stays.
+
+        Args:
+            row: What its JSON says.
+            number: Its number in the part, from 0.
+        """

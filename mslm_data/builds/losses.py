@@ -6,7 +6,6 @@ would help.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -14,10 +13,10 @@ from typing import NamedTuple
 
 from mslm_data.annotate import overlaps, relabel
 from mslm_data.builds.folder import Receipt
-from mslm_data.builds.stages import Inputs, source_of
+from mslm_data.builds.stages import Inputs
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
-from mslm_data.source.reading import standoff
+from mslm_data.source.reading import cells, standoff
 from mslm_data.source.reading.records import WITHDRAWN
 
 RULES = frozenset(
@@ -25,11 +24,10 @@ RULES = frozenset(
         relabel.UNWANTED,
         *overlaps.REASONS,
         *standoff.BY_RULE,
+        WITHDRAWN,
     }
 )
-"""Reasons for which the pipeline itself asks to leave mentions out."""
-_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
-"""Names of columns that can be shown: others may be text."""
+"""Reasons that are not losses: rules of the pipeline, or of the corpus itself."""
 _SHOWN = 3
 """Reasons that a message names."""
 
@@ -39,41 +37,41 @@ class _Advice(NamedTuple):
 
     Attributes:
         begins: How the reasons begin.
-        options: Options of a source; the first of them decides whether a source has them.
+        option: An option of those sources that the advice is for.
         words: What to do.
     """
 
     begins: tuple[str, ...]
-    options: tuple[str, ...]
+    option: str
     words: str
 
 
 _ADVICE = (
     _Advice(
         ("expected an id that no document before it has",),
-        ("id_column",),
+        "id_column",
         "name the column of the id with source.id_column, or number documents with "
         "--set source.id_column=''",
     ),
     _Advice(
         ("expected UTF-8",),
-        ("encoding",),
+        "encoding",
         "say the encoding, such as --set source.encoding=latin-1",
     ),
     _Advice(
         ("expected a tag", "expected a token and a tag"),
-        ("scheme", "tag_column"),
+        "scheme",
         "--set source.scheme=label if tags are labels without B- and I-; source.word_column and "
         "source.tag_column name the columns, from 0",
     ),
     _Advice(
         ("expected tags", "expected a tag"),
-        ("tag_names",),
+        "tag_names",
         "say what tags are called with source.tag_names",
     ),
     _Advice(
         (standoff.MISMATCH,),
-        ("ends", "offsets", "newlines"),
+        "ends",
         "--set source.ends=inclusive, source.offsets=utf-16 or bytes, or source.newlines=one, as "
         "the corpus has them",
     ),
@@ -102,14 +100,13 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> 
         for one in aside:
             places.setdefault(one.reason, one.place)
         read = sum(receipt.read for receipt in of_split)
-        reasons = Counter(one.reason for one in aside if one.reason != WITHDRAWN)
-        _refuse(pipeline, where, "documents set aside", read, reasons, places)
+        reasons = Counter(one.reason for one in aside)
+        _refuse(inputs, where, "documents set aside", read, reasons, places)
 
         if pipeline.annotate.use == "gold":
             given = sum(receipt.given_mentions for receipt in of_split)
             left_out = sum((Counter(receipt.left_out) for receipt in of_split), Counter[str]())
-            lost = Counter({name: n for name, n in left_out.items() if name not in RULES})
-            _refuse(pipeline, where, "mentions left out", given, lost, {})
+            _refuse(inputs, where, "mentions left out", given, left_out, {})
     _refuse_no_document(every)
     _refuse_no_mention(inputs, every)
     _refuse_no_doc_label(pipeline, every)
@@ -129,7 +126,7 @@ def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
 
 
 def _refuse(
-    pipeline: Pipeline,
+    inputs: Inputs,
     where: str,
     what: str,
     of: int,
@@ -139,47 +136,48 @@ def _refuse(
     """Raise if more is lost than may be.
 
     Args:
-        pipeline: Says how much may be lost.
+        inputs: The pipeline says how much may be lost, the source which options could help.
         where: Pipeline and split.
         what: What is lost.
         of: How many there were.
-        reasons: Reason -> how many are lost.
+        reasons: Reason -> how many there are; those of `RULES` do not count.
         places: Reason -> where the first stands.
     """
-    lost = reasons.total()
-    if lost <= pipeline.max_loss * of:
+    lost = Counter({reason: count for reason, count in reasons.items() if reason not in RULES})
+    max_loss = inputs.pipeline.max_loss
+    if lost.total() <= max_loss * of:
         return
 
     lines = [
-        f"{where}: expected at most {pipeline.max_loss:.0%} of the {what} (source.max_loss), got "
-        f"{lost:,} of {of:,}"
+        f"{where}: expected at most {max_loss:.0%} of the {what} (source.max_loss), got "
+        f"{lost.total():,} of {of:,}"
     ]
-    for reason, count in reasons.most_common(_SHOWN):
+    for reason, count in lost.most_common(_SHOWN):
         first = f", first at {places[reason]}" if reason in places else ""
-        advice = _advice(pipeline, reason)
+        advice = _advice(inputs, reason)
         lines.append(f"  {count:,}: {reason}{first}{f'; {advice}' if advice else ''}")
-    if len(reasons) > _SHOWN:
-        lines.append(f"  and {len(reasons) - _SHOWN} other reason(s)")
+    if len(lost) > _SHOWN:
+        lines.append(f"  and {len(lost) - _SHOWN} other reason(s)")
     lines.append(
         "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
     )
     raise BuildError("\n".join(lines))
 
 
-def _advice(pipeline: Pipeline, reason: str) -> str:
+def _advice(inputs: Inputs, reason: str) -> str:
     """Return what helps against a loss where the source has options for it, else ""."""
-    options = {option.name for option in fields(source_of(pipeline))}
+    options = {option.name for option in fields(inputs.source)}
     for advice in _ADVICE:
-        if reason.startswith(advice.begins) and advice.options[0] in options:
+        if reason.startswith(advice.begins) and advice.option in options:
             return advice.words
     return ""
 
 
 def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
     """Raise if documents were read and no mention is left, unless none are wanted."""
-    pipeline, source = inputs.pipeline, inputs.source
+    pipeline = inputs.pipeline
     annotate = pipeline.annotate
-    may_be_bare = source.without_mentions or pipeline.has_doc_labels
+    may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
     none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
     given = sum(receipt.given_mentions for receipt in receipts)
     left_out = sum(sum(receipt.left_out.values()) for receipt in receipts)
@@ -206,7 +204,7 @@ def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
     most, _ = reasons.most_common(1)[0]
     raise BuildError(
         f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
-        f"reason '{most}'; {_advice(pipeline, most) or 'check [source]'}, or {none}"
+        f"reason '{most}'; {_advice(inputs, most) or 'check [source]'}, or {none}"
     )
 
 
@@ -214,7 +212,10 @@ def _columns(inputs: Inputs) -> str:
     """Return which columns the first file has, where its records have named ones, for a message."""
     paths = next(iter(inputs.files.values()), [])
     names = [
-        name for path in paths[:1] for name in inputs.source.columns_of(path) if _NAME.match(name)
+        name
+        for path in paths[:1]
+        for name in inputs.source.columns_of(path)
+        if cells.can_be_shown(name)
     ]
     return f", the columns there are {', '.join(names)}" if names else ""
 

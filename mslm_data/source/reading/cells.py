@@ -1,10 +1,11 @@
 """Checks the values in the cells of a row, as tables come from anywhere and hold anything.
 
-Every function raises `RecordError` for a value that is not what its name says.
+Every function that reads a value raises `RecordError` where it is not what the name says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,13 @@ from mslm_data.source.reading.records import RecordError
 
 Cells = Mapping[str, Any]
 """A row: column -> value."""
+
+_PLAIN_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
+
+
+def can_be_shown(column: str) -> bool:
+    """Return whether a column's name can stand in a message: an unusual one may be text."""
+    return _PLAIN_NAME.match(column) is not None
 
 
 def first_of(row: Cells, names: Sequence[str]) -> str | None:

@@ -18,7 +18,6 @@ ENDS = ("end", "end_offset", "end_char", "endOffset")
 LABELS = ("label", "labels", "type", "tag")
 CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 
-_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in the names of fields that count no characters."""
@@ -147,4 +146,4 @@ def _is_triple(item: object) -> bool:
 
 def shown(column: str) -> str:
     """Return the name of a column as messages have it."""
-    return f"'{column}'" if _NAME.match(column) else "of an unusual name"
+    return f"'{column}'" if cells.can_be_shown(column) else "of an unusual name"

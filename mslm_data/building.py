@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -26,6 +27,7 @@ from mslm_data.pipeline import Pipeline, read
 if TYPE_CHECKING:
     from mslm_data.builds import Progress
     from mslm_data.builds.plan import Plan
+    from mslm_data.builds.stages import Inputs
     from mslm_data.encode.tokenizer import Tokenizer
     from mslm_data.loading import Shards
     from mslm_data.shard.manifest import Manifest
@@ -163,21 +165,30 @@ class Prepared:
     workers: int | None
     engine: str
 
+    @cached_property
+    def found(self) -> Inputs:
+        """The files of each split; found once, as the hub may have to be asked for them.
+
+        Raises:
+            SourceError: See `build`.
+            PipelineError: See `build`.
+        """
+        from mslm_data.builds import find
+
+        return find(self.pipeline, self.inputs)
+
     def files(self) -> tuple[dict[str, list[str]], list[Unread]]:
         """Return split -> the files that are read, and those that are not, with the reason.
 
         Names are those below the input.
         """
-        from mslm_data.builds.stages import listed_inputs
-
-        found = listed_inputs(self.pipeline, self.inputs)
-        return found.names(), found.unread()
+        return self.found.names(), self.found.unread(apart_from=self.out)
 
     def plan(self) -> tuple[Plan, tuple[str, ...]]:
         """Return what would be built, and the label of each index; nothing is written."""
         from mslm_data import builds
 
-        return builds.planned(self.pipeline, self.inputs, self.tokenizer)
+        return builds.planned(self.found, self.tokenizer)
 
     def run(
         self, *, part: tuple[int, int] | None, progress: Callable[[Progress], None]
@@ -194,9 +205,8 @@ class Prepared:
 
         if self.pipeline.about.protected or self.pipeline.encode.keep_text:
             warn_of_readers([self.out, *self.copies])
-        return builds.build(
-            self.pipeline,
-            self.inputs,
+        return builds.build_found(
+            self.found,
             self.tokenizer,
             self.out,
             workers=self.workers,

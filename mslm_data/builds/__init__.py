@@ -42,7 +42,7 @@ from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
 
-__all__ = ["Progress", "build", "planned"]
+__all__ = ["Progress", "build", "build_found", "find", "planned"]
 
 
 def build(
@@ -78,7 +78,33 @@ def build(
             cannot be completed.
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
     """
-    found = find(pipeline, inputs)
+    return build_found(
+        find(pipeline, inputs),
+        tokenizer,
+        out,
+        workers=workers,
+        engine=engine,
+        part=part,
+        progress=progress,
+    )
+
+
+def build_found(
+    found: Inputs,
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    workers: int | None,
+    engine: str,
+    part: tuple[int, int] | None,
+    progress: Callable[[Progress], None],
+) -> Manifest | None:
+    """Build a folder as `build` does, of files that `find` has found.
+
+    Raises:
+        BuildError: As from `build`.
+        MslmDataError: As from `build`.
+    """
     identity = identity_of(found, tokenizer)
     if is_built(out):
         return _finished(out, found, identity)
@@ -117,14 +143,11 @@ def build(
         return agenda.manifest
 
 
-def planned(
-    pipeline: Pipeline, inputs: Sequence[Path], tokenizer: Tokenizer
-) -> tuple[Plan, tuple[str, ...]]:
+def planned(found: Inputs, tokenizer: Tokenizer) -> tuple[Plan, tuple[str, ...]]:
     """Plan a build, and write nothing; compressed files stay as they are.
 
     Args:
-        pipeline: As of `build`.
-        inputs: As of `build`.
+        found: From `find`.
         tokenizer: As of `build`.
 
     Returns:
@@ -134,7 +157,6 @@ def planned(
     Raises:
         MslmDataError: The inputs or the pipeline are wrong.
     """
-    found = find(pipeline, inputs)
     work = BuildWork(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
     looked = looking.Looking(found, staging=None)
     tasks = deque(looked.tasks())

@@ -80,13 +80,18 @@ class Inputs(NamedTuple):
             split: [_below(path, roots) for path in paths] for split, paths in self.files.items()
         }
 
-    def unread(self) -> list[Unread]:
-        """Return the files below input folders that are not read, each with the reason."""
+    def unread(self, *, apart_from: Path) -> list[Unread]:
+        """Return the files below input folders that are not read, each with the reason.
+
+        Args:
+            apart_from: The folder that is built; it may lie below an input.
+        """
         return unread(
             self.given,
             self.every_file(),
             suffixes=self.source.suffixes,
             splits=self.source.splits,
+            apart_from=apart_from,
         )
 
     def records(self, split: str) -> Iterator[Document | SetAside | NotChosen]:
@@ -113,39 +118,29 @@ def _below(path: Path, roots: Sequence[Path]) -> str:
     return path.name
 
 
-def listed_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the files of a pipeline's source by their names; none is opened.
+def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
+    """Find the files of a pipeline's source, and what only all of them together can decide.
 
     Args:
         pipeline: Only its source and `unit_bytes` are used.
         inputs: Files or folders.
 
     Raises:
-        SourceError: No inputs of this format, or two forms of one split.
+        SourceError: No inputs of this format, two forms of one split, or a file that cannot be
+            read.
     """
     source = source_of(pipeline)
     files = source.find(inputs)
     if source.one_form and not source.splits:
         refuse_two_forms(inputs, files, suffixes=source.suffixes)
-    return Inputs(pipeline, source, files, tuple(inputs))
+    found = Inputs(pipeline, source, files, tuple(inputs))
 
-
-def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the files of a pipeline's source, and what only all of them together can decide.
-
-    Raises:
-        SourceError: As from `listed_inputs`, or a file cannot be read.
-    """
-    found = listed_inputs(pipeline, inputs)
-    source, files = found.source, found.files
-    every_file = sorted({path for paths in files.values() for path in paths})
-
-    decided = source.settle(every_file)
-    if decided:
-        options = {**pipeline.source.options, **decided}
-        pipeline = replace(pipeline, source=replace(pipeline.source, options=options))
-        source = source_of(pipeline)
-    return found._replace(pipeline=pipeline, source=source)
+    decided = source.settle(sorted(found.splits_of_paths()))
+    if not decided:
+        return found
+    options = {**pipeline.source.options, **decided}
+    settled = replace(pipeline, source=replace(pipeline.source, options=options))
+    return found._replace(pipeline=settled, source=source_of(settled))
 
 
 _LOADED: dict[str, LoadedAnnotator] = {}

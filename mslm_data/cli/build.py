@@ -164,9 +164,8 @@ def _build(
         sample=sample,
         downloading=downloading,
     ) as ready:
-        files = _files(*ready.files())
         if dry_run:
-            report = _planned(ready.out, *ready.plan()) | files
+            report = _planned(ready.out, *ready.plan()) | _files(*ready.files())
             if not quiet:
                 _print_plan(report)
             return report
@@ -183,7 +182,7 @@ def _build(
             )
         return {"out": str(ready.out), "part": [number, parts]}
 
-    report = {"out": str(ready.out), **report_of(manifest), **files}
+    report = {"out": str(ready.out), **report_of(manifest), **_files(*ready.files())}
     if not quiet:
         _print_report(report, manifest)
     return report

@@ -18,7 +18,8 @@ NCBI = made.SAMPLE / "ncbi-disease"
 
 
 def plan_of(inputs: Path = NCBI, **options: object) -> Plan:
-    plan, _ = builds.planned(made.pipeline_of(**options), [inputs], made.word_piece())
+    found = builds.find(made.pipeline_of(**options), [inputs])
+    plan, _ = builds.planned(found, made.word_piece())
     return plan
 
 

@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 import mslm_data as md
+from mslm_data import _optional
 from mslm_data.io import resources
 from tests.cli.running import run
 
@@ -91,6 +94,46 @@ def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None
     assert "validation: read eng.testa.tsv\n" in shown
     assert "not read: extra.tsv: its name speaks of no split" in shown
     assert "not read: README.md: its name does not end with .tsv" in shown
+
+
+def test_build__does_not_list_its_own_folder(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "bc2gm" / "train.tsv", tmp_path / "train.tsv")
+    words = ["build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--input", tmp_path]
+    words += ["--out", tmp_path / "out", "--json"]
+
+    first = run(*words)
+    again = run(*words)
+
+    assert first.json["files"] == {"train": ["train.tsv"]}
+    assert first.json["unread"] == {}
+    assert again.out == first.out
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_build__asks_the_hub_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    path = tmp_path / "set-train.arrow"
+    rows = pa.table({"tokens": [["Had", "gout"]], "ner_tags": [["O", "B-Disease"]]})
+    with pa.ipc.new_stream(str(path), rows.schema) as writer:
+        writer.write_table(rows)
+    asked = []
+
+    def load_dataset(*args: object, **options: object) -> object:
+        asked.append((*args, options))
+        return {"train": SimpleNamespace(cache_files=[{"filename": str(path)}])}
+
+    fetching = SimpleNamespace(load_dataset=load_dataset)
+    monkeypatch.setattr(_optional, "load", lambda name, *, wanted_by: fetching)
+    (tmp_path / "my.toml").write_text('[source]\nuse = "hub"\ndataset = "own/set"\n')
+
+    done = run(
+        "build", "--source", tmp_path / "my.toml", "--tokenizer", VOCAB, "--out", tmp_path / "out",
+        "--json", *(["--dry-run"] if dry else []),
+    )  # fmt: skip
+
+    assert done.json["files"] == {"train": ["set-train.arrow"]}
+    assert asked == [("own/set", None, {"revision": None})]
 
 
 @pytest.mark.parametrize(("past", "warned"), [(0, False), (-1, True)])

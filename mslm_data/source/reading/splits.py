@@ -227,6 +227,7 @@ def unread(
     *,
     suffixes: Sequence[str],
     splits: Mapping[str, Sequence[str]],
+    apart_from: Path | None = None,
 ) -> list[Unread]:
     """Return the files below folders of the input that are not read, each with the reason.
 
@@ -235,12 +236,15 @@ def unread(
         read: The files that are read, with those that belong to others.
         suffixes: What file names of the format may end with.
         splits: Split -> patterns as of `fnmatch`; empty where names decided.
+        apart_from: A folder whose files are not looked at.
     """
     known = {path.resolve() for path in read}
+    others = apart_from.resolve() if apart_from else None
     found = []
     for root in inputs:
         for path in _every_file_below(root) if root.is_dir() else ():
-            if path.resolve() not in known:
+            place = path.resolve()
+            if place not in known and (others is None or not place.is_relative_to(others)):
                 below = path.relative_to(root).as_posix()
                 found.append(Unread(below, _why_unread(below, suffixes, splits)))
     return found

@@ -189,7 +189,10 @@ class Pipeline:
 
     @property
     def has_doc_labels(self) -> bool:
-        """Whether the source keeps a label of each document, for the column `doc_label`."""
+        """Return whether built rows get the column `doc_label`, the label of their document.
+
+        They do if the option `doc_label` of the source names where such labels stand.
+        """
         return bool(self.source.options.get("doc_label"))
 
     def sampled(self) -> Pipeline:

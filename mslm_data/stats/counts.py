@@ -142,5 +142,5 @@ class MaskStats:
 
     @property
     def all_masked(self) -> bool:
-        """Whether every token that is not special is masked in every epoch."""
+        """Return whether every token of the split, special ones apart, is masked in each epoch."""
         return self.realised_rate == 1

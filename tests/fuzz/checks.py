@@ -127,7 +127,15 @@ class Record:
 
 
 def sound(record: Record, names: set[str]) -> None:
-    """See that a record is what the stages after it count on, and that its place is in a file that was read."""
+    """Assert what the later stages of a build rely on in a record that a source gave.
+
+    The ranges of a document lie within its text, text can be encoded, reasons hold no text of the corpus, and
+    the record's place names a file.
+
+    Args:
+        record: The record.
+        names: The names of the files that were read.
+    """
     of = record.of
     if isinstance(of, SetAside):
         assert REASON.match(of.reason), of.reason

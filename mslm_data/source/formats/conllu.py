@@ -333,7 +333,7 @@ class _Reader:
 
     @property
     def _opens_with_i(self) -> bool:
-        """Whether I opens mentions in the file; asked once."""
+        """Return whether a tag I may begin a mention in this file, as in IOB1; found out once."""
         if self._i_opens is None:
             self._i_opens = self._ask()
         return self._i_opens

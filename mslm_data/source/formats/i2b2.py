@@ -252,7 +252,8 @@ def _concept(
             'expected c="words" line:token line:token||t="type", got a line of another form',
             line=number,
         )
-    words, label = match[1], match[6]
+    words = match[1]
+    label = match[6]
     first_line, first, last_line, last = map(int, match.groups()[1:5])
     try:
         if not (first_line and last_line):

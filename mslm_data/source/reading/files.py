@@ -16,7 +16,8 @@ import numpy.typing as npt
 from mslm_data.errors import SourceError
 
 IdFrom = Literal["file", "folder"]
-"""Whether a document is named like its file, or like its file's folder."""
+"""Names that a document may get as its id: that of its file, or that of the folder that the file
+lies in."""
 
 RATIO = 200
 """Most bytes that one packed byte may become. Text packs to a fifth, labels of one digit a token to

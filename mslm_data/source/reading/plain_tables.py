@@ -21,7 +21,8 @@ from mslm_data.source.reading.records import RecordError, decode_utf8
 Column = str | int
 """A column: its name in the header, in any case, or its number, from 0."""
 Header = Literal["auto"] | bool
-"""Whether the first row names the columns; "auto" looks whether it holds a number."""
+"""Whether the first row of a table names its columns (True), or is data as every other row (False).
+With "auto" it is data if one of its cells is a number."""
 
 _LONGEST_ROW = 1 << 20
 _SEPARATORS = "\t,;|"

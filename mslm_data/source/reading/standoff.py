@@ -25,7 +25,8 @@ OffsetUnit = Literal["characters", "utf-16", "bytes"]
 """Units that offsets count: characters (code points), code units of UTF-16 (Java, JavaScript), or
 bytes of UTF-8."""
 Ends = Literal["exclusive", "inclusive"]
-"""Whether an end is the character after the last, or the last itself."""
+"""Meanings of an annotation's end: the place after its last character ("exclusive"), or the place
+of its last character ("inclusive")."""
 Newlines = Literal["two", "one"]
 """Counts of CR LF: two characters, or one where texts got their CR after they were
 annotated."""

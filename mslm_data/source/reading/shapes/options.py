@@ -49,8 +49,8 @@ class RowFile:
         options: Of the source.
         names: Column -> names of its integers, in order, for those that the file itself names.
         versions: Which annotation of a row with several is read.
-        beginning: Returns the first rows of the file, which decide whether I opens mentions in it;
-            see `tags.opens_with_i`.
+        beginning: Returns the first rows of the file, which decide whether a tag I may begin a
+            mention in it; see `tags.opens_with_i`.
     """
 
     options: RowOptions = field(default_factory=RowOptions)

@@ -68,7 +68,10 @@ class WordsWithTags(Shape):
 
     @functools.cached_property
     def _opens_with_i(self) -> bool:
-        """Whether I opens mentions in the file; its first rows that are not broken decide."""
+        """Return whether a tag I may begin a mention in this file, as in IOB1.
+
+        The first rows of the file that can be read decide; see `tags.opens_with_i`.
+        """
         num_mentions = num_late = 0
         for row in self.file.beginning():
             try:

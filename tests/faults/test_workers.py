@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -335,20 +337,55 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
     assert made.tree(tmp_path / "out") == expected
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("moment", [0.0, 0.2, 0.6])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_program__interrupted_while_its_workers_start_says_one_line(
-    sent: signal.Signals, moment: float, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
-) -> None:
-    inputs, _ = notes
-    started = program(*words_for(inputs, tmp_path / "out", "--workers", "2"))
-    wait_for(lambda: "serve_forks" in "".join(map(command_of, descendants(started.pid))))
-    below = descendants(started.pid)
-    time.sleep(moment)
+@pytest.fixture(scope="module")
+def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So many notes that no build ends before it is interrupted."""
+    path = tmp_path_factory.mktemp("long") / "NOTEEVENTS.csv"
+    header, rows = (made.SAMPLE / "mimic" / "NOTEEVENTS.csv").read_text("utf-8").split("\n", 1)
+    path.write_text(f"{header}\n{rows * 300}", encoding="utf-8")
+    return path
 
-    if sent == signal.SIGINT:
-        os.killpg(started.pid, sent)  # as a terminal sends Ctrl-C: to every process of the command
+
+def imports(leader: int) -> bool:
+    """Say whether the process that workers are forked from is there."""
+    return any("serve_forks" in command_of(pid) for pid in descendants(leader))
+
+
+def has_imported(leader: int) -> bool:
+    """Say whether that process has loaded all that workers need: it ignores SIGTERM from then on."""
+    for pid in descendants(leader):
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+            if "serve_forks" in command_of(pid) and ignored >> (signal.SIGTERM - 1) & 1:
+                return True
+    return False
+
+
+def has_workers(leader: int) -> bool:
+    """Say whether there are workers."""
+    return len(descendants(leader)) > 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("moment", [imports, has_imported, has_workers])
+@pytest.mark.parametrize(
+    ("sent", "to"),
+    [
+        (signal.SIGINT, "group"),  # as a terminal does
+        (signal.SIGTERM, "group"),  # as a scheduler does
+        (signal.SIGTERM, "program"),
+    ],
+)
+def test_program__interrupted_while_its_workers_start_says_one_line(
+    sent: signal.Signals, to: str, moment: Callable[[int], bool], long_notes: Path, tmp_path: Path
+) -> None:
+    started = program(*words_for(long_notes, tmp_path / "out", "--workers", "2"))
+    wait_for(lambda: moment(started.pid))
+    below = descendants(started.pid)
+
+    if to == "group":
+        os.killpg(started.pid, sent)
     else:
         started.send_signal(sent)
     out, err = started.communicate(timeout=30)
@@ -356,6 +393,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
     assert started.returncode == 128 + sent
     assert (out, err.strip().count(b"\n")) == (b"", 0), err.decode()
     assert b"run the same command again" in err
+    assert not list(tmp_path.rglob("*.tmp"))
     wait_for(lambda: not any(command_of(pid) for pid in below))
 
 

@@ -346,20 +346,31 @@ def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def server_treats(leader: int, number: signal.Signals, *how: str) -> bool:
+    """Say whether the process that workers are forked from treats a signal in one of some ways.
+
+    Args:
+        leader: The process that has started it.
+        number: The signal.
+        how: `SigCgt` (caught) or `SigIgn` (ignored), as in /proc.
+    """
+    for pid in descendants(leader):
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            masks = [int(status.partition(f"{name}:")[2].split()[0], 16) for name in how]
+            if "serve_forks" in command_of(pid) and any(m >> (number - 1) & 1 for m in masks):
+                return True
+    return False
+
+
 def imports(leader: int) -> bool:
-    """Say whether the process that workers are forked from is there."""
-    return any("serve_forks" in command_of(pid) for pid in descendants(leader))
+    """Say whether Python has begun in that process: it catches Ctrl-C, and soon ignores it."""
+    return server_treats(leader, signal.SIGINT, "SigCgt", "SigIgn")
 
 
 def has_imported(leader: int) -> bool:
     """Say whether that process has loaded all that workers need: it ignores SIGTERM from then on."""
-    for pid in descendants(leader):
-        with suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text()
-            ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
-            if "serve_forks" in command_of(pid) and ignored >> (signal.SIGTERM - 1) & 1:
-                return True
-    return False
+    return server_treats(leader, signal.SIGTERM, "SigIgn")
 
 
 def has_workers(leader: int) -> bool:

@@ -21,7 +21,7 @@ follow_imports = silent
 mypy_path = {root}
 
 # Types of other packages take most of a minute to read and are not what is tested here.
-[mypy-torch.*,transformers.*,numba.*,pyarrow.*,datasets.*,tokenizers.*,fsspec.*,pooch.*]
+[mypy-torch.*,transformers.*,numba.*,pyarrow.*,datasets.*,tokenizers.*,fsspec.*]
 follow_imports = skip
 ignore_missing_imports = true
 """

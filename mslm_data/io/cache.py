@@ -2,12 +2,15 @@
 
 One root, private to its owner: `MSLM_DATA_CACHE`, or else the platform's cache folder. Deleting it
 costs time only. What is kept is made in a temporary beside its place, by one thread of one process
-at a time, and renamed when whole.
+at a time, and renamed when whole. Nothing that was fetched or unpacked is believed by its name: its
+bytes are compared with the digests recorded when it was made, or with the digest that it was
+fetched by.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,10 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from mslm_data.errors import MslmDataError, SourceError
-from mslm_data.io.files import make_folder, sync_folder
+from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
 
 VARIABLE = "MSLM_DATA_CACHE"
 """Environment variable that names another root."""
+
+_HASHED: dict[tuple[Path, int, int, int], str] = {}
+"""Path, inode, time and size of each cached file that this process has hashed -> its digest."""
 
 
 def folder(
@@ -84,6 +90,89 @@ def once(
     return place
 
 
+def kept(
+    place: Path, make: Callable[[Path], object], *, error: type[MslmDataError] = SourceError
+) -> Path:
+    """Return a folder of the cache that has the very files it was made with, or make it again.
+
+    Args:
+        place: Where the folder and the record of its digests lie.
+        make: Makes the folder at another name, where nothing is yet; see `once`.
+        error: See `once`.
+    """
+
+    def make_sealed(made: Path) -> None:
+        make_folder(made)
+        make(files_of(made))
+        seal(files_of(made), record_of(made))
+
+    def good(found: Path) -> bool:
+        return intact(files_of(found), record_of(found))
+
+    return files_of(once(place, make_sealed, good=good, error=error))
+
+
+def files_of(place: Path) -> Path:
+    """Return the folder of files at a place of `kept`."""
+    return place / "files"
+
+
+def record_of(place: Path) -> Path:
+    """Return the record of the digests at a place of `kept`."""
+    return place / "files.json"
+
+
+def seal(folder: Path, record: Path) -> None:
+    """Record the SHA-256 of each file below a folder, for `intact`."""
+    digests = {name: sha256_of(path) for name, path in _files(folder).items()}
+    with writing_whole(record, durable=False) as file:
+        file.write(json.dumps(digests, sort_keys=True).encode())
+
+
+def intact(folder: Path, record: Path) -> bool:
+    """Return whether a folder has the files that were recorded, with their bytes, and no others."""
+    try:
+        digests = json.loads(record.read_bytes())
+    except (OSError, ValueError):
+        return False
+    if not isinstance(digests, dict) or not folder.is_dir():
+        return False
+
+    files = _files(folder)
+    return digests.keys() == files.keys() and all(
+        holds(path, digests[name]) for name, path in files.items()
+    )
+
+
+def holds(path: Path, sha256: str) -> bool:
+    """Return whether a file is there with this digest; a process hashes an unchanged one once."""
+    try:
+        state = _state(path)
+        if state not in _HASHED:
+            _HASHED[state] = sha256_of(path)
+    except FileNotFoundError:
+        return False
+    return _HASHED[state] == sha256
+
+
+def remember(path: Path, sha256: str) -> None:
+    """Take down the digest of a file that was hashed when it was made; see `holds`."""
+    with suppress(OSError):  # gone again: opening it says so
+        _HASHED[_state(path)] = sha256
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the files below a folder by their paths there."""
+    return {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def _state(path: Path) -> tuple[Path, int, int, int]:
+    status = path.stat()
+    return path, status.st_ino, status.st_mtime_ns, status.st_size
+
+
 @contextmanager
 def alone(place: Path) -> Iterator[None]:
     """Hold a place as one thread of one process.
@@ -113,10 +202,15 @@ def staging(place: Path) -> Iterator[Path]:
 
 
 def settle(made: Path, place: Path) -> None:
-    """Give a finished file or folder its final name, once the bytes of a file are on disk."""
+    """Give a finished file or folder its final name, once the bytes of a file are on disk.
+
+    Whatever has this name goes: a folder into the temporary that `made` lies in.
+    """
     if made.is_file():
         with made.open("rb") as file:
             os.fsync(file.fileno())
+    if place.is_dir() or (made.is_dir() and place.exists()):
+        place.replace(made.with_name(f"{made.name}.replaced"))
     made.replace(place)
     sync_folder(place.parent)
 

@@ -1,7 +1,8 @@
 """Brings files from URLs that fsspec knows, with a few tries and a watch for those that stall.
 
-Errors of file systems may hold access tokens, and many are not an `OSError`: only the names of
-their classes are passed on.
+What came is compared with what was announced, and files are brought at the same time. Errors of
+file systems may hold access tokens, and many are not an `OSError`: only the names of their classes
+and the status of HTTP are passed on.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import Empty, Full, Queue
 from threading import Event, Thread
@@ -19,7 +23,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from mslm_data.errors import MissingExtraError
-from mslm_data.io.cache import once, private
+from mslm_data.io.cache import kept, private
 
 T = TypeVar("T")
 Listing = tuple[str, Mapping[str, Mapping[str, Any]]]
@@ -32,9 +36,23 @@ PAUSE_S = 1.0
 STALL_S = 60.0
 """Seconds without a byte or an answer after which a try has failed."""
 
+TOGETHER = 8
+"""Files that are brought at the same time."""
+
 _AT_ONCE = 1 << 20
 _AHEAD = 4
 """Pieces that are read while others are written."""
+_LOOK_S = 0.2
+"""Seconds after which a fetch that waits looks whether it shall end."""
+_END_S = 5.0
+"""Seconds for the others of `together` to end after one has failed."""
+_BLOCK = 16 << 20
+"""Bytes that a file system may ask for in one request, and hold in memory for each file."""
+_ACCESSED = ("atime", "time")
+"""Details of a file that reading it changes, besides those that speak of access."""
+_NEVER = Event()
+_STOPPED: ContextVar[Event] = ContextVar("_STOPPED", default=_NEVER)
+"""Is set when the others of `together` have failed, and this thread's fetch shall end too."""
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
 """Errors that another attempt would not change."""
 
@@ -128,7 +146,11 @@ def listing(url: str, name: str = "") -> Listing:
 
     def ask() -> Generator[Listing, None, None]:
         fs, root = _opened(url, name)
-        yield root, {root: fs.info(root)} if fs.isfile(root) else fs.find(root, detail=True)
+        try:
+            info = fs.info(root)
+        except FileNotFoundError:  # as some object stores say of folders
+            info = {"type": "directory"}
+        yield root, {root: info} if info["type"] == "file" else fs.find(root, detail=True)
 
     def answer() -> Listing:
         with closing(_watched(ask, url)) as answers:
@@ -154,24 +176,113 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         MissingExtraError: See `fetch`.
         SourceError: The disk is full or cannot be written.
     """
-    root, infos = listing(url, name)
+    for _ in range(TRIES):
+        root, infos = listing(url, name)
+        top = PurePosixPath(_path_of(root).rstrip("/")).name
+        if top in ("", ".."):
+            top = "input"
 
-    # All that the file system says of the files (sizes, times, tags) names the copy.
-    details = sorted((path, sorted(info.items(), key=str)) for path, info in infos.items())
-    stamp = repr((url, name, details))
+        # All that the file system says of the files (sizes, times, tags) names the copy.
+        stamp = repr((url, name, _details(infos)))
+        place = folder / hashlib.sha256(stamp.encode()).hexdigest()[:16]
+        make = partial(_copy_all, url, name, top, root, infos)
+        try:
+            return kept(place, make) / top
+        except _ChangedError:
+            continue
+    raise RemoteError(f"other files or other bytes after each of {TRIES} tries", final=True)
 
-    top = PurePosixPath(_path_of(root).rstrip("/")).name
-    if top in ("", ".."):
-        top = "input"
-    inside = {remote: _inside(root, remote) for remote in sorted(infos)}
 
-    def make(made: Path) -> None:
-        for remote, below in inside.items():
-            size = infos[remote].get("size")
-            path = "/".join(filter(None, (name, below)))
-            fetch(url, path, made / top / below, size=size if isinstance(size, int) else None)
+class _ChangedError(Exception):
+    """Files differ from what was listed before."""
 
-    return once(folder / hashlib.sha256(stamp.encode()).hexdigest()[:16], make) / top
+
+def _copy_all(
+    url: str, name: str, top: str, root: str, infos: Mapping[str, Mapping[str, Any]], made: Path
+) -> None:
+    """Copy all listed files at the same time, and see that they stayed the same meanwhile.
+
+    Raises:
+        _ChangedError: They did not.
+        RemoteError: See `copy`.
+    """
+    jobs = []
+    for remote, info in infos.items():
+        below = _inside(root, remote)
+        path = "/".join(filter(None, (name, below)))
+        size = info.get("size")
+        known = size if isinstance(size, int) else None
+        jobs.append(partial(fetch, url, path, made / top / below, size=known))
+
+    failure: RemoteError | None = None
+    try:
+        together(jobs)
+    except RemoteError as error:
+        failure = error
+
+    # An object that changes between two requests for parts of it may give a bit of each version.
+    try:
+        now = listing(url, name)[1]
+    except RemoteError as error:
+        now = {} if error.missing else infos
+        failure = failure or error
+    if _details(now) != _details(infos):
+        raise _ChangedError
+    if failure is not None:
+        raise failure
+
+
+def _details(infos: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Return all that is known of files, in order, but for what reading them changes."""
+    return [
+        (
+            path,
+            sorted(
+                (key, repr(value))
+                for key, value in info.items()
+                if key not in _ACCESSED and "access" not in key.lower()
+            ),
+        )
+        for path, info in sorted(infos.items())
+    ]
+
+
+def together(jobs: Iterable[Callable[[], object]]) -> None:
+    """Do jobs that fetch at the same time, `TOGETHER` at most; the first error ends all of them."""
+    todo = deque(jobs)
+    stop = Event()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        _STOPPED.set(stop)
+        while not stop.is_set():
+            try:
+                job = todo.popleft()
+            except IndexError:
+                return
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001 - the calling thread raises it
+                errors.append(error)
+                stop.set()
+
+    threads = [
+        Thread(target=work, daemon=True, name="mslm-data-together")
+        for _ in range(min(TOGETHER, len(todo)))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        # After an interrupt too, half files are removed before this returns; one that waits for
+        # another process is left alone, as it has none.
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=_END_S)
+    if errors:
+        raise errors[0]
 
 
 def _inside(root: str, remote: str) -> str:
@@ -213,9 +324,15 @@ def _checked(
 
 def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
     fs, path = _opened(url, name)
-    with fs.open(path, "rb") as file:
+    count = 0
+    with fs.open(path, "rb", block_size=_BLOCK) as file:
         while piece := file.read(_AT_ONCE):
+            count += len(piece)
             yield piece
+
+        size = getattr(file, "size", None)
+        if isinstance(size, int) and size != count:
+            raise RemoteError(f"{count} of {size} bytes")
 
 
 def _below(root: str, name: str) -> str:
@@ -238,7 +355,14 @@ def _tried(ask: Callable[[], T], tries: int = TRIES) -> T:
                 said = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
                 raise RemoteError(said, missing=error.missing, final=error.final) from None
         time.sleep(PAUSE_S * attempt)
+        _refuse_stopped()
     raise AssertionError("the last try returns or raises")
+
+
+def _refuse_stopped() -> None:
+    """Raise if another fetch has failed for which this one was made."""
+    if _STOPPED.get().is_set():
+        raise RemoteError("an end before all had come", final=True)
 
 
 def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generator[T, None, None]:
@@ -272,11 +396,16 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
 
     Thread(target=run, daemon=True, name="mslm-data-remote").start()
     try:
+        last = time.monotonic()
         while True:
+            _refuse_stopped()
             try:
-                item, error = items.get(timeout=STALL_S)
+                item, error = items.get(timeout=min(STALL_S, _LOOK_S))
             except Empty:
+                if time.monotonic() - last < STALL_S:
+                    continue
                 raise RemoteError(f"no answer for {STALL_S:g} seconds") from None
+            last = time.monotonic()
             if isinstance(error, StopIteration):
                 return
             if error is not None:
@@ -288,6 +417,8 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
 
 def _in_words(error: Exception, url: str) -> Exception:
     """Return the exception to raise in the place of a file system's own."""
+    if isinstance(error, RemoteError):
+        return error
     if isinstance(error, ImportError):
         return MissingExtraError(f"{shown(url)}: fsspec needs one more package for it: {error}")
     if isinstance(error, FileNotFoundError):
@@ -295,4 +426,19 @@ def _in_words(error: Exception, url: str) -> Exception:
     reason = type(error).__name__
     if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
         reason = str(error.strerror)
+    status = _status(error)
+    if status:
+        reason = f"HTTP status {status}"
     return RemoteError(reason, final=isinstance(error, _FINAL))
+
+
+def _status(error: BaseException | None) -> int:
+    """Return the HTTP status that an error or its cause holds; 0 if there is none."""
+    while error is not None:
+        answer = getattr(error, "response", None)  # as botocore has it
+        about = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
+        status = about.get("HTTPStatusCode", getattr(error, "status", 0))
+        if isinstance(status, int) and status >= 400:
+            return status
+        error = error.__cause__
+    return 0

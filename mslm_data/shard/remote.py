@@ -8,7 +8,6 @@ it is believed.
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +17,6 @@ from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
-from mslm_data.io.files import sha256_of
 from mslm_data.io.remote import RemoteError, shown
 from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
 from mslm_data.shard.read import Shard
@@ -26,8 +24,6 @@ from mslm_data.shard.write import ShardRecord
 
 _MOST_BYTES = 1 << 30
 """The largest file that is fetched without a known size: the manifest or the tokenizer."""
-_BELIEVED: set[tuple[Path, int, int, int]] = set()
-"""Path, inode, time and size of each cached file that this process has hashed."""
 
 
 class RemoteFolder:
@@ -81,11 +77,14 @@ class RemoteFolder:
         """
         place = cache.folder("shards") / f"{sha256}{PurePosixPath(name).suffix}"
 
+        fetched = []
+
         def make(made: Path) -> None:
             remote.fetch(self.url, name, made, size=size, most=_MOST_BYTES, sha256=sha256)
+            fetched.append(name)
 
         try:
-            cache.once(place, make, good=lambda path: _believed(path, sha256), error=FetchError)
+            cache.once(place, make, good=lambda path: cache.holds(path, sha256), error=FetchError)
         except RemoteError as error:
             self._refuse_change()
             wanted = f"{size} bytes" if size is not None else "a file"
@@ -93,8 +92,8 @@ class RemoteFolder:
                 f"{self}/{name}: expected {wanted} with sha256 {sha256}, got {error.reason}; "
                 "try again later, or build the folder there again"
             ) from None
-        with suppress(OSError):  # gone again: opening it says so
-            _BELIEVED.add(_state(place))  # what was fetched was hashed on its way
+        if fetched:
+            cache.remember(place, sha256)  # what was fetched was hashed on its way
         return place
 
     def artifact(self, name: str) -> Path | None:
@@ -163,16 +162,3 @@ class RemoteShard(Shard):
 
     def _refuse_altered(self) -> None:
         """Do nothing: `RemoteFolder.file` has compared the bytes already."""
-
-
-def _state(path: Path) -> tuple[Path, int, int, int]:
-    status = path.stat()
-    return path, status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _believed(path: Path, sha256: str) -> bool:
-    """Return whether a cached file has this digest; each process hashes it once."""
-    try:
-        return _state(path) in _BELIEVED or sha256_of(path) == sha256
-    except FileNotFoundError:
-        return False

@@ -30,7 +30,7 @@ HEAVY = (
     "datasets",
     "torch",
     "spacy",
-    "pooch",
+    "requests",
     "fsspec",
 )
 

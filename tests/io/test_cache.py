@@ -185,6 +185,58 @@ def test_once__leaves_nothing_where_making_fails(tmp_path: Path) -> None:
     assert visible(tmp_path) == []
 
 
+# kept ----------------------------------------------------------------------------------------------------------------
+
+
+def make_two(made: Path) -> None:
+    (made / "below").mkdir(parents=True)
+    (made / "a").write_bytes(b"a")
+    (made / "below" / "b").write_bytes(b"b")
+
+
+def test_kept__makes_a_folder_once(tmp_path: Path) -> None:
+    first = cache.kept(tmp_path / "place", make_two)
+    again = cache.kept(tmp_path / "place", full)
+
+    assert again == first
+    assert sorted(path.name for path in first.rglob("*")) == ["a", "b", "below"]
+
+
+def test_kept__makes_a_folder_again_that_nobody_recorded(tmp_path: Path) -> None:
+    (tmp_path / "place" / "files").mkdir(parents=True)
+    (tmp_path / "place" / "files" / "a").write_bytes(b"left by another version")
+
+    folder = cache.kept(tmp_path / "place", make_two)
+
+    assert (folder / "a").read_bytes() == b"a"
+    assert visible(tmp_path) == ["place"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_settle__replaces_what_is_there(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "old").mkdir(parents=True)
+    with cache.staging(place) as temporary:
+        made = temporary / "made"
+        made.mkdir() if kind == "folder" else made.touch()
+        cache.settle(made, place)
+
+    assert visible(tmp_path) == ["place"]
+    assert place.is_dir() == (kind == "folder")
+    assert not (place / "old").exists()
+
+
+def test_holds__hashes_a_file_again_that_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a")
+    digest = cache.sha256_of(path)
+
+    assert cache.holds(path, digest)
+    path.write_bytes(b"longer")
+    assert not cache.holds(path, digest)
+    assert not cache.holds(tmp_path / "none", digest)
+
+
 def test_alone__removes_what_was_left_inside_a_place(tmp_path: Path) -> None:
     (tmp_path / "place" / "files" / ".part-0123456789abcdef-x").mkdir(parents=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import sys
@@ -11,13 +12,14 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.io import remote
 from mslm_data.io.files import sha256_of
-from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown
+from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown, together
 from tests import faulty
 from tests.faulty import Fault, Faulty
 from tests.source.server import serving
@@ -165,6 +167,46 @@ def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.Mo
         fetch("s3://me:secret@bucket/a", "b", tmp_path / "a")
 
 
+@pytest.mark.parametrize("size", [3, 5])
+def test_read__believes_no_other_number_of_bytes_than_announced(
+    size: int, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sized(io.BytesIO):
+        """A file that knows its size, as those of object stores do."""
+
+        def __init__(self) -> None:
+            super().__init__(b"four")
+            self.size = size
+
+    monkeypatch.setattr(Faulty, "open", lambda *_, **__: Sized())
+
+    with pytest.raises(RemoteError, match=rf"^4 of {size} bytes \(3 tries\)$"):
+        read(url_of(there), "a.bin", most=9)
+
+
+class StatusError(Exception):
+    """As clients of HTTP have it."""
+
+    status = 503
+
+
+class ClientError(Exception):
+    """As botocore has it."""
+
+    response: ClassVar[dict[str, Any]] = {"ResponseMetadata": {"HTTPStatusCode": 503}}
+
+
+@pytest.mark.parametrize("cause", [StatusError, ClientError])
+def test_read__names_the_status_of_an_answer(cause: type[Exception], there: Path) -> None:
+    def busy(_: bytes) -> bytes:
+        raise OSError(16, faulty.SECRET) from cause(faulty.SECRET)
+
+    Faulty.faults["a.bin"] = [busy] * 3
+
+    with pytest.raises(RemoteError, match=r"^HTTP status 503 \(3 tries\)$"):
+        read(url_of(there), "a.bin", most=1 << 30)
+
+
 def test_read__reads_within_another_file_system(there: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(there / "more" / "b.bin", "in/b.bin")
@@ -181,6 +223,51 @@ def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) ->
         site.add("/folder/a.bin?sig=xy", b"signed")
 
         assert read(f"{site.url}/folder/?sig=xy", "a.bin", most=9) == b"signed"
+
+
+# together ------------------------------------------------------------------------------------------------------------
+
+
+def test_together__does_a_few_jobs_at_a_time() -> None:
+    met = threading.Barrier(remote.TOGETHER, timeout=10)
+    running = threading.Semaphore(remote.TOGETHER)
+
+    def job() -> None:
+        assert running.acquire(blocking=False), "too many at a time"
+        met.wait()
+        running.release()
+
+    together([job] * 3 * remote.TOGETHER)
+
+
+def test_together__ends_with_the_first_error(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def stalled(_: bytes) -> bytes:
+        begun.set()
+        return faulty.hanging(b"")
+
+    def failing() -> None:
+        begun.wait()
+        raise RemoteError("the first")
+
+    done: list[int] = []
+    Faulty.faults["a.bin"] = [stalled]
+    before = set(threading.enumerate())
+    jobs = [lambda: bring(there, tmp_path / "a"), failing]
+    monkeypatch.setattr(remote, "TOGETHER", 2)
+
+    with pytest.raises(RemoteError, match="the first"):
+        together([*jobs, *(lambda: done.append(1) for _ in range(9))])
+    assert done == []
+    left = {thread.name for thread in set(threading.enumerate()) - before}
+    assert left <= {"mslm-data-remote"}  # the read that hangs, which nobody can end
+
+
+def test_together__has_nothing_to_do() -> None:
+    together([])
 
 
 # copy ----------------------------------------------------------------------------------------------------------------
@@ -202,6 +289,30 @@ def test_copy__takes_folders_and_files_below_a_url(there: Path, tmp_path: Path) 
     assert contents(whole) == contents(there)
     assert (one.name, one.read_bytes()) == ("b.bin", b"b")
     assert (part.name, contents(part)) == ("more", {"b.bin": b"b"})
+
+
+def test_copy__brings_files_at_the_same_time(there: Path, tmp_path: Path) -> None:
+    met = threading.Barrier(2, timeout=10)
+
+    def meeting(data: bytes) -> bytes:
+        met.wait()
+        return data
+
+    Faulty.faults["a.bin"] = Faulty.faults["b.bin"] = [meeting]
+
+    assert contents(copy(url_of(there), tmp_path)) == contents(there)
+
+
+def test_copy__minds_no_time_of_access(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = Faulty.info
+    now = iter(range(99))
+    monkeypatch.setattr(
+        Faulty, "info", lambda *args: {**info(*args), "time": next(now), "accessTime": next(now)}
+    )
+
+    assert copy(url_of(there), tmp_path) == copy(url_of(there), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a.bin", "more/b.bin"])

@@ -21,7 +21,7 @@ import pytest
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
-from mslm_data.io import remote
+from mslm_data.io import cache, remote
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import Shards, load
 from mslm_data.mask.artefacts import artefacts_of
@@ -51,7 +51,7 @@ def url(folder: Path) -> str:
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Forget which files were hashed, as a process that has just begun."""
-    return lambda: monkeypatch.setattr(shard_remote, "_BELIEVED", set())
+    return lambda: monkeypatch.setattr(cache, "_HASHED", {})
 
 
 def records(shards: Shards) -> list[Any]:
@@ -385,8 +385,8 @@ def test_load__hashes_a_kept_shard_once_a_process(
 ) -> None:
     rows_of(load(url))
     hashed: list[Path] = []
-    digest = shard_remote.sha256_of
-    monkeypatch.setattr(shard_remote, "sha256_of", lambda path: hashed.append(path) or digest(path))
+    digest = cache.sha256_of
+    monkeypatch.setattr(cache, "sha256_of", lambda path: hashed.append(path) or digest(path))
 
     rows_of(load(url))
     assert hashed == []  # they were hashed when they came

@@ -11,7 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Site:
-    """What is served: path -> bytes; `broken` paths stop half way, `failing` answer 503 so often first."""
+    """What is served: path -> bytes.
+
+    `broken` paths stop half way, `failing` answer 503 so often first, `short` give half of the bytes
+    so often, with the half's length. `asked` has what HEAD speaks of, where GET gives another file.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -19,6 +23,8 @@ class Site:
         self.headers: dict[str, dict[str, str]] = {}
         self.broken: set[str] = set()
         self.failing: Counter[str] = Counter()
+        self.short: Counter[str] = Counter()
+        self.asked: dict[str, tuple[bytes, dict[str, str]]] = {}
         self.slow_s = 0.0
         self.requests: Counter[str] = Counter()
 
@@ -41,7 +47,9 @@ def serving() -> Iterator[Site]:
 
         def _answer(self, *, with_body: bool) -> None:
             time.sleep(site.slow_s)
-            data = site.files.get(self.path)
+            data, headers = site.files.get(self.path), site.headers.get(self.path, {})
+            if not with_body and self.path in site.asked:
+                data, headers = site.asked[self.path]
             if data is None:
                 self.send_error(404)
                 return
@@ -49,9 +57,12 @@ def serving() -> Iterator[Site]:
                 site.failing[self.path] -= 1
                 self.send_error(503)
                 return
+            if with_body and site.short[self.path] > 0:
+                site.short[self.path] -= 1
+                data = data[: len(data) // 2]
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
-            for name, value in site.headers.get(self.path, {}).items():
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
             if with_body:

@@ -78,7 +78,9 @@ def _named_errors(pipeline_name: str) -> Iterator[None]:
 
 
 def _bring(root: Path, places: Mapping[Path, Fetch], progress: Progress | None) -> None:
-    """Download and unpack the files that are not there yet."""
+    """Download and unpack the files that are not there yet, and remove what is not of them."""
+    for path in _strange(root, places):
+        path.unlink()
     for place, entry in places.items():
         download(entry.url, place, sha256=entry.sha256, progress=progress)
         if not _is_unpacked(root, place, entry):
@@ -98,22 +100,37 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
         FetchError: Two files of a split have one name.
     """
     places: dict[Path, Fetch] = {}
+    taken = set()
     for entry in entries:
         name = PurePosixPath(unquote(urlsplit(entry.url).path)).name
         place = root / ("archives" if entry.unpack else "files") / entry.split / name
-        if not name or place in places:
+        read = _unpacked(root, place, entry) if entry.unpack else place
+        if not name or read in taken:
             raise FetchError(
                 f"{shown(entry.url)}: expected a file name that no other file of the split has"
             )
+        taken.add(read)
         places[place] = entry
     return places
 
 
 def _is_complete(root: Path, places: Mapping[Path, Fetch]) -> bool:
-    return all(
+    return not _strange(root, places) and all(
         is_whole(place, entry.sha256) and _is_unpacked(root, place, entry)
         for place, entry in places.items()
     )
+
+
+def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:
+    """Return the files in the folder that is read which the pipeline does not name."""
+    unpacked = [_unpacked(root, place, entry) for place, entry in places.items() if entry.unpack]
+    return [
+        path
+        for path in (root / "files").rglob("*")
+        if path.is_file()
+        and path not in places
+        and not any(folder in path.parents for folder in unpacked)
+    ]
 
 
 def _unpacked(root: Path, place: Path, entry: Fetch) -> Path:
@@ -121,10 +138,17 @@ def _unpacked(root: Path, place: Path, entry: Fetch) -> Path:
     return root / "files" / entry.split / archive.stem(place.name)
 
 
+def _record(place: Path) -> Path:
+    """Return the record of what an archive held, which lies beside the archive."""
+    return place.with_name(f"{place.name}.json")
+
+
 def _is_unpacked(root: Path, place: Path, entry: Fetch) -> bool:
-    return not entry.unpack or _unpacked(root, place, entry).is_dir()
+    return not entry.unpack or caches.intact(_unpacked(root, place, entry), _record(place))
 
 
 def _unpack(place: Path, folder: Path) -> None:
     with caches.staging(folder) as temporary:
-        caches.settle(archive.unpack(place, temporary / "unpacked"), folder)
+        unpacked = archive.unpack(place, temporary / "unpacked")
+        caches.seal(unpacked, _record(place))
+        caches.settle(unpacked, folder)

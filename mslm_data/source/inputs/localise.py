@@ -15,14 +15,15 @@ from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
 from mslm_data.io.files import sha256_of
 from mslm_data.io.remote import RemoteError, shown
-from mslm_data.source.inputs.download import TIMEOUT_S, download
+from mslm_data.source.inputs.download import Announced, ask, download
 
 
 def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list[Path]:
     """Return local files and folders for what a user passed; local paths stay as they are.
 
     A copy is used again while the original looks unchanged (size, time, ETag, as far as its server
-    says), an unpacked folder while its archive has the same bytes.
+    says), an unpacked folder while its archive has the same bytes. Both are compared with the
+    digests that were recorded when they were made, and made again if they differ.
 
     Args:
         inputs: Local paths, URLs of http(s), or of any file system that fsspec knows.
@@ -49,38 +50,51 @@ def _localise(text: str, cache: Path | None) -> Path:
     if path.is_file() and archive.is_archive(path.name):
         name = f"{archive.stem(path.name)}-{sha256_of(path)[:16]}"
         place = caches.folder("unpacked", cache=cache) / name
-        return caches.once(place, lambda made: archive.unpack(path, made))
+        return caches.kept(place, lambda made: archive.unpack(path, made / name)) / name
     return path
 
 
 def _from_http(url: str, folder: Path) -> Path:
     """Download a file, unless the server says that an earlier copy is still the same."""
-    import requests
-
-    known: list[str | None] = []
-    length = None
-    try:
-        response = requests.head(url, allow_redirects=True, timeout=TIMEOUT_S)
-        length = response.headers.get("Content-Length")
-        if response.ok:
-            known = [response.headers.get(name) for name in ("ETag", "Last-Modified")]
-    except requests.RequestException:
-        pass  # the download itself explains what is wrong
-
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     if name in ("", ".."):
         name = "input"
-    path = folder / _digest(url, known, length) / name
-    if any(known) and path.is_file():
-        return path
+
+    version = ask(url)
+    if version.is_named and _is_kept(_place(folder, url, version)):
+        return caches.files_of(_place(folder, url, version)) / name
+
+    # All copies of a URL are made by whoever holds one lock, as nobody knows yet which will come.
+    held = folder / _digest(url)
     try:
-        with caches.alone(path.parent):
+        with caches.alone(held), caches.staging(held) as temporary:
             # Another process may have downloaded it while this one waited.
-            return path if any(known) and path.is_file() else download(url, path)
+            if version.is_named and _is_kept(_place(folder, url, version)):
+                return caches.files_of(_place(folder, url, version)) / name
+
+            made = temporary / "copy"
+            path = caches.files_of(made) / name
+            came = download(url, path, expected=version)
+            caches.seal(caches.files_of(made), caches.record_of(made))
+
+            # A copy is named by what came, which may be newer than what was announced.
+            place = _place(folder, url, came if came.is_named else sha256_of(path))
+            if not _is_kept(place):
+                caches.settle(made, place)
     except OSError as error:
         raise FetchError(
-            f"{path}: expected to write it, got {error.strerror}; is the disk full?"
+            f"{folder / name}: expected to write it, got {error.strerror}; is the disk full?"
         ) from None
+    return caches.files_of(place) / name
+
+
+def _place(folder: Path, url: str, version: Announced | str) -> Path:
+    """Return where a version of a URL's file is kept."""
+    return folder / _digest(url, version)
+
+
+def _is_kept(place: Path) -> bool:
+    return caches.intact(caches.files_of(place), caches.record_of(place))
 
 
 def _digest(*parts: object) -> str:

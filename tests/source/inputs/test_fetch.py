@@ -234,6 +234,48 @@ def test_fetch__unpacks_archives_and_reads_them_only(site: Site, tmp_path: Path)
     assert site.requests["/Corpus.tar.gz"] == 1
 
 
+@pytest.mark.parametrize("harm", ["changed", "gone", "joined"])
+def test_fetch__unpacks_a_harmed_folder_again(
+    harm: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tar_gz({"a.iob2": b"a\tO\n", "b.iob2": b"b\tO\n"})
+    entry = Fetch(url=site.add("/c.tgz", data), sha256=sha256(data), split="train", unpack=True)
+    (folder,) = fetch("x", [entry], cache=tmp_path)
+    if harm == "changed":
+        (folder / "train/c/a.iob2").write_bytes(b"z\tO\n")
+    elif harm == "gone":
+        (folder / "train/c/a.iob2").unlink()
+    else:
+        (folder / "train/c/d.iob2").write_bytes(b"d\tO\n")
+    monkeypatch.setattr("mslm_data.io.cache._HASHED", {})
+
+    fetch("x", [entry], cache=tmp_path)
+
+    assert files_below(folder) == ["train/c/a.iob2", "train/c/b.iob2"]
+    assert (folder / "train/c/a.iob2").read_bytes() == b"a\tO\n"
+    assert site.requests == {"/c.tgz": 1}
+
+
+def test_fetch__removes_what_is_not_of_the_corpus(site: Site, tmp_path: Path) -> None:
+    entries = entries_of(site)
+    (folder,) = fetch("x", entries, cache=tmp_path)
+    (folder / "train" / "more.tsv").write_bytes(b"b\tO\n")
+
+    fetch("x", entries, cache=tmp_path)
+
+    assert files_below(folder) == ["test/test.tsv", "train/train.tsv", "validation/devel.tsv"]
+
+
+def test_fetch__refuses_two_archives_for_one_folder(site: Site, tmp_path: Path) -> None:
+    entries = [
+        Fetch(url=f"{site.url}/c.{suffix}", sha256="1" * 64, split="train", unpack=True)
+        for suffix in ("tgz", "zip")
+    ]
+
+    with pytest.raises(FetchError, match="no other file of the split"):
+        fetch("x", entries, cache=tmp_path)
+
+
 def test_fetch__makes_one_error_of_an_archive_that_reaches_outside(
     site: Site, tmp_path: Path
 ) -> None:

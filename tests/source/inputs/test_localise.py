@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
-from mslm_data.io import remote
+from mslm_data.io import cache, remote
 from mslm_data.source.inputs import download as downloads
 from mslm_data.source.inputs.localise import localise
 from tests import faulty
@@ -37,6 +37,12 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(downloads, "PAUSE_S", 0.0)
     with serving() as made:
         yield made
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Forget which files were hashed, as a process that has just begun."""
+    return lambda: monkeypatch.setattr(cache, "_HASHED", {})
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -293,3 +299,173 @@ def test_localise__names_the_missing_package(
 def test_localise__says_that_it_does_not_know_a_scheme(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"nonsense://a: expected to copy it, got ValueError"):
         localise(["nonsense://a"], cache=tmp_path)
+
+
+# What is not believed ------------------------------------------------------------------------------------------------
+
+
+WHOLE = b"token\tO\n" * 100
+
+
+@pytest.mark.parametrize("headers", [{}, {"ETag": '"1"'}])
+def test_localise__keeps_no_body_shorter_than_announced(
+    headers: dict[str, str], site: Site, tmp_path: Path
+) -> None:
+    url = site.add("/train.tsv", WHOLE)
+    site.headers["/train.tsv"] = headers
+    site.short["/train.tsv"] = 3
+
+    with pytest.raises(
+        SourceError,
+        match=r"/train\.tsv: expected a file of 800 bytes, as the server announced, got 400 bytes "
+        r"\(3 tries\); try again later",
+    ):
+        localise([url], cache=tmp_path)
+    assert contents(tmp_path) == {}
+    assert localise([url], cache=tmp_path)[0].read_bytes() == WHOLE  # the server is well again
+
+
+def test_localise__tries_again_where_a_body_is_short(site: Site, tmp_path: Path) -> None:
+    url = site.add("/train.tsv", WHOLE)
+    site.short["/train.tsv"] = 2
+
+    assert localise([url], cache=tmp_path)[0].read_bytes() == WHOLE
+    assert site.requests == {"/train.tsv": 3}
+
+
+def test_localise__names_a_copy_by_what_came(site: Site, tmp_path: Path) -> None:
+    url = site.add("/train.tsv", b"new\tO\n")
+    site.headers["/train.tsv"] = {"ETag": '"new"'}
+    site.asked["/train.tsv"] = b"old and longer\tO\n", {"ETag": '"old"'}
+    assert localise([url], cache=tmp_path)[0].read_bytes() == b"new\tO\n"
+
+    # Where the old file is there again, the new one is not taken for it.
+    site.files["/train.tsv"], site.headers["/train.tsv"] = site.asked.pop("/train.tsv")
+    assert localise([url], cache=tmp_path)[0].read_bytes() == b"old and longer\tO\n"
+
+    site.files["/train.tsv"] = b"new\tO\n"
+    site.headers["/train.tsv"] = {"ETag": '"new"'}
+    assert localise([url], cache=tmp_path)[0].read_bytes() == b"new\tO\n"
+    assert site.requests == {"/train.tsv": 2}
+
+
+def test_localise__minds_no_server_that_answers_0(site: Site, tmp_path: Path) -> None:
+    url = site.add("/train.tsv", WHOLE)
+    site.asked["/train.tsv"] = b"", {}
+
+    assert localise([url], cache=tmp_path)[0].read_bytes() == WHOLE
+
+
+def flipped(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def joined(path: Path) -> None:
+    (path.parent / "another.tsv").write_bytes(b"b\tO\n")
+
+
+@pytest.mark.parametrize("harm", [flipped, cut, joined, Path.unlink])
+@pytest.mark.parametrize("kind", ["http", "folder", "archive"])
+def test_localise__makes_a_harmed_copy_again(
+    kind: str,
+    harm: Callable[[Path], None],
+    site: Site,
+    memory: fsspec.AbstractFileSystem,
+    tmp_path: Path,
+    new_process: Callable[[], None],
+) -> None:
+    site.headers["/train.tsv"] = {"ETag": '"1"'}
+    text = {
+        "http": site.add("/train.tsv", b"a\tO\n"),
+        "folder": "memory://corpus",
+        "archive": str(make_zip(tmp_path / "corpus.zip")),
+    }[kind]
+    (path,) = localise([text], cache=tmp_path / "cache")
+    copied = path if path.is_file() else next(path.rglob("train.tsv"))
+    before = contents(copied.parent)
+    harm(copied)
+    new_process()
+
+    assert localise([text], cache=tmp_path / "cache") == [path]
+    assert contents(copied.parent) == before
+    assert not list((tmp_path / "cache").rglob(".part-*"))
+
+
+@pytest.mark.parametrize("record", [b"", b"[]", b"{}", b'{"train.tsv": 1}', b"\xff"])
+def test_localise__makes_a_copy_again_whose_record_is_harmed(
+    record: bytes, memory: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
+    (path,) = localise(["memory://corpus/train.tsv"], cache=tmp_path)
+    cache.record_of(path.parents[1]).write_bytes(record)
+    path.write_bytes(b"harmed")
+
+    assert localise(["memory://corpus/train.tsv"], cache=tmp_path) == [path]
+    assert path.read_bytes() == b"a\tO\n"
+
+
+def test_localise__hashes_a_copy_once_a_process(
+    memory: fsspec.AbstractFileSystem,
+    tmp_path: Path,
+    new_process: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    localise(["memory://corpus"], cache=tmp_path)
+    hashed: list[Path] = []
+    digest = cache.sha256_of
+    monkeypatch.setattr(cache, "sha256_of", lambda path: hashed.append(path) or digest(path))
+    new_process()
+
+    for _ in range(3):
+        localise(["memory://corpus"], cache=tmp_path)
+    assert sorted(path.name for path in hashed) == ["test.tsv", "train.tsv"]
+
+
+def test_localise__begins_again_where_a_file_changes_while_it_is_read(
+    there: Path, tmp_path: Path
+) -> None:
+    def changing(data: bytes) -> bytes:
+        (there / "train.tsv").write_bytes(b"b\tO\n")
+        return data
+
+    Faulty.faults["train.tsv"] = [changing]
+
+    (path,) = localise([f"faulty://{there}"], cache=tmp_path / "cache")
+
+    assert contents(path) == {"train.tsv": b"b\tO\n"}
+    assert len(contents(tmp_path / "cache")) == 2  # the copy and its record
+
+
+def test_localise__begins_again_where_a_folder_changes_while_it_is_copied(
+    there: Path, tmp_path: Path
+) -> None:
+    def replaced(data: bytes) -> bytes:
+        (there / "train.tsv").rename(there / "test.tsv")
+        raise FileNotFoundError
+
+    Faulty.faults["train.tsv"] = [replaced]
+
+    (path,) = localise([f"faulty://{there}"], cache=tmp_path / "cache")
+
+    assert contents(path) == {"test.tsv": b"a\tO\n"}
+
+
+def test_localise__gives_up_on_a_file_that_never_stays_the_same(
+    there: Path, tmp_path: Path
+) -> None:
+    def changing(data: bytes) -> bytes:
+        (there / "train.tsv").write_bytes(data + b"b\tO\n")
+        return data
+
+    Faulty.faults["train.tsv"] = [changing] * 9
+
+    with pytest.raises(
+        SourceError,
+        match=r"there: expected to copy it, got other files or other bytes after each of 3 tries; check",
+    ):
+        localise([f"faulty://{there}"], cache=tmp_path / "cache")
+    assert contents(tmp_path / "cache") == {}

@@ -8,6 +8,7 @@ that an engine saw count; an interrupted build is not one.
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +28,13 @@ _MOST = 20
 """After so many deaths in all the build gives up."""
 _UNKNOWN, _BEFORE = "unknown", "-1"
 """Places of a death: before there was a trail, and before the first document."""
+
+_ANY_DEATH = "out of memory?", "fewer --workers need less memory"
+_BUS_ERROR = (
+    "as a file became shorter while it was read, or a disk is full or cannot be read",
+    "restore the file or see to the disk",
+)
+_SIGBUS = f"signal {int(getattr(signal, 'SIGBUS', 0))}"
 
 
 class Trail:
@@ -72,8 +80,11 @@ class Trail:
         """Note the document that comes next. It must outlive this process, not this machine."""
         os.pwrite(self._handle, b"%-12d" % number, 0)
 
-    def died(self) -> None:
+    def died(self, how: str) -> None:
         """Record that a process died at this unit.
+
+        Args:
+            how: A signal, an exit code or an error's class.
 
         Raises:
             BuildError: It was one too many.
@@ -86,9 +97,10 @@ class Trail:
         never_began = self._deaths[_BEFORE] >= _MOST_BEFORE
         if never_began or self._deaths.total() >= _MOST:
             when = " before its first document" if never_began else ""
+            why, advice = _BUS_ERROR if how == _SIGBUS else _ANY_DEATH
             raise BuildError(
-                f"{self._name}: a worker process died {self._deaths.total()} times{when} (out of "
-                "memory?); fewer --workers need less memory, and the same command resumes the build"
+                f"{self._name}: a worker process died {self._deaths.total()} times{when} (the "
+                f"last: {how}, {why}); {advice}, and the same command resumes the build"
             )
 
         make_folder(self._folder)

@@ -46,9 +46,9 @@ class BuildWork:
         refuse_changed(self.stamps, task.paths)
         return answer(task, value)
 
-    def died(self, task: Task) -> None:
+    def died(self, task: Task, how: str) -> None:
         """Record that a process died at a task; see `engine.Work`."""
-        Trail(Path(self.folder), task.name).died()
+        Trail(Path(self.folder), task.name).died(how)
 
     def _do(self, task: Task) -> Any:
         match task:

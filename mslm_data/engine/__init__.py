@@ -50,8 +50,12 @@ class Work(Protocol[Task_contra]):
         """Do a task, and return the name of the receipt that it left."""
         ...
 
-    def died(self, task: Task_contra) -> None:
+    def died(self, task: Task_contra, how: str) -> None:
         """Record that a worker died while it was at a task, which will be tried again.
+
+        Args:
+            task: The task.
+            how: A signal, an exit code or an error's class.
 
         Raises:
             BuildError: Workers died at this task too often.

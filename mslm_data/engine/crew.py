@@ -170,7 +170,7 @@ class _Crew(Generic[AnyTask]):
         """Take the task of a dead worker back, and see whether the build should give up."""
         if worker in self._at:
             task = self._at.pop(worker)
-            self._work.died(task)
+            self._work.died(task, how)
             self._waiting.append(task)
         elif worker in self._starting:
             self._starting.remove(worker)

@@ -157,7 +157,9 @@ def test_supervise__asks_the_work_when_a_unit_has_cost_too_many(work: Fake) -> N
 
     workers = Told(said)
 
-    with pytest.raises(BuildError, match=r"^train-00000-00001: died too often$"):
+    with pytest.raises(
+        BuildError, match=r"^train-00000-00001: died too often, the last by signal 9$"
+    ):
         do(work, workers)
 
     assert work.deaths == ["train-00000-00001"] * 3

@@ -63,10 +63,10 @@ class Fake:
             _fail(self.how[times])
         return unit.name
 
-    def died(self, unit: WorkUnit) -> None:
+    def died(self, unit: WorkUnit, how: str) -> None:
         self.deaths.append(unit.name)
         if len(self.deaths) >= 3:
-            raise BuildError(f"{unit.name}: died too often")
+            raise BuildError(f"{unit.name}: died too often, the last by {how}")
 
     def processes(self) -> set[str]:
         """Return the processes that did units."""
@@ -124,10 +124,10 @@ class SlowWork(BuildWork):
         note.unlink()
         return receipt
 
-    def died(self, of: Task) -> None:
+    def died(self, of: Task, how: str) -> None:
         with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:
             file.write(f"{of.name}\n")
-        super().died(of)
+        super().died(of, how)
 
 
 def busy(folder: Path, processes: Iterable[int]) -> set[int]:

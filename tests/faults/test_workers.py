@@ -135,18 +135,23 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
         LINES.build(inputs, out, workers=2)
 
 
-def test_trail__gives_up_before_the_first_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("signal 9", r"out of memory\?\); fewer --workers"),
+        (f"signal {int(signal.SIGBUS)}", "as a file became shorter.* restore the file or see to"),
+    ],
+)
+def test_trail__gives_up_before_the_first_document(how: str, why: str, tmp_path: Path) -> None:
     unit = "train-00000-00000"
-    Trail(tmp_path, unit).died()
+    Trail(tmp_path, unit).died(how)
     for _ in range(2):
         with Trail(tmp_path, unit):
-            Trail(tmp_path, unit).died()
+            Trail(tmp_path, unit).died(how)
 
-    with (
-        Trail(tmp_path, unit),
-        pytest.raises(BuildError, match=r"died 4 times before its first document \(out of"),
-    ):
-        Trail(tmp_path, unit).died()
+    message = rf"died 4 times before its first document \(the last: {how}, {why}"
+    with Trail(tmp_path, unit), pytest.raises(BuildError, match=message):
+        Trail(tmp_path, unit).died(how)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")

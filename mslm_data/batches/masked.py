@@ -98,7 +98,12 @@ def mask_batches(
 
     Yields:
         For each batch, rows that hold it and the places of its own rows among them, `[B]`.
+
+    Raises:
+        ShardError: A shard is missing or damaged, or has changed since it was opened; files are
+            looked at before the first batch and after the last.
     """
+    split.check()
     at_once = _batches_at_once(split, strategy, batch_size)
     while group := list(islice(batches, at_once)):
         rows = np.concatenate([rows for rows, _ in group])
@@ -113,10 +118,11 @@ def mask_batches(
             start = stop
             stop += len(batch)
             yield masked, places[start:stop]
+    split.check()
 
 
 def gather_rows(split: Split, rows: RowNumbers) -> Examples:
-    """Return rows of a split: views of the mapped file if they stand side by side, else a copy."""
+    """Return rows of a split: views of a shard if they stand side by side, else a copy."""
     side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
     if side_by_side and np.all(np.diff(rows) == 1):
         return split.examples(int(rows[0]), int(rows[-1]) + 1)

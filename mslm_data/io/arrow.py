@@ -14,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+IN_MEMORY = 16 << 20
+"""Most bytes of a split, or of its scores, that are read into memory; larger ones are mapped. What
+is in memory no longer changes with its files. BLURB's NER corpora are smaller."""
 _MAGIC = b"ARROW1\0\0"
 _HEADER = 2
 """Field of Arrow's flatbuffer table Message."""

@@ -24,7 +24,7 @@ import pyarrow as pa
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.errors import VocabularyError
-from mslm_data.io.arrow import numbers
+from mslm_data.io.arrow import IN_MEMORY, numbers
 from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.artefacts import (
     SCORE_COLUMN,
@@ -36,7 +36,7 @@ from mslm_data.lexicon.artefacts import (
 
 
 class ShardScores(NamedTuple):
-    """The scores of one shard's rows, mapped into memory.
+    """The scores of one shard's rows, read or mapped into memory.
 
     Attributes:
         keys: uint64 `[N]`, of the rows.
@@ -74,13 +74,13 @@ def write_scores(
     write_artefact(path, SCORE_COLUMN, [pa.array(keys, pa.uint64()), lists], about)
 
 
-def read_scores(path: Path) -> tuple[dict[str, Any], ShardScores]:
-    """Map the scores of one shard's rows into memory, with what made them.
+def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], ShardScores]:
+    """Read the scores of one shard's rows, or map them into memory, with what made them.
 
     Raises:
         VocabularyError: The file is missing, not of a score column, of a newer format, or damaged.
     """
-    about, (keys, lists) = read_artefact(path, SCORE_COLUMN, mapped=True)
+    about, (keys, lists) = read_artefact(path, SCORE_COLUMN, mapped=mapped)
 
     values = numbers(lists.values)
     if not np.isfinite(values).all():
@@ -91,7 +91,7 @@ def read_scores(path: Path) -> tuple[dict[str, Any], ShardScores]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreColumn:
-    """The scores of all rows below a folder, mapped into memory.
+    """The scores of all rows below a folder, mapped into memory unless they are small.
 
     Attributes:
         folder: Where the files are.
@@ -188,9 +188,10 @@ def open_scores(folder: Path) -> ScoreColumn:
 def _remembered(
     folder: Path,
     paths: tuple[Path, ...],
-    versions: tuple[tuple[int, int, int], ...],  # noqa: ARG001 - the cache's key
+    versions: tuple[tuple[int, int, int], ...],
 ) -> ScoreColumn:
-    abouts, files = zip(*map(read_scores, paths), strict=True)
+    mapped = sum(size for _, _, size in versions) > IN_MEMORY
+    abouts, files = zip(*(read_scores(path, mapped=mapped) for path in paths), strict=True)
     for path, about in zip(paths, abouts, strict=True):
         if about != abouts[0]:
             raise VocabularyError(

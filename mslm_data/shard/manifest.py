@@ -82,6 +82,11 @@ class SplitRecord(Counts):
     sources: tuple[Mapping[str, Any], ...]
     shards: tuple[ShardRecord, ...]
 
+    @property
+    def bytes(self) -> int:
+        """Return the size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:

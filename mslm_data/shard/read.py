@@ -1,9 +1,14 @@
-"""Reads memory-mapped shards without copying, and refuses those that the manifest contradicts."""
+"""Reads shards without copying their columns, and refuses those that the manifest contradicts.
+
+The shards of a small split are read into memory. Those of a larger one are mapped, so they are
+looked at again whenever a pass over the rows begins or ends (`Shard.check`).
+"""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,19 +22,39 @@ from mslm_data.io import arrow as plain_arrow
 from mslm_data.io.files import sha256_of
 from mslm_data.shard.write import ShardRecord
 
+
+class _State(NamedTuple):
+    """Tell whether a file is what it was: every write changes one of the times."""
+
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> _State:
+        status = path.stat()
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
 _LIKE = {"tokens": "input_ids", "spans": "span_starts"}
 """The column whose offsets all columns of a kind share."""
-_KNOWN: set[tuple[Path, int, int, str]] = set()
-"""Path, inode, time and digest of each file that this process has read whole."""
+_KNOWN: set[tuple[Path, _State, str]] = set()
+"""Path, state and digest of each mapped file that this process has read whole."""
 
 
 class Shard:
     """Read one shard, which is opened when a row of it is first wanted."""
 
     def __init__(
-        self, path: Path, record: ShardRecord, ids: TokenIds, labels: int | None = MAX_LABELS
+        self,
+        path: Path,
+        record: ShardRecord,
+        ids: TokenIds,
+        labels: int | None = MAX_LABELS,
+        in_memory: bool = False,
     ) -> None:
         """Remember where the shard is; nothing is read yet.
 
@@ -39,26 +64,29 @@ class Shard:
             ids: The tokenizer's special ids, for the examples.
             labels: The number of labels in the manifest; None skips the checks of the file's
                 digest, ids and labels, for callers that do their own.
+            in_memory: Whether the file is read into memory instead of being mapped.
         """
         self.path = path
         self.record = record
         self._ids = ids
         self._labels = labels
+        self._in_memory = in_memory
+        self._opened: _State | None = None
         self._batch: pa.RecordBatch | None = None
         self._lists: dict[str, tuple[Array, Array]] = {}
 
     def __len__(self) -> int:
         return self.record.rows
 
-    def __getstate__(self) -> tuple[Path, ShardRecord, TokenIds, int | None]:
-        return self.path, self.record, self._ids, self._labels
+    def __getstate__(self) -> tuple[Path, ShardRecord, TokenIds, int | None, bool]:
+        return self.path, self.record, self._ids, self._labels, self._in_memory
 
-    def __setstate__(self, state: tuple[Path, ShardRecord, TokenIds, int | None]) -> None:
+    def __setstate__(self, state: tuple[Path, ShardRecord, TokenIds, int | None, bool]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """Return the whole shard as one record batch over the mapped file.
+        """Return the whole shard as one record batch, over the mapped file unless in memory.
 
         Raises:
             ShardError: The file is missing, has other bytes than the manifest says, or holds
@@ -70,8 +98,28 @@ class Shard:
             self._batch = batch
         return self._batch
 
+    def check(self) -> None:
+        """Open the file again, with all checks, if it is not as it was when it was opened.
+
+        Nothing is done for a shard in memory, nor for one that was never opened.
+
+        Raises:
+            ShardError: The file is missing by now, or holds other bytes than the manifest says.
+        """
+        if self._batch is None or self._in_memory or self._is_as_opened():
+            return
+
+        self._batch = None
+        try:
+            self.batch  # noqa: B018 - opens and checks
+        except ShardError as error:
+            raise ShardError(
+                f"{error}; it has changed since it was opened, so rows that were read meanwhile "
+                "may be wrong"
+            ) from None
+
     def examples(self, start: int, stop: int) -> Examples:
-        """Return rows `[start, stop)` as views of the mapped file; only offsets are new.
+        """Return rows `[start, stop)` as views of the shard; only offsets are new.
 
         Tokens' characters and labels of documents come along where the shard has them; texts do
         not.
@@ -120,12 +168,15 @@ class Shard:
         return self.batch.slice(number, 1).to_pylist()[0]  # type: ignore[no-any-return]
 
     def _open(self) -> pa.RecordBatch:
-        """Map the file, and refuse one that cannot be the manifest's."""
+        """Read or map the file, and refuse one that cannot be the manifest's."""
         self._refuse_elsewhere()
+        self._opened = _State.of(self.path)  # before a byte is read, so no later change is missed
+        data = self._read() if self._in_memory else None
         if self._labels is not None:
-            self._refuse_altered()
+            self._refuse_altered(data)
         try:
-            with pa.memory_map(str(self.path)) as file:
+            source = pa.memory_map(str(self.path)) if data is None else pa.BufferReader(data)
+            with source as file:
                 batches = plain_arrow.batches(file)
             names = batches[0].schema.names if batches else []
             got = {field.name: field.type for field in batches[0].schema} if batches else {}
@@ -173,17 +224,33 @@ class Shard:
                 f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
             )
 
-    def _refuse_altered(self) -> None:
-        """Refuse other bytes than the manifest's; a process hashes an unchanged file only once."""
-        status = self.path.stat()
-        state = (self.path.resolve(), status.st_ino, status.st_mtime_ns, self.record.sha256)
-        if state in _KNOWN:
+    def _is_as_opened(self) -> bool:
+        try:
+            return _State.of(self.path) == self._opened
+        except OSError:
+            return False
+
+    def _read(self) -> pa.Buffer:
+        with pa.OSFile(str(self.path)) as file:
+            return file.read_buffer()
+
+    def _refuse_altered(self, data: pa.Buffer | None) -> None:
+        """Refuse other bytes than the manifest's.
+
+        Args:
+            data: The file's bytes; None hashes the file, once a process while it is unchanged.
+        """
+        known = (self.path.resolve(), _State.of(self.path), self.record.sha256)
+        if data is None and known in _KNOWN:
             return
-        if sha256_of(self.path) != self.record.sha256:
+
+        digest = sha256_of(self.path) if data is None else hashlib.sha256(data).hexdigest()
+        if digest != self.record.sha256:
             raise ShardError(
                 f"{self.path}: expected the manifest's checksum, got another; the file is damaged"
             )
-        _KNOWN.add(state)
+        if data is None:
+            _KNOWN.add(known)
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
         """Map the columns of lists of numbers, and refuse offsets and spans that lead astray."""

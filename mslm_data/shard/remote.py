@@ -138,6 +138,7 @@ class RemoteShard(Shard):
         record: ShardRecord,
         ids: TokenIds,
         labels: int | None = MAX_LABELS,
+        in_memory: bool = False,
     ) -> None:
         """Remember where the shard is; nothing is fetched yet.
 
@@ -147,12 +148,14 @@ class RemoteShard(Shard):
             record: What the manifest says of it.
             ids: The tokenizer's special ids, for the examples.
             labels: Passed to `Shard`.
+            in_memory: Passed to `Shard`.
         """
-        super().__init__(Path(name), record, ids, labels)
+        super().__init__(Path(name), record, ids, labels, in_memory)
         self._folder, self._name = folder, name
 
     def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
-        return RemoteShard, (self._folder, self._name, self.record, self._ids, self._labels)
+        about = self.record, self._ids, self._labels, self._in_memory
+        return RemoteShard, (self._folder, self._name, *about)
 
     def _open(self) -> pa.RecordBatch:
         self.path = self._folder.file(
@@ -160,5 +163,5 @@ class RemoteShard(Shard):
         ).resolve()
         return super()._open()
 
-    def _refuse_altered(self) -> None:
+    def _refuse_altered(self, data: pa.Buffer | None) -> None:
         """Do nothing: `RemoteFolder.file` has compared the bytes already."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged, Three, offsets_of
 from mslm_data.errors import ShardError
+from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
@@ -64,8 +65,20 @@ class Split:
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
         return self._shards[shard].row(number - int(self._first[shard]))
 
+    def check(self) -> None:
+        """Open shards anew, with all checks, whose files have changed since they were opened.
+
+        It costs a look at each file's size and times; shards in memory need none. Each pass of
+        `md.Batches` and of a loader begins and ends with it.
+
+        Raises:
+            ShardError: A file is missing by now, or holds other bytes than the manifest says.
+        """
+        for shard in self._shards:
+            shard.check()
+
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`, within one shard as views of the mapped file.
+        """Return rows `[start, stop)`, within one shard as views of it.
 
         Raises:
             IndexError: Not `0 <= start <= stop <= len(self)`.
@@ -129,9 +142,15 @@ class Split:
         return np.diff(_offsets_of(self._picks(rows), "input_ids", len(rows)))
 
     def chunks(self, rows: int = 8192) -> Iterator[Examples]:
-        """Yield all rows in their stored order, at most this many at a time."""
+        """Yield all rows in their stored order, at most this many at a time.
+
+        Raises:
+            ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
+        """
+        self.check()
         for start in range(0, len(self), rows):
             yield self.examples(start, min(start + rows, len(self)))
+        self.check()
 
     def texts(self, rows: int = 8192) -> Iterator[str]:
         """Yield the text of each row in their stored order.
@@ -139,6 +158,7 @@ class Split:
         Raises:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
         """
+        self.check()
         for shard in self._shards:
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
@@ -148,6 +168,7 @@ class Split:
             column = shard.batch.column("text")
             for start in range(0, len(column), rows):
                 yield from column.slice(start, rows).to_pylist()
+        self.check()
 
     def _picks(self, rows: npt.NDArray[np.int64]) -> Picks:
         """Sort rows by their shards."""
@@ -208,7 +229,8 @@ def table_of_splits(splits: Iterable[Split], *, caption: str = "") -> str:
 def _shard(
     folder: Path | RemoteFolder, split: str, record: ShardRecord, manifest: Manifest
 ) -> Shard:
-    about = record, manifest.token_ids, len(manifest.labels)
+    in_memory = manifest.splits[split].bytes <= IN_MEMORY
+    about = record, manifest.token_ids, len(manifest.labels), in_memory
     if isinstance(folder, RemoteFolder):
         return RemoteShard(folder, f"{split}/{record.file}", *about)
     return Shard(folder / split / record.file, *about)

@@ -22,7 +22,7 @@ from mslm_data.data.columns import schema
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
-from mslm_data.io.arrow import numbers
+from mslm_data.io.arrow import IN_MEMORY, numbers
 from mslm_data.io.files import canonical_json, sha256_of
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
@@ -58,7 +58,8 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
         documents = 0
         for shard_record in record.shards:
             path = folder / split / shard_record.file
-            shard = Shard(path, shard_record, manifest.token_ids, labels=None)
+            in_memory = record.bytes <= IN_MEMORY
+            shard = Shard(path, shard_record, manifest.token_ids, None, in_memory)
             found = list(_shard(shard, manifest))
             problems += [Problem(f"{split}/{path.name}{place}", what) for place, what in found]
             if not found:

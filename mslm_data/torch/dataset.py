@@ -82,6 +82,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self.seed = seed
         self.static = static
         self._epoch = Epoch(epoch)
+        self._checked: int | None = None
+        """The epoch at whose first rows this process has looked at the split's files."""
 
         self.masked(np.arange(min(1, len(self))), step=0).batch()
 
@@ -140,7 +142,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Raises:
             ValueError: A rate follows the step, and there is none.
-            ShardError: A shard is missing or damaged.
+            ShardError: A shard is missing or damaged, or has changed by the first rows of an epoch.
         """
         if step is None and self.strategy.follows_step:
             raise ValueError(
@@ -150,6 +152,10 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             )
         if epoch is None or self.static:
             epoch = self.epoch
+
+        if epoch != self._checked:
+            self.split.check()
+            self._checked = epoch
 
         examples = self.split.take(rows)
         return Masked.of(examples, self.strategy, seed=self.seed, epoch=epoch, step=step)

@@ -14,6 +14,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
 from mslm_data.loading import load
+from mslm_data.shard import split as splits
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
 from tests import made
@@ -26,6 +27,12 @@ from tests.shard.damage import (
     forge,
     set_value,
 )
+
+
+@pytest.fixture(params=["mapped", "in memory"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open shards in both ways: what is refused depends on neither."""
+    monkeypatch.setattr(splits, "IN_MEMORY", 0 if request.param == "mapped" else 1 << 40)
 
 
 def read(folder: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
+from mslm_data.errors import ShardError  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
 from tests import made  # noqa: E402
 from tests.torch import processes  # noqa: E402
@@ -35,6 +37,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def train(folder: Path) -> Any:
     return md.load(folder)["train"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_dataloader__says_at_an_epochs_start_that_a_mapped_file_has_changed(
+    workers: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mslm_data.shard.split.IN_MEMORY", 0)
+    changing = Path(shutil.copytree(folder, tmp_path / "changing"))
+    dataset = MaskedDataset(md.load(changing)["train"], JOINT)
+    sampler = ShardSampler(dataset, batch_size=8)
+    batches = DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=MaskingCollator(),
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    list(batches)
+
+    for path in (changing / "train").glob("data-*.arrow"):
+        with path.open("r+b") as file:
+            file.write(bytes(8))
+    sampler.set_epoch(1)
+
+    with pytest.raises(ShardError, match="it has changed since it was opened"):
+        list(batches)
 
 
 # The dataset ---------------------------------------------------------------------------------------------------------

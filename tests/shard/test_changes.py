@@ -1,0 +1,144 @@
+"""Shards whose files change after they were opened."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mslm_data.batches.batches import Batches
+from mslm_data.errors import ShardError
+from mslm_data.loading import load
+from mslm_data.shard import split as splits
+from mslm_data.shard.split import Split
+from tests import made
+from tests.shard.damage import first_shard
+
+
+@pytest.fixture
+def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Map every split, as if none were small."""
+    monkeypatch.setattr(splits, "IN_MEMORY", 0)
+
+
+def batches_of(split: Split) -> Batches:
+    return Batches(split, "joint", batch_size=8)
+
+
+def overwrite(path: Path) -> None:
+    """Write other bytes of the same number into a file."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(1000)
+        file.write(bytes(range(100)))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 9)
+
+
+def replace(path: Path) -> None:
+    """Give a file's name to another one, as a build into the same folder does."""
+    other = path.with_suffix(".other")
+    other.write_bytes(path.read_bytes()[::-1])
+    other.replace(path)
+
+
+CHANGES: list[tuple[Callable[[Path], None], str]] = [
+    (overwrite, "expected the manifest's checksum, got another"),
+    (cut_off, r"expected \d+ bytes, got \d+"),
+    (replace, "expected the manifest's checksum, got another"),
+    (Path.unlink, "expected a shard, found none"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+@pytest.mark.usefixtures("mapped")
+def test_batches__say_at_an_epochs_start_that_a_mapped_file_has_changed(
+    change: Callable[[Path], None], message: str, folder: Path
+) -> None:
+    batches = batches_of(load(folder)["train"])
+    list(batches)
+    path = first_shard(folder)
+    change(path)
+    batches.epoch = 1
+
+    with pytest.raises(ShardError, match=f"{path}: {message}.* since it was opened"):
+        next(iter(batches))
+    with pytest.raises(ShardError, match=message):  # and again, if somebody goes on
+        next(iter(batches))
+
+
+@pytest.mark.usefixtures("mapped")
+def test_batches__say_at_the_end_that_a_mapped_file_has_changed_meanwhile(folder: Path) -> None:
+    passing = iter(batches_of(load(folder)["train"]))
+    next(passing)
+    overwrite(first_shard(folder))
+
+    with pytest.raises(ShardError, match="rows that were read meanwhile may be wrong"):
+        list(passing)
+
+
+@pytest.mark.usefixtures("mapped")
+def test_batches__go_on_where_a_file_holds_the_same_bytes_again(folder: Path) -> None:
+    train = load(folder)["train"]
+    batches = batches_of(train)
+    before = [batch["input_ids"].tolist() for batch in batches]
+    keys = train.examples().keys.tolist()
+
+    path = first_shard(folder)
+    twin = path.with_suffix(".twin")
+    shutil.copy(path, twin)
+    path.write_bytes(twin.read_bytes())
+    assert [batch["input_ids"].tolist() for batch in batches] == before
+
+    twin.replace(path)
+    assert [batch["input_ids"].tolist() for batch in batches] == before
+    assert train.examples().keys.tolist() == keys
+
+
+@pytest.mark.usefixtures("mapped")
+@pytest.mark.parametrize("read", [Split.chunks, Split.texts])
+def test_passes__say_at_their_end_that_a_mapped_file_has_changed(
+    read: Callable[..., object], tmp_path: Path
+) -> None:
+    made.built(tmp_path, pipeline=made.pipeline_of(encode={"keep_text": True}))
+    passing = iter(read(load(tmp_path)["train"], 8))  # type: ignore[call-overload]
+    next(passing)
+    overwrite(first_shard(tmp_path))
+
+    with pytest.raises(ShardError, match="since it was opened"):
+        list(passing)
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_small_splits__are_in_memory_and_no_longer_change(
+    change: Callable[[Path], None], message: str, folder: Path
+) -> None:
+    train = load(folder)["train"]
+    sent = copy.deepcopy(train)
+    batches = batches_of(train)
+    before = [batch["input_ids"].tolist() for batch in batches]
+    change(first_shard(folder))
+
+    assert [batch["input_ids"].tolist() for batch in batches] == before
+    with pytest.raises(ShardError, match=message):  # another process opens the files anew
+        sent.take(np.arange(len(sent)))
+
+
+def test_splits__are_small_up_to_a_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = load(folder).manifest.splits["train"].bytes
+    assert size == sum(path.stat().st_size for path in (folder / "train").glob("data-*.arrow"))
+
+    for most, is_mapped in ((size, False), (size - 1, True)):
+        monkeypatch.setattr(splits, "IN_MEMORY", most)
+        train = load(folder)["train"]
+        train[0]
+        maps = Path("/proc/self/maps").read_text()
+        assert (str(first_shard(folder)) in maps) is is_mapped

@@ -14,6 +14,7 @@ import click
 
 from mslm_data._version import __version__
 from mslm_data.cli import process
+from mslm_data.cli.bus_errors import explained_bus_errors
 from mslm_data.cli.lazy import LazyGroup
 from mslm_data.errors import CallError
 
@@ -73,6 +74,7 @@ def main(args: list[str] | None = None) -> int:
         with (
             process.private_files(),
             process.ended_by_signals(),
+            explained_bus_errors(),
             process.log_on_stderr(),
             process.rare_collections(),
         ):

@@ -37,6 +37,7 @@ _ADVICE = {
     errno.EACCES: "change its permissions, or choose another place",
     errno.EPERM: "change its permissions, or choose another place",
     errno.EROFS: "choose another place",
+    errno.EFAULT: "see whether a file that is read became shorter",
     errno.EIO: "see whether the disk, or the way to it, is sound",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "close other programs",

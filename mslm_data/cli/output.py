@@ -34,6 +34,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def other_files(names: Sequence[str]) -> str:
+    """Describe files in a built folder that no build writes, by their number and the first name."""
+    count = "1 file" if len(names) == 1 else f"{len(names)} files"
+    such_as = ", " if len(names) == 1 else ", such as "
+    return f"{count} that no build writes{such_as}{names[0]}"
+
+
 def defused(text: str) -> str:
     """Return a cell that a spreadsheet does not run: one that looks like a formula gets a `'`."""
     if text.startswith(("=", "+", "-", "@", "\t", "\r")):

@@ -23,6 +23,9 @@ from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.write import Count, ShardRecord
 
 NAME = "manifest.json"
+OF_FOLDER = (NAME, "README.md", "dataset_dict.json", "set_aside.jsonl", "tokenizer.json")
+"""Names of the files beside the splits' folders."""
+_OF_SPLIT = ("dataset_info.json", "state.json")
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names that a split may have, as its name is a folder's."""
 _SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
@@ -126,6 +129,15 @@ class Manifest:
     def token_ids(self) -> TokenIds:
         """Return the tokenizer's special ids."""
         return msgspec.convert(self.tokenizer["ids"], TokenIds)
+
+    def files(self) -> list[str]:
+        """Return the paths of the files that a build writes, below the folder."""
+        of_splits = [
+            f"{split}/{file}"
+            for split, record in self.splits.items()
+            for file in (*_OF_SPLIT, *(shard.file for shard in record.shards))
+        ]
+        return [*OF_FOLDER, *of_splits]
 
     @property
     def weak(self) -> bool:

@@ -8,11 +8,8 @@ from pathlib import Path
 from mslm_data import _optional
 from mslm_data._version import __version__
 from mslm_data.errors import PushError
-from mslm_data.shard.manifest import NAME, Manifest, read_manifest
-from mslm_data.shard.verify import verify
-
-_OF_FOLDER = (NAME, "README.md", "dataset_dict.json", "set_aside.jsonl", "tokenizer.json")
-_OF_SPLIT = ("dataset_info.json", "state.json")
+from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.shard.verify import passed_over, verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +21,14 @@ class Pushed:
         url: Its address.
         private: Whether only its owner, and those whom the owner lets in, can see it.
         files: Number of files.
+        left_behind: The other files in the folder, which no build wrote.
     """
 
     repo: str
     url: str
     private: bool
     files: int
+    left_behind: tuple[str, ...]
 
 
 def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
@@ -57,7 +56,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             f"{folder}: expected a folder that is whole, got {len(problems)} problems; "
             f"the first: {first}"
         )
-    files = _files(manifest)
+    files = manifest.files()
     hub = _optional.load("huggingface_hub", wanted_by="`mslm-data push`")
     refused = _optional.load("huggingface_hub.errors", wanted_by="`mslm-data push`").HfHubHTTPError
     api = hub.HfApi()
@@ -83,7 +82,13 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             f"{repo}: expected to upload to the hub, got {type(error).__name__}; check that you "
             "are logged in (`hf auth login`), may write there, and have a network"
         ) from None
-    return Pushed(repo=made, url=str(url), private=private, files=len(files))
+    return Pushed(
+        repo=made,
+        url=str(url),
+        private=private,
+        files=len(files),
+        left_behind=tuple(passed_over(folder, manifest)),
+    )
 
 
 def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
@@ -98,14 +103,3 @@ def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool)
             "be turned back into it; data use agreements forbid to share it, in a private "
             "repository too; see --share-protected"
         )
-
-
-def _files(manifest: Manifest) -> list[str]:
-    """Return the files of a folder by what its manifest says."""
-    shards = {
-        split: [shard.file for shard in record.shards] for split, record in manifest.splits.items()
-    }
-    return [
-        *_OF_FOLDER,
-        *(f"{split}/{file}" for split, files in shards.items() for file in (*_OF_SPLIT, *files)),
-    ]

@@ -75,6 +75,21 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
     return manifest, problems
 
 
+def passed_over(folder: Path, manifest: Manifest) -> list[str]:
+    """Return the files in a built folder that no build writes, sorted; `verify` has not read them.
+
+    `datasets` leaves a `cache-*.arrow` beside the shards for each `map`, `filter` or `shuffle`.
+    """
+    left = {problem.place for problem in _left(folder, manifest)}
+    names = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and (folder / ".build") not in path.parents
+    }
+    strangers = {name for split in manifest.splits for name in _strangers(folder, split, manifest)}
+    return sorted(names - left - strangers - set(manifest.files()))
+
+
 # Files -------------------------------------------------------------------------------------------
 
 
@@ -85,11 +100,15 @@ def _names(folder: Path, split: str, manifest: Manifest) -> Iterator[Problem]:
     if known != numbered:
         yield Problem(f"{split}", "expected shards numbered from 0 in the manifest's order")
 
-    for path in sorted((folder / split).glob("data-*.arrow")):
-        if path.name not in known:
-            yield Problem(
-                f"{split}/{path.name}", "expected no shard that the manifest does not name"
-            )
+    for name in _strangers(folder, split, manifest):
+        yield Problem(name, "expected no shard that the manifest does not name")
+
+
+def _strangers(folder: Path, split: str, manifest: Manifest) -> list[str]:
+    """Return the shards of a split that the manifest does not name."""
+    known = {shard.file for shard in manifest.splits[split].shards}
+    found = {path.name for path in (folder / split).glob("data-*.arrow")}
+    return [f"{split}/{name}" for name in sorted(found - known)]
 
 
 def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:

@@ -109,12 +109,16 @@ def test_push__uploads_what_was_built_to_a_private_dataset(
     assert done.code == 0
     assert done.json == {
         "repo": "me/genes", "url": "https://hub.example/datasets/me/genes", "private": True, "files": len(built),
+        "left_behind": ["notes.csv", "vocab/pmi.arrow"],
     }  # fmt: skip
     assert api.uploaded == built
     assert [name for name, _ in api.calls] == ["create_repo", "repo_info", "upload_folder"]
     assert {options["repo_type"] for _, options in api.calls} == {"dataset"}
     assert api.calls[0][1]["private"] is True
     assert str(tmp_path) not in str(api.calls[2][1]["commit_message"])
+    assert run("push", folder, "me/genes").out.endswith(
+        f"\n{folder}: left behind 2 files that no build writes, such as notes.csv\n"
+    )
 
 
 def test_push__public_on_wish(api: Hub, genes: Path) -> None:

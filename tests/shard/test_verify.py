@@ -14,8 +14,11 @@ from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, sha256_of
-from mslm_data.shard.verify import Problem, verify
+from mslm_data.loading import load
+from mslm_data.shard.manifest import read_manifest
+from mslm_data.shard.verify import Problem, passed_over, verify
 from tests import made
+from tests.cli.running import run
 from tests.shard.damage import (
     claim_bytes,
     edit_manifest,
@@ -230,10 +233,38 @@ def test_verify__sees_a_label_no_schema_has(folder: Path) -> None:
     }
 
 
-def test_verify__passes_over_the_cache_files_of_datasets(folder: Path) -> None:
-    (folder / "train" / "cache-1c80317fa3b1799d.arrow").write_bytes(b"any bytes")
+def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.load_from_disk(str(folder))["train"]
+    rows.map(lambda row: {"length": len(row["input_ids"])})
+    rows.filter(lambda row: len(row["span_starts"]) > 0).shuffle(seed=1)
+    rows.sort("key")
+    left = [f"train/{path.name}" for path in sorted((folder / "train").glob("cache-*.arrow"))]
+    assert len(left) == 4
 
     assert problems(folder) == []
+    assert passed_over(folder, read_manifest(folder)) == left
+    done = run("verify", folder)
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert done.out.endswith(
+        f"{folder}: passed over 4 files that no build writes, such as {left[0]}\n"
+    )
+    assert run("verify", folder, "--json").json["passed_over"] == left
+    assert len(load(folder)["train"].examples()) == len(rows)
+
+
+def test_passed_over__is_not_what_verify_complains_of(folder: Path) -> None:
+    assert passed_over(folder, read_manifest(folder)) == []
+    for name in ("train/data-9.arrow", "train/.x.tmp", ".build/pieces/x", "train/notes", "vocab/x"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"any bytes")
+
+    found = passed_over(folder, read_manifest(folder))
+
+    assert found == ["train/notes", "vocab/x"]
+    assert [problem.place for problem in problems(folder)] == [
+        ".build", "train/.x.tmp", "train/data-9.arrow",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(made.TOKENIZERS))

@@ -150,6 +150,10 @@ def _build(
     dry_run: bool,
 ) -> dict[str, Any]:
     """Build one dataset, print what became of it unless `quiet`, and return its report."""
+    from mslm_data.engine.memory import keep_freed_memory
+
+    keep_freed_memory()
+
     from mslm_data.building import prepared
     from mslm_data.cli.progress import downloading, showing
 

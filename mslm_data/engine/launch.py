@@ -36,6 +36,7 @@ from multiprocessing.spawn import get_executable
 from typing import Any, Protocol
 
 from mslm_data.engine import PRELOAD, Preload
+from mslm_data.engine.memory import keep_freed_memory
 from mslm_data.engine.worker import serve
 from mslm_data.errors import BuildError
 
@@ -214,6 +215,7 @@ class Spawner:
 
 def _spawned(pipe: Connection) -> None:
     """Serve in a process that was started anew."""
+    keep_freed_memory()
     leader = parent_process()
     if leader is not None:
         _leave_when(lambda: wait([leader.sentinel]))
@@ -233,6 +235,7 @@ def serve_forks(control: int, module: str) -> None:
     # The leader's choices are inherited, and it may ignore what should end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    keep_freed_memory()
     gc.disable()  # what is imported stays, so there is nothing to collect
     with suppress(Exception):
         importlib.import_module(module)

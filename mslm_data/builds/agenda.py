@@ -1,7 +1,7 @@
 """Decide which tasks of a build are possible, and do what lies between them.
 
-The leading process does nothing that takes time in the size of the input: it hands tasks out, adds
-up receipts, and sorts one number a document.
+The leading process does nothing that takes time in the size of the input: it hands tasks out and
+adds up receipts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mslm_data.builds.folder import (
 from mslm_data.builds.looking import Looking
 from mslm_data.builds.losses import refuse_losses
 from mslm_data.builds.plan import Plan, make_plan, refuse_too_many
-from mslm_data.builds.repeats import find_repeats, known_repeats
+from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import Join, Task, WorkUnit, read_answer
+from mslm_data.builds.tasks import Compare, Join, Task, WorkUnit, read_answer
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.shard.manifest import Manifest
@@ -89,7 +89,8 @@ class Agenda:
         self._looking = Looking(inputs, staging=out / ".build" / "staging")
         self._plan: Plan
         self._all: list[WorkUnit]  # every unit of the plan
-        self._waiting: set[str] = set()  # names of the units or shards under way
+        self._waiting: set[str] = set()  # names of the tasks under way
+        self._compared: list[Any] = []  # answers of comparisons
         self._next: Callable[[], list[Task]] = self._units
         self.manifest: Manifest | None = None
 
@@ -112,6 +113,8 @@ class Agenda:
 
         self._waiting.discard(name)
         self._progress.count(name)
+        if value is not None:
+            self._compared.append(value)
         return () if self._waiting else self._next()
 
     def _units(self) -> list[Task]:
@@ -120,7 +123,7 @@ class Agenda:
         keep_plan(self._out, self._plan)
 
         units = known_repeats(self._out, self._plan.units)
-        then = self._repeats if units is None else self._joins
+        then = self._comparisons if units is None else self._joins
         self._all = units or self._plan.units
 
         # The pieces of a shard are removed when it is joined.
@@ -144,9 +147,13 @@ class Agenda:
         """Leave the rest to other parts."""
         return []
 
+    def _comparisons(self) -> list[Task]:
+        """Return the comparisons of the ids of the units' documents."""
+        return self._wait_for(comparisons(self._out, self._all), self._repeats)
+
     def _repeats(self) -> list[Task]:
         """Return the units to be done again, because their documents' ids came before."""
-        self._all = find_repeats(self._out, self._all)
+        self._all = keep_repeats(self._out, self._all, self._compared)
         again = [unit for unit in self._all if unit.repeated]
         return self._wait_for(again, self._joins)
 
@@ -181,7 +188,7 @@ class Agenda:
         return []
 
     def _wait_for(
-        self, tasks: Sequence[WorkUnit | Join], then: Callable[[], list[Task]]
+        self, tasks: Sequence[WorkUnit | Compare | Join], then: Callable[[], list[Task]]
     ) -> list[Task]:
         """Return tasks, after which something else becomes possible; at once if there is none."""
         self._next = then

@@ -1,11 +1,12 @@
 """The tasks of a build: what an engine's workers do, one at a time.
 
-A build has four kinds, in this order. `agenda` says when each becomes possible.
+A build has these kinds, in this order. `agenda` says when each becomes possible.
 
 1. `Unpack` large compressed files, so that they can be cut like others.
 2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.
 3. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
-4. `Join` the pieces of each shard.
+4. `Compare` the ids of the units' documents; units whose documents came before are done again.
+5. `Join` the pieces of each shard.
 
 A task's answer is its name and a value, as JSON; never text of a document.
 """
@@ -118,6 +119,34 @@ class WorkUnit(NamedTuple):
         return tuple(dict.fromkeys(part.path for part in self.parts))
 
 
+class Compare(NamedTuple):
+    """Find ids that documents of several units of a split have; answers with `[unit, ids]` of each.
+
+    Each task compares a share of the ids: those whose hashes are in one of `of` equal ranges.
+
+    Attributes:
+        split: The split whose units are compared.
+        number: The share, from 0.
+        of: Number of shares.
+        pieces: Names of the split's units, in order.
+    """
+
+    split: str
+    number: int
+    of: int
+    pieces: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"compare-{self.split}-{self.number:05d}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The input files that are read: none."""
+        return ()
+
+
 class Join(NamedTuple):
     """Write a shard from its pieces, and remove these; answers with nothing.
 
@@ -148,7 +177,7 @@ class Join(NamedTuple):
         return ()
 
 
-Task: TypeAlias = Unpack | Digest | Cut | WorkUnit | Join
+Task: TypeAlias = Unpack | Digest | Cut | WorkUnit | Compare | Join
 
 
 def answer(task: Task, value: Any = None) -> str:

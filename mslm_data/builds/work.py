@@ -10,8 +10,9 @@ from typing import Any
 from mslm_data.builds import looking
 from mslm_data.builds.folder import piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
+from mslm_data.builds.repeats import compare
 from mslm_data.builds.stages import annotator_of, source_of
-from mslm_data.builds.tasks import Cut, Digest, Join, Task, Unpack, WorkUnit, answer
+from mslm_data.builds.tasks import Compare, Cut, Digest, Join, Task, Unpack, WorkUnit, answer
 from mslm_data.builds.trail import Trail
 from mslm_data.builds.work_unit import build_unit
 from mslm_data.encode.tokenizer import Tokenizer
@@ -60,6 +61,8 @@ class BuildWork:
                 return looking.cut(task, source_of(self.pipeline))
             case WorkUnit():
                 build_unit(task, self.pipeline, self.tokenizer, Path(self.folder))
+            case Compare():
+                return compare(task, Path(self.folder))
             case Join():
                 self._join(task)
         return None

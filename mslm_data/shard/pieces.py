@@ -70,13 +70,18 @@ def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecor
 
     It is not synced: its checksum tells whether it is whole.
     """
-    texts = [doc_id.encode() for doc_id in dict.fromkeys(examples.doc_ids or ())]
+    hashes = hashes_of(list(dict.fromkeys(examples.doc_ids or ())))
+    metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
+    return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
+
+
+def hashes_of(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Return a hash of each id, which may be that of another id too, uint64 `[D]`."""
+    texts = [doc_id.encode() for doc_id in doc_ids]
     offsets = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)))
     hashes = np.empty(len(texts), np.uint64)
     hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
-
-    metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
-    return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
+    return hashes
 
 
 def document_hashes(path: Path) -> npt.NDArray[np.uint64]:

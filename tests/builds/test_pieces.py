@@ -13,6 +13,7 @@ from mslm_data.builds.tasks import WorkUnit
 from mslm_data.errors import BuildError
 from mslm_data.io import resources
 from mslm_data.loading import load
+from mslm_data.shard import pieces
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import bare_pipeline, json_pipeline, jsonl, lines_of
@@ -179,19 +180,39 @@ def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
-def test_find_repeats__is_not_misled_by_equal_hashes(
+def test_compare__is_not_misled_by_equal_hashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
     monkeypatch.setattr(looking, "UNIT_BYTES", 150)
-    found = repeats.document_hashes
-    monkeypatch.setattr(repeats, "document_hashes", lambda path: found(path) % 3)
+    hash_rows = pieces.hash_rows
+
+    def hash_badly(text: Any, offsets: Any, hashes: Any) -> None:
+        hash_rows(text, offsets, hashes)
+        hashes %= 3
+
+    monkeypatch.setattr(pieces, "hash_rows", hash_badly)
 
     words.build(inputs, tmp_path / "out")
 
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1_000])
+def test_compare__finds_the_same_in_any_number_of_shares(
+    repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    pipeline = bare_pipeline(unit_bytes=1 << 20)
+    made.built(tmp_path / "whole", repeated, pipeline)
+    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(repeats, "COMPARED_AT_ONCE", at_once)
+
+    made.built(tmp_path / "out", repeated, pipeline)
+
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+    assert [line["id"] for line in lines_of(tmp_path / "out")] == ["0", "1", "2"]
 
 
 def test_build__refuses_ids_that_units_of_two_files_share(

@@ -64,13 +64,15 @@ _ABOUT_MANY_CORES = """
 By Amdahl's law a build takes *s + p / n* seconds with *n* workers: *s* is what no further worker
 shortens, *p* is what is divided among them. Together they are the time with one worker. The serial
 share is *s / (s + p)*. On {cores} cores a build is at most *(s + p) / (s + p / {cores})* times as
-fast as with one worker. Here *s* is found in two ways.
+fast as with one worker. Here *s* is found in three ways.
 
 * By times: the law is fitted to the wall times above. With one worker and two, *s* is twice the
   second time less the first. So it includes what cores take from each other: memory, disk, clock.
 * By looking: the seconds of the build with {most} workers in which fewer than two of its processes
   computed or could, looked at twenty times a second. They are start-up, planning, the end, waiting
   for the disk, and the last work unit.
+* Of the program: the same, less the seconds in which one of the processes waited for the disk. A
+  machine with more cores has a disk of its own, so this is what the program itself allows.
 
 The law does not know how many work units there are: {cores} workers need as many, and several times
 as many to end at about the same time.
@@ -319,6 +321,7 @@ def _of_many_cores(found: Sequence[Measured]) -> list[str]:
                 *("sequences", "1 worker, s", f"{most} workers, s", "times as fast"),
                 *("s by times", "serial share", f"on {CORES} cores"),
                 *("s by looking", "serial share", f"on {CORES} cores"),
+                *("s of the program", "serial share", f"on {CORES} cores"),
             ),
             map(_row_of_many_cores, found),
         ),
@@ -337,7 +340,7 @@ def _row_of_many_cores(measured: Measured) -> str:
         f"{one / last.seconds:.2f}x",
     ]
     by_times = undivided({workers: figure.seconds for workers, figure in builds.items()})
-    for seconds in (by_times, min(last.alone, one)):
+    for seconds in (by_times, min(last.alone, one), min(last.alone - last.disk, one)):
         cells += [
             f"{seconds:,.2f}",
             f"{seconds / one:.1%}",

@@ -43,6 +43,7 @@ class Figure(NamedTuple):
         mib: Peak of their memory together, without pages of files; 0 where `/proc` does not say.
         alone: Seconds in which fewer than two of these processes were at work; all seconds where
             `/proc` does not say.
+        disk: Those of `alone` in which one of the processes waited for the disk.
         printed: What it wrote to stdout.
     """
 
@@ -50,6 +51,7 @@ class Figure(NamedTuple):
     cpu: float
     mib: float
     alone: float
+    disk: float
     printed: str
 
 
@@ -107,19 +109,27 @@ def main(arguments: Sequence[str]) -> int:
         "cpu": spent.ru_utime + spent.ru_stime,
         "mib": looks.kib / 1024,
         "alone": seconds - looks.together,
+        "disk": looks.disk,
     }
     Path(figure).write_text(json.dumps(took))
     return code
 
 
 class _Seen(NamedTuple):
-    """A process at one look: the seconds it has computed, and whether it computes or could."""
+    """A process at one look.
+
+    Attributes:
+        cpu: Seconds that it has computed.
+        runs: Whether it computes or could.
+        waits: Whether it waits for the disk.
+    """
 
     cpu: float
     runs: bool
+    waits: bool
 
 
-_UNSEEN = _Seen(cpu=0, runs=False)
+_UNSEEN = _Seen(cpu=0, runs=False, waits=False)
 
 
 class _Looks:
@@ -128,12 +138,14 @@ class _Looks:
     Attributes:
         kib: The largest memory that they had together.
         together: Seconds in which two or more of them were at work.
+        disk: Seconds in which fewer were, and one of them waited for the disk.
     """
 
     def __init__(self, start: float) -> None:
         """Begin at a time of `time.perf_counter`."""
         self.kib = 0
         self.together = 0.0
+        self.disk = 0.0
         self._last = start
         self._seen: dict[int, _Seen] = {}
 
@@ -158,6 +170,8 @@ class _Looks:
                 at_work += 1
         if at_work >= 2:
             self.together += passed
+        elif any(process.waits for process in seen.values()):
+            self.disk += passed
 
         self._last = now
         self._seen = seen
@@ -204,7 +218,9 @@ def _see(pid: int) -> _Seen:
     # first after it; 14 and 15 are the ticks that it has spent, by itself and in the kernel for it.
     fields = stat.rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
-    return _Seen(cpu=ticks / os.sysconf("SC_CLK_TCK"), runs=fields[0] == "R")
+    return _Seen(
+        cpu=ticks / os.sysconf("SC_CLK_TCK"), runs=fields[0] == "R", waits=fields[0] == "D"
+    )
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ Every file is looked at by a task of its own, so that a build's first readings r
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +13,9 @@ from typing import Any, NamedTuple
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
 from mslm_data.data.document import Part
-from mslm_data.errors import SourceError
 from mslm_data.io.files import make_folder, sha256_of, write_whole
 from mslm_data.source import Source
-from mslm_data.source.reading.files import MAX_UNPACKED
+from mslm_data.source.reading.files import opened
 
 UNIT_BYTES = 4 << 20
 """About how many bytes of input a work unit has, whatever the size of shards: enough to be worth a
@@ -206,7 +203,7 @@ def unpack(task: Unpack) -> None:
     It may be patients' text: the folder is private, and goes when the build is finished.
 
     Raises:
-        SourceError: The file is damaged, or larger than `MAX_UNPACKED`.
+        SourceError: As from `files.opened`.
     """
     into = Path(task.into)
     if not into.is_file():
@@ -223,17 +220,6 @@ def _staged(staging: Path | None, path: Path) -> Path:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    size = 0
-    try:
-        with gzip.open(path) as file:
-            while piece := file.read(_AT_ONCE):
-                size += len(piece)
-                if size > MAX_UNPACKED:
-                    raise SourceError(
-                        f"{path}: unpacks to more than {MAX_UNPACKED >> 30} GiB; pass it unpacked"
-                    )
-                yield piece
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(
-            f"{path}: cannot be unpacked ({type(error).__name__}); is the file whole?"
-        ) from None
+    with opened(path) as file:
+        while piece := file.read(_AT_ONCE):
+            yield piece

@@ -14,13 +14,13 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.io.cache import private
 from mslm_data.io.files import make_folder
+from mslm_data.io.limits import LIMITS, Limits, Meter
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 """Endings of the names of archives."""
@@ -38,28 +38,6 @@ _DAMAGED = (
 )
 """Errors that reading a damaged archive raises; RuntimeError where a zip is encrypted or
 packed in an unknown way."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limit what an archive may hold.
-
-    Attributes:
-        members: Files and folders.
-        num_bytes: Bytes when unpacked.
-        ratio: Unpacked bytes per packed byte, looked at once more than `free_bytes` are unpacked.
-            Text and models pack to a fifth, annotations of one digit a token to a fiftieth, a bomb
-            to a thousandth.
-        free_bytes: Bytes that may be unpacked before the ratio is looked at.
-    """
-
-    members: int = 1_000_000
-    num_bytes: int = 64 << 30
-    ratio: int = 200
-    free_bytes: int = 64 << 20
-
-
-LIMITS = Limits()
 
 
 class Member(NamedTuple):
@@ -118,7 +96,7 @@ def members(
     inside = _zipped if path.name.lower().endswith(".zip") else _tarred
     with _readable(path, error):
         for number, (name, stream, size) in enumerate(
-            inside(path, _Meter(path, limits, error)), start=1
+            inside(path, Meter(path, limits, error)), start=1
         ):
             if number > limits.members:
                 raise error(f"{path.name}: expected at most {limits.members} members, got more")
@@ -151,48 +129,6 @@ _NEITHER = object()
 """Stands in the place of a stream: the member is neither a file nor a folder."""
 
 
-class _Meter:
-    """Count unpacked bytes, and refuse more than the limits allow.
-
-    A stream that `wrap` returns is counted as it is read.
-    """
-
-    def __init__(self, path: Path, limits: Limits, error: type[MslmDataError]) -> None:
-        self._name = path.name
-        self._limits = limits
-        self._error = error
-        self._packed = path.stat().st_size
-        self._seen = 0
-
-    def add(self, count: int) -> None:
-        self._seen += count
-        most = self._limits.num_bytes
-        if self._seen > self._limits.free_bytes:
-            most = min(most, self._packed * self._limits.ratio)
-
-        if self._seen > most:
-            raise self._error(
-                f"{self._name}: expected at most {most} bytes from an archive of {self._packed}, "
-                "got more; if you trust it, unpack it yourself and pass the folder"
-            )
-
-    def wrap(self, stream: IO[bytes]) -> _Metered:
-        return _Metered(stream, self)
-
-
-class _Metered:
-    """Read a stream, and count its bytes."""
-
-    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
-        self._stream = stream
-        self._meter = meter
-
-    def read(self, count: int = -1) -> bytes:
-        data = self._stream.read(count)
-        self._meter.add(len(data))
-        return data
-
-
 @contextmanager
 def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
     """Turn what a damaged archive raises into one error that says so."""
@@ -217,7 +153,7 @@ def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> I
             raise EOFError
 
 
-def _tarred(path: Path, meter: _Meter) -> Iterator[_Entry]:
+def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
     packed = path.name.lower().endswith("gz")
     with gzip.open(path) if packed else path.open("rb") as stream:
         # The pipe mode reads forward only: what is counted is all that the tar holds, headers and
@@ -234,7 +170,7 @@ def _tarred(path: Path, meter: _Meter) -> Iterator[_Entry]:
                 yield info.name, stream_of, info.size
 
 
-def _zipped(path: Path, meter: _Meter) -> Iterator[_Entry]:
+def _zipped(path: Path, meter: Meter) -> Iterator[_Entry]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             if info.is_dir():

@@ -8,6 +8,8 @@ import pytest
 from mslm_data.builds import looking
 from mslm_data.builds.tasks import Unpack
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
+from mslm_data.io.limits import Limits
 from mslm_data.loading import load
 from tests import made
 
@@ -67,7 +69,7 @@ def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) 
     path = next(packed(tmp_path / "in").glob("train*"))
     path.write_bytes(path.read_bytes()[:-20])
 
-    with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be unpacked"):
+    with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be read"):
         looking.unpack(unpacking(path, tmp_path / "staging"))
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
@@ -75,7 +77,7 @@ def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) 
 
 def test_unpack__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
-    monkeypatch.setattr(looking, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=100))
 
-    with pytest.raises(SourceError, match="unpacks to more than"):
+    with pytest.raises(SourceError, match="expected at most 100 bytes unpacked from"):
         looking.unpack(unpacking(path, tmp_path / "staging"))

@@ -24,6 +24,8 @@ from mslm_data.errors import (
     TokenizerError,
     VocabularyError,
 )
+from mslm_data.io import limits
+from mslm_data.io.limits import Limits
 from mslm_data.lexicon.anchors import general_text
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores import tables
@@ -327,15 +329,15 @@ def test_cut__before_a_byte_order_mark(tmp_path: Path, name: str, file: str, rec
 
 
 def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "LIMITS", Limits(free_bytes=1 << 20))
     path = written(tmp_path, "train.jsonl.gz", gzip.compress(b" " * (8 << 20)))
 
     with pytest.raises(
         SourceError,
-        match=r"train\.jsonl\.gz: expected a text, got a file that unpacks to more than 16\d{5}",
+        match=r"train\.jsonl\.gz: expected at most 16\d{5} bytes unpacked from a file of 8\d{3}",
     ):
         read("jsonl", path)
-    with pytest.raises(SourceError, match="unpacks to more than"), files.opened(path) as file:
+    with pytest.raises(SourceError, match="expected at most"), files.opened(path) as file:
         file.read()
 
 

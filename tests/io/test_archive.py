@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import AnnotateError, SourceError
-from mslm_data.io.archive import Limits, is_archive, members, stem, unpack
+from mslm_data.io.archive import is_archive, members, stem, unpack
+from mslm_data.io.limits import Limits
 
 FILES = {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n", "more/empty.tsv": b""}
 
@@ -182,7 +183,7 @@ def test_unpack__refuses_bombs(suffix: str, tmp_path: Path) -> None:
 
     refused(
         bomb,
-        r"expected at most \d+ bytes from an archive of \d+, got more",
+        r"expected at most \d+ bytes unpacked from a file of \d+, got more",
         limits=Limits(free_bytes=1_000_000),
     )
 

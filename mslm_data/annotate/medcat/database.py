@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.errors import AnnotateError
+from mslm_data.io.limits import lines_of
 
 COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
 """Columns of a MedCAT concept table; the first two are required. `|` separates names and types."""
@@ -89,7 +90,7 @@ def read_frames(path: Path) -> Iterator[Any]:
         AnnotateError: The table is not CSV in UTF-8, or lacks the columns `cui` and `name`.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, restval="")
+        rows = csv.DictReader(lines_of(file, path, AnnotateError), restval="")
         try:
             names = {str(name): str(name).strip().lower() for name in rows.fieldnames or ()}
             if not {"cui", "name"} <= set(names.values()):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
+from mslm_data.io.limits import lines_of
 
 _DISAMBIGUATE = "N"
 """MedCAT's `name_status` of a name that alone does not say which concept is meant."""
@@ -42,10 +43,11 @@ def read_terms(path: Path, types: str) -> list[Term]:
     has_tabs = path.suffix in (".tsv", ".txt")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = lines_of(file, path, AnnotateError)
             if has_tabs:
-                reader = csv.reader(file, "excel-tab", quoting=csv.QUOTE_NONE)
+                reader = csv.reader(lines, "excel-tab", quoting=csv.QUOTE_NONE)
             else:
-                reader = csv.reader(file, strict=True)
+                reader = csv.reader(lines, strict=True)
             try:
                 terms = _terms(path, reader, types)
             except csv.Error as error:

@@ -13,6 +13,7 @@ import tokenizers
 from mslm_data import _optional
 from mslm_data.errors import VocabularyError
 from mslm_data.io.files import sha256_of
+from mslm_data.io.limits import lines_of
 from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
@@ -110,7 +111,7 @@ def of_file(path: Path) -> Frequencies:
     counts: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(lines_of(file, path, VocabularyError), start=1):
                 text, _, count = line.rstrip("\r\n").partition("\t")
                 if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
                     raise VocabularyError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
+from mslm_data.io.limits import lines_of
 from mslm_data.lexicon.concepts import obo
 from mslm_data.lexicon.concepts.names import open_text
 
@@ -83,7 +84,7 @@ def read_outline(path: Path) -> Outline:
     outline = Outline()
     default = ""
     with open_text(path) as file:
-        for _, stanza, values in obo.stanzas(file):
+        for _, stanza, values in obo.stanzas(lines_of(file, path, AnnotateError)):
             if not stanza:
                 default = next((obo.bare(v) for key, v in values if key == "default-namespace"), "")
             elif stanza == "[Term]":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.errors import AnnotateError
+from mslm_data.io.limits import LONGEST_LINE, lines_of
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
@@ -39,9 +40,11 @@ def read(
     """
     del choice
     with open_text(path) as file:
-        tabs = "\t" in file.readline()
+        tabs = "\t" in file.readline(LONGEST_LINE)
         file.seek(0)
-        rows = csv.DictReader(file, delimiter="\t" if tabs else ",", restval="")
+        rows = csv.DictReader(
+            lines_of(file, path, AnnotateError), delimiter="\t" if tabs else ",", restval=""
+        )
         try:
             column = {str(name).strip().lower(): str(name) for name in rows.fieldnames or ()}
             if {"cui", "name"} <= column.keys():

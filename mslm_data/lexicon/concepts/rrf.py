@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
+from mslm_data.io.limits import lines_of
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
@@ -35,7 +36,7 @@ def read(
     """
     of_concept = _types(path, choice)
     with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(lines_of(file, path, AnnotateError), start=1):
             row = line.rstrip("\r\n").split("|")
             if len(row) not in (_FIELDS, _FIELDS + 1):
                 raise AnnotateError(
@@ -66,7 +67,7 @@ def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[str, tuple[str, ...]] = {}
     with open_text(table) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(lines_of(file, table, AnnotateError), start=1):
             concept, separator, rest = line.partition("|")
             if not separator:
                 raise AnnotateError(

@@ -16,6 +16,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
+from mslm_data.io.limits import lines_of
 from mslm_data.lexicon.scores.encoding import pieces_of
 from mslm_data.lexicon.store import Lexicon
 
@@ -146,7 +147,7 @@ def _lines(path: Path, report: TableReport) -> Iterator[Line]:
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for line, text in enumerate(file, start=1):
+            for line, text in enumerate(lines_of(file, path, VocabularyError), start=1):
                 entry, tab, rest = text.rstrip("\r\n").partition("\t")
                 number = _number(rest.partition("\t")[0])
 

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.io.limits import LIMITS
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.files import FREE_BYTES, MAX_UNPACKED, RATIO, read_bytes, stem
+from mslm_data.source.reading.files import read_bytes, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
 
@@ -33,6 +34,8 @@ _SENTENCE = 1
 """Value of SENT_START at a sentence's first token."""
 _SPAN = struct.Struct(">QQQllll")
 """A span of a group: id, knowledge base's id, label, tokens from and to, characters from and to."""
+_MOST_UNPACKED = 2 << 30
+"""Most bytes of an unpacked file, all of which is held at once."""
 
 
 class _Packed(msgspec.Struct):
@@ -178,7 +181,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         data = read_bytes(path)
         self._name = path.name
-        self._most = min(max(FREE_BYTES, len(data) * RATIO), MAX_UNPACKED)
+        self._most = min(LIMITS.most(len(data)), _MOST_UNPACKED)
         self._characters = 0
 
         packed = self._unpacked(data)
@@ -216,7 +219,7 @@ class _File:
             if packing.unconsumed_tail:
                 raise SourceError(
                     f"{self._name}: expected a DocBin, got a file that unpacks to more than "
-                    f"{self._most} bytes"
+                    f"{self._most} bytes; if it is one, save its documents as several"
                 )
             if not packing.eof:
                 raise self._refusal("a file that ends early")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -16,7 +15,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source import Source
-from mslm_data.source.reading import arrow_rows, cells
+from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import LinesOfFile, has_cr_lines, lines, stem
 from mslm_data.source.reading.records import (
@@ -24,7 +23,6 @@ from mslm_data.source.reading.records import (
     RecordError,
     cut_at_gaps,
     cut_filled_lines,
-    decode_utf8,
 )
 from mslm_data.source.reading.tables import TableReader
 
@@ -34,7 +32,6 @@ _TEXTS = (".txt", ".text")
 _TABLES = (".csv", ".tsv")
 _JSON = (".jsonl", ".ndjson")
 _ARROW = (".parquet", ".arrow")
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _LONGEST = 64 << 20
 """Most bytes of a file that is one document."""
@@ -250,12 +247,10 @@ class PlainText(TextOptions, Source):
         for number, line in enumerate(filled, start=part.first):
             place = f"{path.name}:{line.number}"
             try:
-                row = msgspec.json.decode(decode_utf8(line.data))
+                row = json_rows.decoded(line.data)
             except RecordError as error:
                 yield _Row(number, place, problem=str(error))
                 continue
-            except _DECODE_ERRORS:
-                row = None
             if isinstance(row, dict):
                 yield self._row(number, place, row)
             else:

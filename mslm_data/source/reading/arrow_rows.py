@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.files import FREE_BYTES, RATIO
+from mslm_data.io import limits
 
 _BATCH_ROWS = 64
 """Rows that become Python values at once; few, as each may stand for one long text of a
@@ -52,7 +52,7 @@ def num_rows(path: Path) -> int:
             count = sum(batch.num_rows for batch in _arrow_batches(path))
 
     size = path.stat().st_size
-    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > max(size * RATIO, FREE_BYTES):
+    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > limits.LIMITS.most(size):
         raise SourceError(
             f"{path.name}: expected as many rows as its {size} bytes can hold, got {count}; is "
             "the file damaged?"

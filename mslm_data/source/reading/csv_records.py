@@ -274,8 +274,9 @@ class _Window:
         return block
 
     def skip_line(self) -> None:
-        """Go to the next line."""
+        """Go to the next line; what is passed over is not kept."""
         while (end := self._data.find(b"\n", self._position)) < 0 and self._end < 0:
+            self._position = len(self._data)
             self._grow()
         self.advance(end + 1 if end >= 0 else len(self._data))
 

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
 from mslm_data.source.reading.files import opened
 
 _CHUNK = 1 << 18
@@ -40,8 +41,9 @@ def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
     never fetched.
 
     Raises:
-        MalformedError: The file is not well-formed, uses entities, or has an unknown encoding. The
-            elements before that place have been given.
+        MalformedError: The file is not well-formed, uses entities, has an unknown encoding, or an
+            element is larger than `limits.LARGEST_RECORD`. The elements before that place have been
+            given.
         SourceError: The file cannot be read.
     """
     yield from _collected(path, _Collector(names))
@@ -100,6 +102,10 @@ class _Collector:
         self._tree: TreeBuilder | None = None
         self._depth = 0
         self._line = 0
+        self._begin = 0
+
+        # Bytes that have been parsed.
+        self._size = 0
         self._is_below_root = False
 
         self._parser = expat.ParserCreate(namespace_separator=None if names is not None else "}")
@@ -133,6 +139,13 @@ class _Collector:
                 "expected no entities but XML's own five, got one; put the characters in their "
                 "place"
             )
+
+        # An element is held until its end has come, and so is a comment, a tag or the like.
+        self._size += len(chunk)
+        begin = self._begin if self._tree is not None else self._parser.CurrentByteIndex
+        if self._size - begin > limits.LARGEST_RECORD:
+            self.line = self._parser.CurrentLineNumber
+            return limits.TOO_LARGE_RECORD
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -140,6 +153,7 @@ class _Collector:
             self._tree = TreeBuilder()
             self._depth = 0
             self._line = self._parser.CurrentLineNumber
+            self._begin = self._parser.CurrentByteIndex
         self._is_below_root = True
         if self._tree is not None:
             if self._names is None:

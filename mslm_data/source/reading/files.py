@@ -14,20 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
+from mslm_data.io.limits import Meter
 
 IdFrom = Literal["file", "folder"]
 """Names that a document may get as its id: that of its file, or that of the folder that the file
 lies in."""
 
-RATIO = 200
-"""Most bytes that one packed byte may become. Text packs to a fifth, labels of one digit a token to
-a fiftieth, a zip bomb to a thousandth."""
-FREE_BYTES = 64 << 20
-"""Bytes that any file may unpack to, whatever its ratio."""
-MAX_UNPACKED = 64 * 2**30
-"""Bytes beyond which no file is unpacked."""
-
 _CHUNK = 1 << 20
+_AT_ONCE = 16 << 20
 
 
 class NumberedLine(NamedTuple):
@@ -70,7 +65,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
     Raises:
         SourceError: The file is missing, unreadable or truncated, or it unpacks to more than a text
-            would (`RATIO`, `MAX_UNPACKED`). Also raised by reads within the block.
+            would (`limits.LIMITS`). Also raised by reads within the block.
     """
     try:
         with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -86,8 +81,7 @@ class _Unpacking(gzip.GzipFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._path = path
-        self._most = min(max(FREE_BYTES, path.stat().st_size * RATIO), MAX_UNPACKED)
+        self._meter = Meter(path, limits.LIMITS, SourceError)
 
     def read(self, size: int | None = -1) -> bytes:
         """Read as any file does; to read all of it, read piece by piece.
@@ -103,11 +97,7 @@ class _Unpacking(gzip.GzipFile):
         return self._checked(super().read1(size))
 
     def _checked(self, data: bytes) -> bytes:
-        if self.tell() > self._most:
-            raise SourceError(
-                f"{self._path.name}: expected a text, got a file that unpacks to more than "
-                f"{self._most} bytes; if you trust it, unpack it and pass the result"
-            )
+        self._meter.reach(self.tell())
         return data
 
 
@@ -115,11 +105,25 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
     """Read bytes `[start, stop)` of a file, counted after unpacking; -1 is the file's end.
 
     Raises:
-        SourceError: As from `opened`.
+        SourceError: As from `opened`, or there are more than `limits.LARGEST`.
     """
+    most = limits.LARGEST
+    wanted = most + 1 if stop < 0 else min(stop - start, most + 1)
     with opened(path) as file:
         file.seek(start)
-        return file.read(-1 if stop < 0 else stop - start)
+        data = _read_up_to(file, wanted)
+    if len(data) > most:
+        raise SourceError(f"{path.name}: {limits.TOO_LARGE}")
+    return data
+
+
+def _read_up_to(file: BinaryIO, size: int) -> bytes:
+    """Read so many bytes, fewer only at the file's end; no more memory is taken than they need."""
+    pieces = []
+    while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 def has_cr_lines(data: bytes) -> bool:
@@ -141,11 +145,18 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
         # A part that does not begin the file comes after an LF.
         if has_cr_lines(data):
             data = data.replace(b"\r", b"\n")
-    pieces = data.split(b"\n")
-    if not pieces[-1]:
-        pieces.pop()
-    for number, piece in enumerate(pieces, start=first):
-        yield NumberedLine(number, piece.removesuffix(b"\r"))
+    number = first
+    start = 0
+    while start < len(data):
+        # Some lines at a time: the list of a file's lines may be far larger than the file.
+        stop = data.find(b"\n", start + _CHUNK) + 1 or len(data)
+        pieces = data[start:stop].split(b"\n")
+        if not pieces[-1]:
+            pieces.pop()
+        for piece in pieces:
+            yield NumberedLine(number, piece.removesuffix(b"\r"))
+            number += 1
+        start = stop
 
 
 def stem(path: Path) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
@@ -117,8 +118,11 @@ def decoded(data: bytes) -> Any:
     """Return what the JSON of a row says.
 
     Raises:
-        RecordError: It is not JSON, or one of its objects has a key twice.
+        RecordError: It is not JSON, one of its objects has a key twice, or it is larger than
+            `limits.LARGEST_RECORD`.
     """
+    if len(data) > limits.LARGEST_RECORD:
+        raise RecordError(limits.TOO_LARGE_RECORD)
     try:
         value = msgspec.json.decode(data)
         # Decoding keeps the last of two equal keys. Each key of the result has stood in the data,

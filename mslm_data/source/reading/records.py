@@ -11,12 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from mslm_data.data.document import Part
+from mslm_data.errors import SourceError
+from mslm_data.io import limits
 from mslm_data.kernels.lines import count_lines
 from mslm_data.source.reading.files import opened
 
-_LINE_ENDS = re.compile(rb"\n(?:[ \t\r\f\v]*\n)*")
-_GAP = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
+# Possessive, so that the matcher remembers nothing of the lines that it has passed.
+_LINE_ENDS = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)*+")
+_GAP = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _BLANK_BYTES = b" \t\r\f\v\n"
+_BEFORE = 1 << 16
+"""Bytes that are looked through for blank ones at a time."""
 
 
 NOT_UTF8 = "expected UTF-8 or the encoding that [source] encoding names, got other bytes"
@@ -87,6 +92,9 @@ def _cut_at(
         part: The file, or a part of it that begins with a record.
         target_bytes: About how many bytes a part gets; each gets at least one record.
         records: Which number of `count_lines` counts the records.
+
+    Raises:
+        SourceError: A record is larger than `limits.LARGEST`.
     """
     if not may_be_cut(part, target_bytes):
         yield part
@@ -99,7 +107,8 @@ def _cut_at(
     _, start, stop, first, line = part
     past = len(data) if stop < 0 else stop
 
-    place = _next_record(end, data, start + target_bytes, past)
+    name = Path(part.path).name
+    place = _next_record(end, data, start + target_bytes, past, name)
     while place < past:
         # A byte order mark is not a word.
         begin = len(BOM_UTF8) if start == 0 and data[: len(BOM_UTF8)] == BOM_UTF8 else start
@@ -110,11 +119,11 @@ def _cut_at(
             first += int(counts[records])
             line += int(counts[0])
             place += target_bytes
-        place = _next_record(end, data, place + 1, past)
+        place = _next_record(end, data, place + 1, past, name)
     yield Part(part.path, start, past, first, line)
 
 
-def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int) -> int:
+def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int, name: str) -> int:
     """Return where the first record begins at `place` or later, `past` where none does.
 
     Args:
@@ -122,10 +131,24 @@ def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int)
         data: A file.
         place: A byte after a record's first.
         past: The byte after the last that is looked at.
+        name: The file's name.
+
+    Raises:
+        SourceError: No record begins within `limits.LARGEST` bytes.
     """
     # What ends a record may begin before `place`: with the last line end but for blank lines.
     begin = min(place, past)
-    while begin > 0 and data[begin - 1] in _BLANK_BYTES:
-        begin -= 1
-    ends = (match.end() for match in end.finditer(data, begin, past))
-    return next((found for found in ends if found >= place), past)
+    while begin > 0:
+        before = data[max(begin - _BEFORE, 0) : begin]
+        filled = len(before.rstrip(_BLANK_BYTES))
+        begin -= len(before) - filled
+        if filled:
+            break
+
+    furthest = min(past, begin + limits.LARGEST)
+    for match in end.finditer(data, begin, furthest):
+        if match.end() >= place:
+            return match.end()
+    if furthest < past:
+        raise SourceError(f"{name}, byte {begin}: {limits.TOO_LARGE}")
+    return past

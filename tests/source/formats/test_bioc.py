@@ -10,9 +10,10 @@ import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
+from mslm_data.io.limits import Limits
 from mslm_data.registry import from_options
 from mslm_data.source.formats.bioc import BioC
-from mslm_data.source.reading import files
 from tests.source.formats.fixtures import bioc as fixture
 
 GOUT = '<location offset="{}" length="4"/><text>gout</text>'
@@ -183,10 +184,10 @@ def test_read__refuses_a_file_that_unpacks_without_end(
 ) -> None:
     path = tmp_path / "own.xml.gz"
     path.write_bytes(gzip.compress(b" " * 1000))
-    monkeypatch.setattr(files, "MAX_UNPACKED", 999)
+    monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=999))
 
     with pytest.raises(
-        SourceError, match=r"own\.xml\.gz: expected a text, got a file that unpacks to more"
+        SourceError, match=r"own\.xml\.gz: expected at most 999 bytes unpacked from a file of"
     ):
         read(path)
 

@@ -4,7 +4,7 @@ BIN := .venv/bin
 DEMO := .venv-demo/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench bench-all fuzz clean
+.PHONY: demo test check bench bench-all soak fuzz clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -28,6 +28,9 @@ bench-all: bench  ## Also growth, killed builds, and what masking does to NER: a
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
 	.venv-bench/bin/python -m experiments.finetune
+
+soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: benchmarks/RESULTS-soak.md.
+	.venv-bench/bin/python -m benchmarks.soak
 
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz

@@ -156,7 +156,7 @@ class _Looks:
 
     def _look(self) -> None:
         pids = list(_below(os.getpid()))
-        self.kib = max(self.kib, sum(map(_memory, pids)))
+        self.kib = max(self.kib, sum(map(memory, pids)))
 
         now = time.perf_counter()
         passed = now - self._last
@@ -198,7 +198,7 @@ def _below(pid: int) -> Iterator[int]:
         yield from _below(int(child))
 
 
-def _memory(pid: int) -> int:
+def memory(pid: int) -> int:
     """Return the KiB of a process; 0 where it has ended or `/proc` does not say."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

@@ -1,0 +1,200 @@
+"""The command in a process of its own: how it is disturbed, may end, and what it may leave."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.inputs import ROOT
+
+PATIENCE_S = 300.0
+"""A command that takes longer hangs. Undisturbed ones take seconds."""
+_GONE_S = 15.0
+"""How long processes below a killed program may take to notice."""
+_NEVER = re.compile(
+    r"Traceback|Exception ignored|Fatal Python error|Segmentation|Bus error|resource_tracker|"
+    r"should not happen|ResourceWarning|core dumped"
+)
+"""What nobody should read on stderr."""
+
+
+class Ended(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        words: What it was called with.
+        code: Its exit code, negative for a signal.
+        out: Its stdout.
+        err: Its stderr.
+        hung: Whether it took longer than `PATIENCE_S`, and was ended with SIGABRT.
+        left: Command lines of processes that outlived it, and names of temporary files.
+    """
+
+    words: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+    hung: bool
+    left: tuple[str, ...]
+
+
+class Running:
+    """The command in a process that leads a session of its own, and can say where it hangs."""
+
+    def __init__(self, words: Sequence[str], folder: Path) -> None:
+        """Start it.
+
+        Args:
+            words: What it is called with.
+            folder: A new one for its output and its temporary files.
+        """
+        self.words = tuple(words)
+        self._folder = folder
+        (folder / "tmp").mkdir(parents=True)
+        with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", "mslm_data", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=ROOT,
+                env={**os.environ, "TMPDIR": str(folder / "tmp")},
+                start_new_session=True,
+            )
+
+    def end(self) -> Ended:
+        """Wait for the end of the command and of all processes below it."""
+        pid = self.process.pid
+        hung = False
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            hung = True
+            os.killpg(pid, signal.SIGABRT)  # faulthandler says what it was at
+            self.process.wait()
+
+        deadline = time.monotonic() + _GONE_S
+        while (left := session(pid)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        lines = [_command_line(process) for process in sorted(left)]
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+        out, err = ((self._folder / name).read_text("utf-8", "replace") for name in ("out", "err"))
+        temporary = [path.name for path in (self._folder / "tmp").iterdir()]
+        shutil.rmtree(self._folder)
+        return Ended(self.words, self.process.returncode, out, err, hung, (*lines, *temporary))
+
+
+def run(words: Sequence[str], folder: Path) -> Ended:
+    """Run the command undisturbed; see `Running`."""
+    return Running(words, folder).end()
+
+
+def disturb(words: Sequence[str], folder: Path, chance: random.Random) -> tuple[str, Ended]:
+    """Run the command, and kill it or one of its processes at a random moment.
+
+    Returns:
+        What was done to it, and how it ended.
+    """
+    running = Running(words, folder)
+    started = running.process
+    _await_handlers(started)
+    time.sleep(chance.uniform(0, 3) ** 2 / 3)
+
+    how = chance.choice(("kill", "kill below", "SIGTERM", "SIGTERM to all", "Ctrl-C"))
+    below = sorted(pid for pid in session(started.pid) if pid != started.pid)
+    if started.poll() is not None:
+        how = "nothing"
+    elif how == "kill below" and not below:
+        how = "kill"
+
+    with suppress(ProcessLookupError):
+        if how == "kill":
+            started.kill()
+        elif how == "kill below":
+            os.kill(chance.choice(below), signal.SIGKILL)
+        elif how == "SIGTERM":
+            started.terminate()
+        elif how == "SIGTERM to all":
+            os.killpg(started.pid, signal.SIGTERM)
+        elif how == "Ctrl-C":
+            os.killpg(started.pid, signal.SIGINT)
+    return how, running.end()
+
+
+def complaints(ended: Ended, *codes: int) -> Iterator[str]:
+    """Give what is wrong with an end.
+
+    Args:
+        ended: The end.
+        codes: The exit codes that are right.
+    """
+    if ended.hung:
+        yield f"hung for {PATIENCE_S:.0f} s"
+    elif ended.code not in codes:
+        yield f"exit code {ended.code}, expected {' or '.join(map(str, codes))}"
+
+    # What Python says of a hanging process was asked for.
+    found = None if ended.hung else _NEVER.search(ended.err)
+    if found:
+        yield f"'{found[0]}' on stderr"
+    if ended.code == 1 and "error: " not in ended.err and not ended.out:
+        yield "exit code 1 without a word"
+    if ended.left:
+        yield f"left behind: {', '.join(ended.left)}"
+
+
+CODES = {
+    "nothing": (0,),
+    "kill": (-signal.SIGKILL, 0),
+    # Without its workers a build goes on with others, or says that it has lost them.
+    "kill below": (0, 1),
+    # In its last moments Python leaves signals to the system. Shells give both ends one number.
+    "SIGTERM": (143, -signal.SIGTERM, 0),
+    "SIGTERM to all": (143, -signal.SIGTERM, 0),
+    "Ctrl-C": (130, -signal.SIGINT, 0),
+}
+"""What was done to a command -> the exit codes that are right; 0 where it came too late."""
+
+
+def session(leader: int) -> set[int]:
+    """Return the living processes of a session."""
+    found = set()
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError, IndexError):
+                # After the name, which stands in brackets: state, parent, group, session.
+                state, _, _, of, *_ = (path / "stat").read_text().rpartition(")")[2].split()
+                if int(of) == leader and state != "Z":
+                    found.add(int(path.name))
+    return found
+
+
+def _await_handlers(started: subprocess.Popen[bytes]) -> None:
+    """Wait until the program catches SIGTERM; before, Python itself starts in its own way."""
+    bit = 1 << (signal.SIGTERM - 1)
+    while started.poll() is None:
+        with suppress(OSError):
+            status = Path(f"/proc/{started.pid}/status").read_text()
+            if int(status.partition("SigCgt:")[2].split()[0], 16) & bit:
+                return
+        time.sleep(0.01)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:80]
+    except OSError:
+        return f"process {pid}"

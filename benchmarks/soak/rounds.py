@@ -1,0 +1,363 @@
+"""The kinds of rounds. Each gives complaints: what was not as it has to be."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults import tree
+from benchmarks.soak import commands, corpora
+from benchmarks.soak.commands import CODES, Ended, complaints
+from benchmarks.soak.corpora import Corpus
+from benchmarks.soak.reader import Reader
+
+AT_ONCE = 4
+"""Disturbances of one folder's build at most; then it is left alone."""
+_STRATEGIES = ("joint", "token", "whole-word", "span", "random-word", "elm", "bert")
+_CHECKED = (".arrow", "tokenizer.json")
+"""Ends of the names of files whose every byte `verify` has a checksum of."""
+
+
+class Soak:
+    """All that rounds share.
+
+    Attributes:
+        scratch: The folder of everything.
+        out: The folder that a round builds; each round begins without it.
+        reader: The process that lives as long.
+        counts: What happened, by kind.
+        memory: Answers of the reader, in order, without those that a fault ended.
+    """
+
+    def __init__(self, scratch: Path, reader: Reader) -> None:
+        """Begin in a folder."""
+        self.scratch = scratch
+        self.out = scratch / "round" / "out"
+        self.reader = reader
+        self.counts = Counter[str]()
+        self.memory: list[dict[str, int]] = []
+        self._peace: dict[str, str] = {}
+        self._digests: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._commands = 0
+
+    def run(self, *words: str) -> Ended:
+        """Run the command undisturbed."""
+        return commands.run(words, self._place())
+
+    def disturb(self, chance: random.Random, *words: str) -> tuple[str, Ended]:
+        """Run the command, and disturb it."""
+        how, ended = commands.disturb(words, self._place(), chance)
+        self.counts[how] += 1
+        return how, ended
+
+    def start(self, *words: str) -> commands.Running:
+        """Start the command."""
+        return commands.Running(words, self._place())
+
+    def _place(self) -> Path:
+        self._commands += 1
+        self.counts["commands"] += 1
+        return self.scratch / "commands" / str(self._commands)
+
+    def corpus(self, chance: random.Random) -> Corpus:
+        """Return some corpus."""
+        return corpora.make(chance.choice(corpora.names()), self.scratch)
+
+    def built(self, corpus: Corpus) -> tuple[Path, str]:
+        """Return a corpus' folder, built undisturbed by one process, and its digest.
+
+        Raises:
+            RuntimeError: It cannot be built.
+        """
+        out = self.scratch / "peace" / corpus.name
+        if corpus.name not in self._peace:
+            ended = self.run(*build_words(corpus, out), "--workers", "1")
+            if ended.code != 0:
+                raise RuntimeError(f"{corpus.name}: {ended.err[-500:]}")
+            self._peace[corpus.name] = tree(out)
+        return out, self._peace[corpus.name]
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Ask the reader, and note what it holds."""
+        answer = self.reader.ask(**request)
+        self.counts[f"read: {request['do']}"] += 1
+        if "kib" in answer:
+            self.memory.append(answer | {"start": self.reader.starts})
+        return answer
+
+    def same(self, key: tuple[Any, ...], answer: dict[str, Any]) -> bool:
+        """Return whether an answer is the one that the same request had before."""
+        known: dict[str, Any] = {
+            name: answer[name] for name in ("rows", "digest") if name in answer
+        }
+        return self._digests.setdefault(key, known) == known
+
+
+def build_words(corpus: Corpus, out: Path, *more: str) -> tuple[str, ...]:
+    """Return the words of a build."""
+    return ("build", *corpus.words, "--input", str(corpus.inputs), "--out", str(out), *more)
+
+
+# Builds -------------------------------------------------------------------------------------------
+
+
+def build_in_peace(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Build with some number of workers, and verify."""
+    corpus = soak.corpus(chance)
+    soak.built(corpus)
+    more = ("--workers", str(chance.choice((1, 2, 3, 4))), "--json")
+
+    ended = soak.run(*build_words(corpus, soak.out, *more))
+    yield from complaints(ended, 0)
+    if ended.code == 0:
+        report = json.loads(ended.out)
+        if report["read"] != report["written"] + report["set_aside"]:
+            yield "read is not written + set_aside"
+    yield from _finished(soak, corpus)
+
+
+def build_disturbed(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Kill or interrupt a build a few times, and then let the same command finish it."""
+    corpus = soak.corpus(chance)
+    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2, 4))))
+
+    for _ in range(chance.randint(1, AT_ONCE)):
+        how, ended = soak.disturb(chance, *words)
+        yield from complaints(ended, *CODES[how])
+        if ended.code not in (0, -signal.SIGKILL) and (left := _temporary(soak.out)):
+            yield f"temporary files after {how}: {', '.join(left)}"
+
+    yield from complaints(soak.run(*words), 0)
+    yield from _finished(soak, corpus)
+
+
+def build_parts(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Build parts at once, disturb some, leave some out; then finish."""
+    corpus = soak.corpus(chance)
+    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2))))
+    of = chance.randint(2, 4)
+    numbers = chance.sample(range(1, of + 1), chance.randint(1, of))
+
+    beside = [soak.start(*words, "--part", f"{number}/{of}") for number in numbers[1:]]
+    how, ended = soak.disturb(chance, *words, "--part", f"{numbers[0]}/{of}")
+    yield from complaints(ended, *CODES[how])
+    for running in beside:
+        yield from complaints(running.end(), 0)
+
+    yield from complaints(soak.run(*words), 0)
+    yield from _finished(soak, corpus)
+
+
+def build_in_the_reader(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Build by the call in Python, in the process that lives on."""
+    corpus = soak.corpus(chance)
+    _, source, _, tokenizer = corpus.words
+
+    answer = soak.ask(
+        do="build",
+        source=source,
+        input=str(corpus.inputs),
+        tokenizer=tokenizer,
+        out=str(soak.out),
+        workers=chance.choice((1, 2)),
+    )
+    if "rows" not in answer:
+        yield f"expected a folder, got {answer}"
+    elif answer["below"]:
+        yield f"{answer['below']} processes left below the one that built"
+    yield from _finished(soak, corpus)
+
+
+def _finished(soak: Soak, corpus: Corpus) -> Iterator[str]:
+    """Give what is wrong with a folder that has to be finished."""
+    _, digest = soak.built(corpus)
+    if not (soak.out / "manifest.json").is_file():
+        yield "no manifest"
+    elif tree(soak.out) != digest:
+        yield "other bytes than those of a build in peace"
+    else:
+        yield from complaints(soak.run("verify", str(soak.out)), 0)
+
+
+def _temporary(out: Path) -> list[str]:
+    return [str(path.relative_to(out)) for path in out.rglob(".*.tmp")]
+
+
+# Folders ------------------------------------------------------------------------------------------
+
+
+def commands_on_a_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Count masks, verify, inspect and dry-run."""
+    corpus = soak.corpus(chance)
+    built, digest = soak.built(corpus)
+    strategy = ("--strategy", chance.choice(_STRATEGIES))
+
+    seed = ("--seed", str(chance.randrange(1 << 40)))
+    counted = soak.run("mask-stats", str(built), *strategy, *seed, "--json")
+    yield from complaints(counted, 0)
+    if counted.code == 0 and json.loads(counted.out)["sequences"] < 1:
+        yield "mask-stats counted no sequence"
+
+    yield from complaints(soak.run("inspect", str(built), *strategy, "--rows", "20"), 0)
+    yield from complaints(soak.run("verify", str(built), "--json"), 0)
+    yield from complaints(soak.run(*build_words(corpus, soak.out, "--dry-run", "--json")), 0)
+    if soak.out.exists():
+        yield "--dry-run wrote something"
+    if tree(built) != digest:
+        yield "commands that read changed the folder"
+
+
+def command_interrupted(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Interrupt commands that read."""
+    built, digest = soak.built(soak.corpus(chance))
+    words = chance.choice((("mask-stats", "--epochs", "30"), ("verify",), ("inspect",)))
+
+    how, ended = soak.disturb(chance, words[0], str(built), *words[1:])
+    yield from complaints(ended, *CODES[how])
+    if tree(built) != digest:
+        yield "a command that reads changed the folder"
+
+
+def epochs(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Go through epochs in the process that lives on; equal requests have equal answers."""
+    corpus = soak.corpus(chance)
+    built, _ = soak.built(corpus)
+
+    for _ in range(5):
+        strategy = chance.choice(_STRATEGIES)
+        batch_size = chance.choice((8, 32, 128))
+        seed, epoch = chance.randrange(2), chance.randrange(2)
+        answer = soak.ask(
+            do="epoch",
+            folder=str(built),
+            strategy=strategy,
+            seed=seed,
+            epoch=epoch,
+            batch_size=batch_size,
+        )
+        if "digest" not in answer:
+            yield f"expected an epoch, got {answer}"
+        elif not soak.same((corpus.name, strategy, batch_size, seed, epoch), answer):
+            yield f"{strategy}, seed {seed}, epoch {epoch}: other batches than the last time"
+
+
+# Damage -------------------------------------------------------------------------------------------
+
+
+def damaged_input(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Build from files that are damaged: an answer that holds, or one error."""
+    corpus = soak.corpus(chance)
+    inputs = soak.out.with_name("inputs")
+    shutil.copytree(corpus.inputs, inputs)
+    soak.counts[f"input {_damage(inputs, chance)}"] += 1
+    words = build_words(
+        corpus._replace(inputs=inputs), soak.out, "--workers", str(chance.choice((1, 2)))
+    )
+
+    ended = soak.run(*words)
+    yield from complaints(ended, 0, 1)
+    soak.counts[f"damaged input: exit code {ended.code}"] += 1
+    if ended.code == 0:
+        yield from complaints(soak.run("verify", str(soak.out)), 0)
+
+
+def damaged_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Use a folder that is damaged: `verify` finds it, and whatever else opens it says no more."""
+    built, _ = soak.built(soak.corpus(chance))
+    shutil.copytree(built, soak.out)
+    how = _damage(soak.out, chance)
+    changed = [
+        str(path.relative_to(built))
+        for path in sorted(built.rglob("*"))
+        if path.is_file() and not _equal(path, soak.out / path.relative_to(built))
+    ]
+    soak.counts[f"folder {how}"] += 1
+
+    checked = soak.run("verify", str(soak.out))
+    must = any(name.endswith(_CHECKED) for name in changed)
+    yield from (
+        f"{how} {', '.join(changed)}: verify: {complaint}"
+        for complaint in complaints(checked, *((1,) if must else (0, 1)))
+    )
+    soak.counts[f"damaged folder: verify's exit code {checked.code}"] += 1
+
+    for words in (("mask-stats", "--json"), ("inspect", "--rows", "5")):
+        ended = soak.run(words[0], str(soak.out), *words[1:])
+        yield from (
+            f"{how} {', '.join(changed)}: {words[0]}: {complaint}"
+            for complaint in complaints(ended, 0, 1)
+        )
+
+    answer = soak.ask(
+        do="epoch", folder=str(soak.out), strategy="joint", seed=0, epoch=0, batch_size=32
+    )
+    if "fault" in answer:
+        yield f"{how} {', '.join(changed)}: reading: {answer['fault']}"
+
+
+def damaged_unfinished(soak: Soak, chance: random.Random) -> Iterator[str]:
+    """Damage what a part of a build has left: the next command does again what is missing."""
+    corpus = soak.corpus(chance)
+    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2))))
+    yield from complaints(soak.run(*words, "--part", "1/2"), 0)
+
+    kinds = ("pieces", "receipts")
+    left = [path for kind in kinds for path in (soak.out / ".build" / kind).rglob("*.*")]
+    path, other = chance.sample(sorted(left), 2)
+    how = _damage_file(path, other, chance)
+    soak.counts[f"unfinished {how}"] += 1
+
+    yield from (f"{how} {path.name}: {complaint}" for complaint in complaints(soak.run(*words), 0))
+    yield from _finished(soak, corpus)
+
+
+def _damage(folder: Path, chance: random.Random) -> str:
+    """Damage one file of a folder or two, and return how."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return _damage_file(chance.choice(files), chance.choice(files), chance)
+
+
+def _damage_file(path: Path, other: Path, chance: random.Random) -> str:
+    data = path.read_bytes()
+    how = chance.choice(("flipped", "flipped", "truncated", "swapped", "emptied", "removed"))
+    if how == "flipped":
+        changed = bytearray(data)
+        for _ in range(chance.choice((1, 1, 10)) if data else 0):
+            changed[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+    elif how == "truncated":
+        path.write_bytes(data[: chance.randrange(len(data) + 1)])
+    elif how == "swapped":
+        path.write_bytes(other.read_bytes())
+        other.write_bytes(data)
+    elif how == "emptied":
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+    return how
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+Round = Callable[[Soak, random.Random], Iterator[str]]
+ROUNDS: Mapping[Round, int] = {
+    build_in_peace: 2,
+    build_disturbed: 6,
+    build_parts: 3,
+    build_in_the_reader: 3,
+    commands_on_a_folder: 2,
+    command_interrupted: 2,
+    epochs: 6,
+    damaged_input: 5,
+    damaged_folder: 4,
+    damaged_unfinished: 3,
+}
+"""What a round can be -> how often it is, beside the others."""

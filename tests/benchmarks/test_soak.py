@@ -1,0 +1,134 @@
+"""The soak: what it takes for wrong, and one round of it."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.soak import corpora, page, rounds
+from benchmarks.soak.commands import Ended, Running, complaints
+from benchmarks.soak.page import Finding, growth, memory_findings
+from benchmarks.soak.reader import Reader
+from benchmarks.soak.rounds import ROUNDS, Soak, _damage
+
+
+def ended(code: int, *, out: str = "", err: str = "", **more: Any) -> Ended:
+    return Ended(("verify",), code, out, err, more.get("hung", False), more.get("left", ()))
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (ended(0), []),
+        (ended(1, err="error: a.arrow: expected …, got …"), []),
+        (ended(1, out="train/data.arrow: its checksum is another"), []),
+        (ended(1), ["exit code 1 without a word"]),
+        (ended(-signal.SIGBUS), ["exit code -7, expected 0 or 1"]),
+        (ended(0, err="Exception ignored in: <x>"), ["'Exception ignored' on stderr"]),
+        (ended(-signal.SIGABRT, hung=True, err="Fatal Python error"), ["hung for 300 s"]),
+        (ended(0, left=("python worker",)), ["left behind: python worker"]),
+    ],
+)
+def test_complaints__are_about_what_should_not_be(end: Ended, said: list[str]) -> None:
+    assert list(complaints(end, 0, 1)) == said
+
+
+def test_running__is_ended_where_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.soak.commands.PATIENCE_S", 0.01)
+
+    end = Running(["--version"], tmp_path / "command").end()
+
+    assert (end.hung, end.code, end.left) == (True, -signal.SIGABRT, ())
+    assert not (tmp_path / "command").exists()
+
+
+def answers(kib: list[float], files: int = 9) -> list[dict[str, int]]:
+    return [
+        {"kib": int(value), "files": files + files * number // 50, "threads": 1}
+        for number, value in enumerate(kib)
+    ]
+
+
+def test_growth__is_that_after_the_warm_up() -> None:
+    chance = random.Random(0)
+    noise = [chance.uniform(-4096, 4096) for _ in range(400)]
+    warm = [min(number, 80) * 2048 + 200_000 for number in range(400)]
+    flat = [a + b for a, b in zip(warm, noise, strict=True)]
+    leaking = [value + number * 100 for number, value in enumerate(flat)]
+
+    assert growth([int(value) for value in flat[:50]]) is None
+    assert (found := growth([int(value) for value in flat]))
+    assert found.is_flat
+    assert (found := growth([int(value) for value in leaking]))
+    assert not found.is_flat
+    assert found.grown == pytest.approx(300 * 100 / 1024, rel=0.2)
+
+
+def test_memory_findings__are_growth_of_any_kind() -> None:
+    leaking = [200_000.0 + number * 500 for number in range(100)]
+
+    assert memory_findings(answers([200_000.0] * 100, files=0)) == []
+    assert [finding.kind for finding in memory_findings(answers(leaking))] == ["memory", "files"]
+
+
+def test_page__lists_what_was_found() -> None:
+    text = page.page(
+        {"rounds": {"epochs": 2}, "events": {"commands": 3}},
+        [Finding(7, "epochs", "other batches"), Finding(-1, "memory", "grew by 99 of 100 MiB")],
+        answers([1024.0] * 60, files=0),
+        seed=4,
+        minutes=5,
+        rounds=2,
+        forms=6,
+    )
+
+    assert "5 minutes, 2 rounds, 3 commands, seed 4" in text
+    assert "* round 7, epochs: other batches\n* memory: grew by 99 of 100 MiB" in text
+    assert "| epochs | 2 |" in text
+    assert "grew by 0.0 MiB over 45 answers" in text.replace("\n", " ")
+
+
+def test_damage__leaves_another_folder(tmp_path: Path) -> None:
+    hows = set()
+    for seed in range(60):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        for name in ("a", "b"):
+            (folder / name).write_bytes(name.encode() * 100)
+        hows.add(_damage(folder, random.Random(seed)))
+
+    assert hows == {"flipped", "truncated", "swapped", "emptied", "removed"}
+
+
+@pytest.mark.parametrize("name", corpora.names()[:: corpora.VARIANTS])
+def test_make__gives_the_same_bytes_each_time(name: str, tmp_path: Path) -> None:
+    one = corpora.make(name, tmp_path / "one").inputs
+    other = corpora.make(name, tmp_path / "other").inputs
+
+    files = [path.relative_to(one) for path in one.rglob("*.*")]
+    assert files
+    assert all((one / path).read_bytes() == (other / path).read_bytes() for path in files)
+
+
+def test_rounds__find_a_build_that_gives_other_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two builds and a few epochs take seconds, but what was never run may find nothing.
+    monkeypatch.setattr(Soak, "corpus", lambda self, _: corpora.make("conll-0", self.scratch))
+    with Reader(tmp_path / "err") as reader:
+        soak = Soak(tmp_path, reader)
+        soak.out.parent.mkdir()
+
+        assert list(rounds.build_in_the_reader(soak, random.Random(0))) == []
+        assert list(rounds.epochs(soak, random.Random(0))) == []
+        soak._peace["conll-0"] = "another digest"
+        said = list(rounds._finished(soak, corpora.make("conll-0", tmp_path)))
+
+    assert said == ["other bytes than those of a build in peace"]
+    assert soak.counts["read: epoch"] == 5
+    assert len(soak.memory) == 6
+    assert all(do.__doc__ for do in ROUNDS)

@@ -18,6 +18,7 @@ leaves at once. So no worker writes into a folder whose lock the leader has give
 
 from __future__ import annotations
 
+import _thread
 import gc
 import importlib
 import os
@@ -28,7 +29,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -79,16 +79,63 @@ def launching(preload: Preload) -> Iterator[Launcher]:
     Raises:
         BuildError: The system starts no process.
     """
-    # Ctrl-C is raised in the main thread, and may be raised in the middle of any call there. A
-    # thread of its own starts the process whole, so there is always something to end.
-    thread = ThreadPoolExecutor(1, initializer=_block_ctrl_c)
-    starting = thread.submit(_started, preload)
-    thread.shutdown(wait=False)  # it ends when it has started the process
+    starting = _Starting(preload)
     try:
-        yield starting.result()
+        yield starting.launcher()
     finally:
-        if starting.exception() is None:
-            starting.result().end()
+        starting.end()
+
+
+class _Starting:
+    """Starts a launcher in a thread of its own.
+
+    Ctrl-C is raised in the main thread, between any two lines there. The thread starts the process
+    whole or not at all, and the lock tells which. Both are the interpreter's own, written in C:
+    `threading.Event` and `Thread.start` can be interrupted in their middle.
+    """
+
+    def __init__(self, preload: Preload) -> None:
+        self._preload = preload
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._launcher: Launcher | None = None
+
+        self._trying = threading.Lock()
+        """Held until the thread has tried."""
+        self._trying.acquire()
+        self._error: BuildError | None = None
+
+    def launcher(self) -> Launcher:
+        """Start the launcher, and return it.
+
+        Raises:
+            BuildError: The system starts no process.
+        """
+        _thread.start_new_thread(self._start, ())
+        self._trying.acquire()
+        if self._error is not None:
+            raise self._error
+        assert self._launcher is not None  # noqa: S101 - for the type checker
+        return self._launcher
+
+    def _start(self) -> None:
+        _block_ctrl_c()
+        try:
+            with self._lock:
+                if not self._is_over:
+                    self._launcher = _started(self._preload)
+        except BuildError as error:
+            self._error = error
+        finally:
+            self._trying.release()
+
+    def end(self) -> None:
+        """End the launcher, if it was started, and start none from here on."""
+        with self._lock:
+            self._is_over = True
+            launcher = self._launcher
+        if launcher is not None:
+            launcher.end()
 
 
 def _block_ctrl_c() -> None:

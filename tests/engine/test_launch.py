@@ -215,6 +215,53 @@ def test_build__interrupted_in_python_goes_on_in_the_same_process(
     assert made.tree(out) == whole
 
 
+AT_EACH_LINE = """
+import sys, psutil
+from mslm_data.engine import Preload, launch
+
+def enter(at):
+    line = 0
+    def trace(frame, event, argument):
+        nonlocal line
+        if frame.f_code.co_filename != launch.__file__:
+            return None
+        line += event == "line"
+        if event == "line" and line == at:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with launch.launching(Preload("json", "")):
+            sys.settrace(None)
+            return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+
+at = 1
+while enter(at):
+    left = psutil.Process().children()
+    assert not left, f"line {at}: {left}"
+    at += 1
+print("lines" if at > 10 else at)
+"""
+
+
+def test_launching__interrupted_at_any_line_leaves_no_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EACH_LINE],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.stdout, done.stderr) == ("lines\n", "")
+
+
 # Ends ---------------------------------------------------------------------------------------------
 
 

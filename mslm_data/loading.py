@@ -84,12 +84,18 @@ class Shards(Mapping[str, Split]):
         """The tokenizer's file; that of a remote folder is fetched and checked first.
 
         Raises:
+            ShardError: There is none.
             SourceError: The file is out of reach, or not the one that the manifest names.
         """
         if isinstance(self.folder, RemoteFolder):
             return self.folder.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
 
-        return self.folder / "tokenizer.json"
+        path = self.folder / "tokenizer.json"
+        if not path.is_file():
+            raise ShardError(
+                f"{path}: expected the tokenizer of the folder, found none; build the folder again"
+            )
+        return path
 
     def strategy(self, name: str, **options: Any) -> Strategy:
         """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.

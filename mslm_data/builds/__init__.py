@@ -30,6 +30,7 @@ from mslm_data.builds.folder import (
     clear_leftovers,
     finished_already,
     is_built,
+    named_if_gone,
     prepare,
     refuse_foreign,
 )
@@ -108,9 +109,9 @@ def build_found(
     identity = identity_of(found, tokenizer)
     if is_built(out):
         return _finished(out, found, identity)
-    refuse_foreign(out)
+    refuse_foreign(out, found.files)
 
-    with claimed(out, part):
+    with claimed(out, part), named_if_gone(out):
         if is_built(out):  # by another process, before this one had the lock
             return _finished(out, found, identity)
 

@@ -29,7 +29,7 @@ from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import SetAside
-from mslm_data.errors import BuildError
+from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
@@ -51,14 +51,33 @@ _PATIENCE_S = 10.0
 # Who may write ------------------------------------------------------------------------------------
 
 
-def refuse_foreign(out: Path) -> None:
+def refuse_foreign(out: Path, splits: Iterable[str]) -> None:
     """Check that a folder is new, empty, or an unfinished build of ours.
 
+    It may be a link to a folder, but a folder within it may not: readers refuse shards that lie
+    elsewhere, and what links lead to would stay when the build is finished.
+
+    Args:
+        out: The folder.
+        splits: The splits to build.
+
     Raises:
-        BuildError: It is a file, or holds other files.
+        BuildError: It is a file, holds other files, or is a link to nothing; or a folder within it
+            is a link.
     """
     if not out.exists():
+        if out.is_symlink():
+            raise BuildError(
+                f"{out}: expected a folder, got a link to nothing; remove it, or make what it "
+                "leads to"
+            )
         return
+    for folder in (out / ".build", *(out / split for split in splits)):
+        if folder.is_symlink():
+            raise BuildError(
+                f"{folder}: expected a folder, got a link; remove it, as a built folder has all of "
+                "its files within it, or make --out itself the link"
+            )
     ours = out.is_dir() and ((out / ".build").is_dir() or not any(out.iterdir()))
     if not ours:
         raise BuildError(
@@ -94,6 +113,24 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
     except Timeout:
         raise BuildError(
             f"{out}: another build is at work in this folder; wait for it or choose another --out"
+        ) from None
+
+
+@contextmanager
+def named_if_gone(out: Path) -> Iterator[None]:
+    """Name the folder of a build in the error of one that was removed meanwhile.
+
+    Raises:
+        BuildError: Something failed, and the folder or what a build keeps in it is gone.
+    """
+    try:
+        yield
+    except (OSError, MslmDataError):
+        if (out / ".build").is_dir() or is_built(out):
+            raise
+        raise BuildError(
+            f"{out}: expected the folder of this build, found it removed or emptied; run the same "
+            "command again to begin anew"
         ) from None
 
 

@@ -27,10 +27,12 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io.files import canonical_json
 from mslm_data.pipeline import Pipeline
-from mslm_data.shard.manifest import SPLIT_NAME
+from mslm_data.shard.manifest import OF_FOLDER, SPLIT_NAME
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
 """Packages besides this one whose version can change bytes."""
+_TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
+"""Names that no split may have, on disks that take capitals for small letters too."""
 _LISTED = 64
 """Input files that a manifest names one by one; of more it holds one digest over all."""
 
@@ -132,6 +134,11 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
             raise PipelineError(
                 f"{where}, [source] splits: expected names of letters, digits, '.', '_' and '-', "
                 f"got '{split}'"
+            )
+        if split.casefold() in _TAKEN:
+            raise PipelineError(
+                f"{where}, [source] splits: expected another name than those that a built folder "
+                f"has for files of its own, got '{split}'; call the split otherwise"
             )
 
     if pipeline.annotate.labels:

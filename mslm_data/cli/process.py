@@ -209,10 +209,22 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
             "out of memory; fewer --workers or smaller work units need less, then run the same "
             "command again"
         )
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        return (
+            "current folder: expected one that is there, got one that was removed; change to "
+            "another (cd) and run the same command again"
+        )
     if isinstance(error, OSError) and (said := of_the_system(error)):
         advice = _ADVICE.get(error.errno or 0)
         return f"{said}; {advice}, then run the same command again" if advice else said
     return f"{_unexpected(causes)}, which should not happen; --debug shows more"
+
+
+def _has_current_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def _unexpected(causes: list[BaseException]) -> str:

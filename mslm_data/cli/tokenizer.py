@@ -14,12 +14,18 @@ def open_tokenizer(shards: Shards) -> Tokenizer:
     """Return the tokenizer of a built folder.
 
     Raises:
+        ShardError: There is none.
         OSError: The file cannot be read. The library alone would not name it.
+        TokenizerError: It is damaged.
     """
     import tokenizers
 
-    text = shards.tokenizer.read_text(encoding="utf-8")
-    return tokenizers.Tokenizer.from_str(text)
+    from mslm_data.encode.tokenizer import library_errors
+
+    path = shards.tokenizer
+    data = path.read_bytes()
+    with library_errors(f"{path}: expected a tokenizer of the tokenizers library: "):
+        return tokenizers.Tokenizer.from_buffer(data)
 
 
 def readable(tokenizer: Tokenizer, token: int) -> str:

@@ -256,6 +256,65 @@ def test_build__does_not_take_a_folder_of_another_card_for_its_own(tmp_path: Pat
     assert manifest.protected
 
 
+@pytest.mark.parametrize("name", [".build", "train"])
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_build__refuses_links_within_its_folder(
+    name: str, unfinished: bool, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if unfinished:
+        build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
+        shutil.rmtree(elsewhere)
+        (out / name).rename(elsewhere)
+    else:
+        out.mkdir()
+        (out / ".build").mkdir() if name == "train" else None
+    (out / name).symlink_to(elsewhere)
+    before = made.tree(elsewhere)
+
+    message = f"^{out / name}: expected a folder, got a link; remove it"
+    with pytest.raises(BuildError, match=message):
+        made.built(out, pipeline=SMALL)
+
+    assert made.tree(elsewhere) == before
+
+
+def test_build__goes_into_a_folder_through_a_link(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    made.built(tmp_path / "link", pipeline=SMALL)
+
+    assert made.tree(tmp_path / "real") == expected
+
+
+def test_build__refuses_a_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+
+    with pytest.raises(BuildError, match=f"^{tmp_path / 'link'}: expected a folder, got a link to"):
+        made.built(tmp_path / "link", pipeline=SMALL)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("gone", ["", ".build"])
+def test_build__names_its_folder_where_that_vanishes(
+    gone: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = Path("out")
+
+    def remove(progress: Progress) -> None:
+        if progress.done == 2:
+            shutil.rmtree(out / gone)
+
+    with pytest.raises(BuildError, match=r"^out: expected the folder of this build, found it remo"):
+        build(SMALL, [NCBI], made.word_piece(), out, workers=workers, progress=remove)
+
+
 def test_build__refuses_a_folder_that_another_build_has(tmp_path: Path) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))

@@ -113,3 +113,14 @@ def test_refuse_changed__names_the_file_by_its_path(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(SourceError, match=f"^{path}: expected a file that stays as it is"):
         refuse_changed(stamps, [str(path)])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["manifest.json", "README.md", "readme.MD", "tokenizer.json", "set_aside.jsonl", "vocab"],
+)
+def test_find__refuses_splits_named_like_files_of_a_built_folder(name: str) -> None:
+    pipeline = made.pipeline_of(source={"splits": {"train": ["train.tsv"], name: ["test.tsv"]}})
+
+    with pytest.raises(PipelineError, match=f"expected another name.*got '{name}'; call the split"):
+        find(pipeline, [NCBI])

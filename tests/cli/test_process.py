@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,53 @@ def test_of_the_system__names_paths_and_no_text(tmp_path: Path) -> None:
         "No such file or directory"
     }
     assert of_the_system(OSError("Zebulonkanarie")) == ""
+
+
+def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        "import os, sys; os.rmdir(os.getcwd()); from mslm_data.cli import main; sys.exit(main())"
+    )
+    words = ["build", "--source", "blurb/bc2gm", "--sample", "--out", "out"]
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: current folder: expected one that is there, got one that")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect",),
+        ("mask-stats", "--report", "report.html"),
+        ("vocab", "pmi"),
+        ("vocab", "anchors", "--general", "wordfreq"),
+    ],
+)
+def test_main__names_the_tokenizer_that_a_folder_lacks(
+    words: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wordfreq")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "built")
+    tokenizer = Path("built/tokenizer.json")
+
+    tokenizer.write_text("{")
+    damaged = run(*words, "built")
+    tokenizer.unlink()
+    missing = run(*words, "built")
+
+    assert (damaged.code, missing.code) == (1, 1)
+    assert f"error: {tokenizer}: expected a tokenizer of the tokenizers library" in damaged.err
+    assert f"error: {tokenizer}: expected the tokenizer of the folder, found none" in missing.err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])

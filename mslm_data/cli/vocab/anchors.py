@@ -9,12 +9,11 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import print_json, table
+from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import tokenizers
 
     from mslm_data.data.examples import Examples
     from mslm_data.lexicon.anchors.general_text import Frequencies
@@ -113,7 +112,7 @@ def command(
         "protected": manifest.protected,
         "made": made,
     }
-    lexicon, anchors = find_anchors(words, _tokenizer(folder), frequencies, chosen, about=about)
+    lexicon, anchors = find_anchors(words, open_tokenizer(shards), frequencies, chosen, about=about)
 
     out = out or folder / "vocab" / "anchors.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
@@ -145,7 +144,7 @@ def _frequencies(general: str) -> Frequencies:
     if path.is_dir():
         shards = load(path)
         words = _words(shards, shards.splits)
-        return general_text.of_words(words, _tokenizer(path), manifest=path / NAME)
+        return general_text.of_words(words, open_tokenizer(shards), manifest=path / NAME)
 
     if path.is_file():
         return general_text.of_file(path)
@@ -178,9 +177,3 @@ def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
 
     with counting("words", "rows") as progress:
         return count_words(told(progress))
-
-
-def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
-    import tokenizers
-
-    return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))

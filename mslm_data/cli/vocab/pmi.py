@@ -109,8 +109,7 @@ def command(
         mslm-data vocab pmi shards/bc2gm --recipe levine --measure squared \\
             --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
-    import tokenizers
-
+    from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
     from mslm_data.loading import load
@@ -125,7 +124,7 @@ def command(
         raise VocabularyError("split: expected --split or --all-splits, got both")
     names = _splits(shards, splits, everything=all_splits or recipe == "released")
 
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer = open_tokenizer(shards)
     manifest = shards.manifest
     made = {"command": "vocab pmi", "recipe": recipe, "splits": names, **options_of(choice)}
     lexicon = rank_ngrams(

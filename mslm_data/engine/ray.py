@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data._version import __version__
+from mslm_data.data.columns import FORMAT
 from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.engine.ray_cluster import connected
@@ -67,6 +68,12 @@ def run(
     with connected(workers) as ray:
         try:
             supervise(work, tasks, Actors(ray, work, workers, preload), done)
+        except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
+            raise BuildError(
+                "engine 'ray': expected room for a few megabytes in Ray's object store or on the "
+                f"disk beside it, got {type(error).__name__}; see `ray memory`, make room, and run "
+                "the same command again"
+            ) from None
         except ray.exceptions.RayError as error:
             raise BuildError(
                 f"engine 'ray': the cluster was lost ({type(error).__name__}); what is finished is "
@@ -164,7 +171,7 @@ class TaskActor:
         From now on, all that this process prints goes nowhere.
 
         Args:
-            wanted: Package -> version, where the build was started.
+            wanted: What decides bytes -> its version, where the build was started.
             cwd: Where the build was started; its paths may be relative to it.
             folder: The folder that is built.
             module: See `Preload`.
@@ -216,8 +223,8 @@ def _silence() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that write bytes, as far as they are installed."""
-    found = {"mslm-data": __version__}
+    """Return the versions of all that decides bytes, as far as it is installed."""
+    found = {"mslm-data": __version__, "folder format": str(FORMAT)}
     for name in _WRITERS:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)

@@ -23,6 +23,8 @@ _QUICK = {
     "health_check_failure_threshold": 3,
 }
 """A dead node is noticed in two seconds, in place of twelve."""
+STORE_BYTES = 80 << 20
+"""Memory of the first node's object store, near the least that Ray takes, so that it can be filled."""
 
 
 @contextmanager
@@ -44,7 +46,12 @@ def started() -> Iterator[Any]:
         ray_cluster.load("ray", wanted_by="a test")
         from ray.cluster_utils import Cluster
 
-        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": _QUICK}
+        head = {
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "_system_config": _QUICK,
+        }
         cluster = Cluster(initialize_head=True, head_node_args=head)
         patch.setenv("RAY_ADDRESS", cluster.address)
         try:

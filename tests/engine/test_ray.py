@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,9 +16,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+import psutil
 import pytest
 
 from mslm_data import builds
+from mslm_data._version import __version__
+from mslm_data.data.columns import FORMAT
 from mslm_data.engine import Preload
 from mslm_data.engine import ray as engine
 from mslm_data.engine.crew import Ready, supervise
@@ -24,8 +30,8 @@ from mslm_data.errors import BuildError
 from mslm_data.pipeline import read
 from mslm_data.shard.verify import verify
 from tests import made
-from tests.engine import works
-from tests.engine.nodes import busy_on, kill_node
+from tests.engine import nodes, works
+from tests.engine.nodes import busy_on, kill_node, processes_of
 from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
 from tests.faults.works import FaultyWork, tell
@@ -85,6 +91,86 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
 
     assert made.tree(out) == made.tree(tmp_path / "whole")
     assert len(works.deaths(out)) == 2
+
+
+def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
+    cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes, out = finely("notes"), tmp_path / "out"
+    node = cluster.add_node(num_cpus=1)
+    inputs = notes.write(tmp_path / "in")
+    notes.build(inputs, tmp_path / "whole")
+    actors: list[psutil.Process] = []
+
+    def kill() -> None:
+        actors.append(psutil.Process(busy_on(node, out)))
+        actors[0].suspend()  # or it might leave with its raylet
+        processes_of(node)[0].kill()
+        while not works.deaths(out):
+            time.sleep(0.02)
+        actors[0].resume()
+        Path(f"{out}.go").touch()
+
+    monkeypatch.setattr(builds, "BuildWork", works.SlowWork)
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    notes.build(inputs, out, workers=3, engine="ray")
+    cluster.remove_node(node)
+
+    psutil.wait_procs(actors, timeout=30)
+    assert len(works.deaths(out)) == 1
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+
+
+def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
+    cluster: Any, ray: Any, tmp_path: Path
+) -> None:
+    # Another program, which takes seconds to start, as this one cannot be killed.
+    lines, out = finely("lines"), tmp_path / "out"
+    inputs = lines.write(tmp_path / "in")
+    lines.build(inputs, tmp_path / "whole")
+    command = [sys.executable, "-m", "tests.engine.driver", "lines", str(inputs), str(out)]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    busy_on(cluster.head_node, out)
+    before = nodes.actors(cluster)
+
+    program.kill()
+    program.wait()
+    Path(f"{out}.go").touch()
+
+    assert before
+    assert psutil.wait_procs(before, timeout=30)[1] == []
+    lines.build(inputs, out, workers=2, engine="ray")
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+
+
+def test_build__goes_on_though_the_object_store_is_full(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = CORPORA["words"]
+    inputs = words.write(tmp_path / "in")
+    words.build(inputs, tmp_path / "whole")
+    held = [ray.put(np.ones(nodes.STORE_BYTES // 4, np.uint8)) for _ in range(6)]
+
+    words.build(inputs, tmp_path / "out", workers=2, engine="ray")
+
+    assert len(held) == 6
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("error", ["ObjectStoreFullError", "OutOfDiskError"])
+def test_run__says_that_there_is_no_room_for_the_work(
+    error: str, ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put(_: object) -> None:
+        raise getattr(ray.exceptions, error)("…")
+
+    monkeypatch.setattr(ray, "put", put)
+
+    with pytest.raises(
+        BuildError, match=rf"^engine 'ray': expected room .* got {error}; see `ray memory`, make"
+    ):
+        do(work)
 
 
 def test_build__sets_a_document_aside_that_kills_its_actor(
@@ -185,11 +271,59 @@ def test_begin__refuses_other_versions(actor: engine.TaskActor, work: Fake) -> N
     same = actor.begin(ours, *begin)
     more = actor.begin(ours | {"a package that this node has not": "1"}, *begin)
     other = actor.begin(ours | {"pyarrow": "0.1"}, *begin)
+    other_folders = actor.begin(ours | {"folder format": "1"}, *begin)
 
     assert (same, more) == (Ready(), Ready())
     assert re.search(
         r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other)
     )
+    assert re.search(
+        rf"^node .*: expected folder format 1 .* got {FORMAT}; install", str(other_folders)
+    )
+
+
+OF_NODE_ELSEWHERE = """
+import sys
+from mslm_data.engine import ray
+
+ray._OPTIONS["resources"] = {"elsewhere": 1}
+from mslm_data.__main__ import main
+
+sys.exit(main())
+"""
+
+
+def test_build__refuses_a_node_where_another_version_is_installed(
+    cluster: Any, tmp_path: Path
+) -> None:
+    root = Path(engine.__file__).parents[2]
+    installed = tmp_path / "installed"
+    shutil.copytree(root / "mslm_data", installed / "mslm_data")
+    version = installed / "mslm_data" / "_version.py"
+    version.write_text(version.read_text("utf-8").replace(__version__, "0.0.9"), encoding="utf-8")
+    node = cluster.add_node(
+        num_cpus=1, resources={"elsewhere": 1}, env_vars={"PYTHONPATH": str(installed)}
+    )
+
+    # Another program, as Ray has workers look first where the program is that connects.
+    words = ["build", "--source", "blurb/bc2gm", "--sample", "--engine", "ray", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", OF_NODE_ELSEWHERE, *words],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    cluster.remove_node(node)
+
+    assert done.returncode == 1
+    assert re.search(
+        rf"^error: node .*: expected mslm-data {re.escape(__version__)} as where the build was "
+        r"started, got 0\.0\.9; install the same versions on all nodes, as bytes depend on them$",
+        done.stderr.strip().splitlines()[-1],
+    )
+    assert "Traceback" not in done.stderr
 
 
 def test_begin__leaves_a_model_that_does_not_load_to_the_units(

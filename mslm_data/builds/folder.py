@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from filelock import FileLock, Timeout
 
 from mslm_data.builds.looking import Fingerprint
 from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
@@ -38,6 +37,7 @@ from mslm_data.io.files import (
     write_whole,
     writing_whole,
 )
+from mslm_data.io.locks import HeldError, locked
 from mslm_data.shard import manifest as manifests
 from mslm_data.shard.manifest import Counts, Manifest, read_manifest
 from mslm_data.shard.write import ShardRecord
@@ -91,28 +91,30 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
     """Hold a folder for a build or for a part of it.
 
     A part holds its own lock, and checks that no whole build is at work. A whole build holds the
-    lock that parts look at, and those of all parts. However this process ends, the system releases
-    its locks.
+    lock that parts look at, and those of all parts. However this process ends, it holds none
+    afterwards, as far as that can be known; see `io.locks`.
 
     Raises:
-        BuildError: Another process holds it.
+        BuildError: Another process holds it, or the file system refuses locks.
     """
     locks = out / ".build" / "locks"
     make_folder(locks)
     try:
         with ExitStack() as held:
             if part is None:
-                held.enter_context(_lock(locks / "build"))
-                for path in sorted(locks.glob("part-*")):
-                    held.enter_context(_lock(path))
+                held.enter_context(locked(locks / "build", error=BuildError, patience=0))
+                for name in _parts(locks):
+                    held.enter_context(locked(locks / name, error=BuildError, patience=0))
             else:
-                held.enter_context(_lock(locks / f"part-{part[0]}-of-{part[1]}"))
-                with _lock(locks / "build", patience=_PATIENCE_S):
+                own = locks / f"part-{part[0]}-of-{part[1]}"
+                held.enter_context(locked(own, error=BuildError, patience=0))
+                with locked(locks / "build", error=BuildError, patience=_PATIENCE_S):
                     pass
             yield
-    except Timeout:
+    except HeldError as error:
         raise BuildError(
             f"{out}: another build is at work in this folder; wait for it or choose another --out"
+            f"{error.advice}"
         ) from None
 
 
@@ -134,8 +136,9 @@ def named_if_gone(out: Path) -> Iterator[None]:
         ) from None
 
 
-def _lock(path: Path, *, patience: float = 0) -> FileLock:
-    return FileLock(path, timeout=patience, mode=0o600)
+def _parts(locks: Path) -> list[str]:
+    """Return the names of the locks of parts."""
+    return sorted({path.name.removesuffix(".owner") for path in locks.glob("part-*")})
 
 
 def prepare(out: Path, splits: Iterable[str]) -> None:

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
+from mslm_data.io.locks import HeldError, locked
 
 VARIABLE = "MSLM_DATA_CACHE"
 """Environment variable that names another root."""
@@ -179,10 +180,8 @@ def alone(place: Path) -> Iterator[None]:
 
     Temporaries that killed processes left in its folder are removed.
     """
-    from filelock import FileLock
-
     make_folder(place.parent)
-    with FileLock(_lock(place), mode=0o600):
+    with locked(_lock(place), error=SourceError):
         _clear(place)
         yield
 
@@ -235,12 +234,11 @@ def _lock(place: Path) -> Path:
 
 def _clear(place: Path) -> None:
     """Remove temporaries of a place that is held, and those beside it that nobody holds."""
-    from filelock import FileLock, Timeout
-
     for left in [*place.parent.glob(".part-*"), *place.rglob(".part-*")]:
         key = left.name.split("-")[1]
         if left.parent != place.parent or key == _key(place):
             shutil.rmtree(left, ignore_errors=True)
         else:
-            with suppress(Timeout), FileLock(place.parent / f".lock-{key}", timeout=0, mode=0o600):
+            lock = place.parent / f".lock-{key}"
+            with suppress(HeldError), locked(lock, error=SourceError, patience=0):
                 shutil.rmtree(left, ignore_errors=True)

@@ -139,7 +139,10 @@ def intact(folder: Path, record: Path) -> bool:
     if not isinstance(digests, dict) or not folder.is_dir():
         return False
 
-    files = _files(folder)
+    try:
+        files = _files(folder)
+    except FileNotFoundError:  # another process is replacing it
+        return False
     return digests.keys() == files.keys() and all(
         holds(path, digests[name]) for name, path in files.items()
     )

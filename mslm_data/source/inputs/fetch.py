@@ -115,10 +115,13 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
 
 
 def _is_complete(root: Path, places: Mapping[Path, Fetch]) -> bool:
-    return not _strange(root, places) and all(
-        is_whole(place, entry.sha256) and _is_unpacked(root, place, entry)
-        for place, entry in places.items()
-    )
+    try:
+        return not _strange(root, places) and all(
+            is_whole(place, entry.sha256) and _is_unpacked(root, place, entry)
+            for place, entry in places.items()
+        )
+    except FileNotFoundError:  # another process is at work in there
+        return False
 
 
 def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:

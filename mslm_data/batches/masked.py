@@ -104,6 +104,7 @@ def mask_batches(
             looked at before the first batch and after the last.
     """
     split.check()
+    split.bring()
     at_once = _batches_at_once(split, strategy, batch_size)
     while group := list(islice(batches, at_once)):
         rows = np.concatenate([rows for rows, _ in group])

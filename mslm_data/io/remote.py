@@ -56,6 +56,20 @@ _STOPPED: ContextVar[Event] = ContextVar("_STOPPED", default=_NEVER)
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
 """Errors that another attempt would not change."""
 
+_IN_WORDS = {
+    "ClientPayloadError": "a connection that broke off in the middle of the file",
+    "IncompleteRead": "a connection that broke off in the middle of the file",
+    "ResponseStreamingError": "a connection that broke off in the middle of the file",
+    "FlexibleChecksumError": "bytes that their checksum contradicts",
+    "ServerDisconnectedError": "no answer",
+    "ConnectionClosedError": "no answer",
+    "ClientConnectorError": "no connection",
+    "EndpointConnectionError": "no connection",
+    "ConnectTimeoutError": "no answer in time",
+    "ReadTimeoutError": "no answer in time",
+}
+"""Errors of the libraries below fsspec by name, as these libraries may be missing."""
+
 
 class RemoteError(Exception):
     """A remote file could not be fetched; the caller says what it was wanted for.
@@ -155,6 +169,8 @@ def listing(url: str, name: str = "") -> Listing:
     def answer() -> Listing:
         with closing(_watched(ask, url)) as answers:
             root, infos = next(answers)
+        # Object stores may keep an empty object in the place of a folder.
+        infos = {path: info for path, info in infos.items() if not path.endswith("/")}
         if not infos:
             raise RemoteError("nothing there", missing=True, final=True)
         return root, infos
@@ -429,6 +445,8 @@ def _in_words(error: Exception, url: str) -> Exception:
     status = _status(error)
     if status:
         reason = f"HTTP status {status}"
+    else:
+        reason = _IN_WORDS.get(type(error).__name__, reason)
     return RemoteError(reason, final=isinstance(error, _FINAL))
 
 

@@ -98,6 +98,11 @@ class Shard:
             self._batch = batch
         return self._batch
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the shard was opened already."""
+        return self._batch is not None
+
     def check(self) -> None:
         """Open the file again, with all checks, if it is not as it was when it was opened.
 

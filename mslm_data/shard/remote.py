@@ -8,6 +8,7 @@ it is believed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -153,15 +154,37 @@ class RemoteShard(Shard):
         super().__init__(Path(name), record, ids, labels, in_memory)
         self._folder, self._name = folder, name
 
+    def fetch(self) -> Path:
+        """Return the local path of the shard, which is fetched if it is not in the cache.
+
+        Raises:
+            FetchError: See `RemoteFolder.file`.
+            ShardError: See `RemoteFolder.file`.
+        """
+        return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
+
     def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
         about = self.record, self._ids, self._labels, self._in_memory
         return RemoteShard, (self._folder, self._name, *about)
 
     def _open(self) -> pa.RecordBatch:
-        self.path = self._folder.file(
-            self._name, sha256=self.record.sha256, size=self.record.bytes
-        ).resolve()
+        self.path = self.fetch().resolve()
         return super()._open()
 
     def _refuse_altered(self, data: pa.Buffer | None) -> None:
         """Do nothing: `RemoteFolder.file` has compared the bytes already."""
+
+
+def bring(shards: Iterable[Shard]) -> None:
+    """Fetch those of some shards that are remote and not open yet, at the same time.
+
+    Raises:
+        FetchError: See `RemoteFolder.file`.
+        ShardError: See `RemoteFolder.file`.
+    """
+    wanted = {
+        shard.record.sha256: shard.fetch
+        for shard in shards
+        if isinstance(shard, RemoteShard) and not shard.is_open
+    }
+    remote.together(wanted.values())

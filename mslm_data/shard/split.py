@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
-from mslm_data.shard.remote import RemoteFolder, RemoteShard
+from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring
 from mslm_data.shard.write import ShardRecord
 
 
@@ -38,6 +38,7 @@ class Split:
         self.token_ids = manifest.token_ids
         self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
         self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
+        self._is_remote = isinstance(folder, RemoteFolder)
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -89,10 +90,15 @@ class Split:
             raise IndexError(
                 f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})"
             )
-        parts = [
-            shard.examples(max(start - first, 0), min(stop - first, len(shard)))
+        picks = [
+            (shard, first)
             for shard, first in zip(self._shards, self._first.tolist(), strict=False)
             if first < stop and start < first + len(shard)
+        ]
+        self._bring([shard for shard, _ in picks])
+        parts = [
+            shard.examples(max(start - first, 0), min(stop - first, len(shard)))
+            for shard, first in picks
         ]
         if not parts:
             return self.take(np.empty(0, np.int64))
@@ -148,6 +154,7 @@ class Split:
             ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
         """
         self.check()
+        self.bring()
         for start in range(0, len(self), rows):
             yield self.examples(start, min(start + rows, len(self)))
         self.check()
@@ -159,6 +166,7 @@ class Split:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
         """
         self.check()
+        self.bring()
         for shard in self._shards:
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
@@ -169,6 +177,21 @@ class Split:
             for start in range(0, len(column), rows):
                 yield from column.slice(start, rows).to_pylist()
         self.check()
+
+    def bring(self) -> None:
+        """Fetch all shards of a remote folder that are not here yet, at the same time.
+
+        For readers of all rows: they wait for the network once, not once a shard.
+
+        Raises:
+            FetchError: A shard is missing, out of reach, or not what the manifest says.
+            ShardError: The folder there is another by now.
+        """
+        self._bring(self._shards)
+
+    def _bring(self, shards: Sequence[Shard]) -> None:
+        if self._is_remote:
+            bring(shards)
 
     def _picks(self, rows: npt.NDArray[np.int64]) -> Picks:
         """Sort rows by their shards."""
@@ -186,6 +209,7 @@ class Split:
         for shard in np.flatnonzero(np.bincount(shard_of)).tolist():
             places = np.flatnonzero(shard_of == shard)
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
+        self._bring([shard for shard, _, _ in picks])
         return picks
 
 

@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 DEMO := .venv-demo/bin
 INSTALL := pip install --quiet --disable-pip-version-check
+HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 
-.PHONY: demo test check bench bench-all soak fuzz clean
+.PHONY: demo test check bench bench-all soak fuzz lock clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -35,9 +36,34 @@ soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz
 
-.venv/ready: pyproject.toml constraints.txt
+lock: .venv-release/ready  ## Pin what tests and releases need, with hashes: requirements/README.md.
+	$(LOCK) --group build --output-file requirements/build.txt
+	$(LOCK) --group release --output-file requirements/release.txt
+	$(LOCK) --extra test $(addprefix --no-emit-package ,$(OF_TORCH)) \
+		--output-file requirements/test.txt pyproject.toml
+
+# Its files differ between indexes, and so does what it needs on graphics cards.
+OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit \
+	$(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand \
+	cusolver cusparse cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
+LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see requirements/README.md' .venv-release/bin/uv pip compile \
+	--quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--constraint constraints.txt
+
+# A requirements file names all that is needed, so nothing else is resolved or fetched.
+.venv/ready: pyproject.toml constraints.txt requirements/build.txt requirements/test.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/$(INSTALL) --constraint constraints.txt --editable '.[test]'
+	$(BIN)/$(INSTALL) $(HASHED) --requirement requirements/build.txt
+	$(BIN)/$(INSTALL) $(HASHED) --requirement requirements/test.txt
+	$(BIN)/$(INSTALL) --constraint constraints.txt torch
+	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(BIN)/pip check
+	touch $@
+
+.venv-release/ready: requirements/release.txt
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/$(INSTALL) $(HASHED) --requirement requirements/release.txt
+	.venv-release/bin/pip check
 	touch $@
 
 # The package alone, a fifth of what its tests need.
@@ -65,5 +91,5 @@ fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; 
 	touch $@
 
 clean:
-	rm -rf .venv .venv-demo .venv-bench .venv-fuzz .venv-peers out dist
+	rm -rf .venv .venv-demo .venv-bench .venv-fuzz .venv-peers .venv-release out dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,7 @@ DEMO := .venv-demo/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 
-.PHONY: demo test check bench bench-all soak fuzz lock clean
+.PHONY: demo test check bench bench-all soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -36,13 +36,19 @@ soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz
 
+release: .venv-release/ready  ## Check, build and describe a release; print how it is published.
+	.venv-release/bin/python release.py
+
+publish: .venv-release/ready  ## The same, then tag, attest and upload it.
+	.venv-release/bin/python release.py --publish
+
 lock: .venv-release/ready  ## Pin what tests and releases need, with hashes: requirements/README.md.
 	$(LOCK) --group build --output-file requirements/build.txt
 	$(LOCK) --group release --output-file requirements/release.txt
 	$(LOCK) --extra test $(addprefix --no-emit-package ,$(OF_TORCH)) \
 		--output-file requirements/test.txt pyproject.toml
 
-# Its files differ between indexes, and so does what it needs on graphics cards.
+# torch's files differ between indexes, and so does what it needs on graphics cards.
 OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit \
 	$(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand \
 	cusolver cusparse cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)

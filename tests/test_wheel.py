@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import release
+
 ROOT = Path(__file__).parent.parent
+DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +31,32 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         out,
         ROOT,
     ]
-    subprocess.run(words, check=True)
+    subprocess.run(words, check=True, env=DATED)
     return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the source distribution."""
+    return hatched(ROOT, "sdist", tmp_path_factory.mktemp("source"))
+
+
+def hatched(root: Path, kind: str, out: Path) -> Path:
+    """Build a distribution of a folder."""
+    words = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", out]
+    subprocess.run(words, check=True, cwd=root, env=DATED, stdout=subprocess.DEVNULL)
+    (built,) = out.iterdir()
+    return built
+
+
+def listed(*words: str) -> list[str]:
+    """Return files that git lists, and that are there."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("only a checkout says which files belong to it")
+    done = subprocess.run(
+        ["git", "ls-files", "-z", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def test_wheel__carries_pipelines_and_vocab(wheel: Path) -> None:
@@ -45,8 +75,33 @@ def test_wheel__carries_pipelines_and_vocab(wheel: Path) -> None:
     }
 
 
+def test_wheel__holds_the_files_of_the_checkout_and_no_others(wheel: Path) -> None:
+    files = listed("--cached", "--others", "--exclude-standard")
+
+    assert set(zipfile.ZipFile(wheel).namelist()) == release.expected_in_wheel(files, wheel.name)
+
+
+def test_source__lacks_no_tracked_file(source: Path) -> None:
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert release.expected_in_source(listed("--cached")) <= names
+
+
+def test_wheel__is_equal_bytes_where_it_is_built_again_from_the_source(
+    wheel: Path, source: Path, tmp_path: Path
+) -> None:
+    shutil.unpack_archive(source, tmp_path / "unpacked")
+    (root,) = (tmp_path / "unpacked").iterdir()
+
+    again = hatched(root, "wheel", tmp_path / "again")
+
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
 def test_wheel__builds_the_sample_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")  # noqa: S202 - our own
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import mslm_data; "
         "assert mslm_data.__file__.startswith(sys.argv[1]), mslm_data.__file__; from mslm_data.cli import main; "

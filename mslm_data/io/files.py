@@ -5,11 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where nothing is held
+    fcntl = None  # type: ignore[assignment]
+
+_SUFFIX = ".mslm.tmp"
+"""Ending of the names of temporaries; those of other programs stay."""
 
 
 def make_folder(path: Path) -> None:
@@ -32,15 +41,14 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         durable: Whether it must outlive a crash of the machine. A file that is made again if its
             checksum is wrong need not, and saves waiting for the disk.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
+    handle, temporary = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        temporary.replace(path)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
@@ -54,18 +62,86 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file with all its bytes or not at all, even through a crash; see `writing_whole`.
 
+    Temporaries that killed processes left in its folder go.
+
     Args:
         path: Replaced if it exists; readable by its owner alone.
         pieces: Its bytes in order.
     """
+    clear_abandoned(path.parent)
     with writing_whole(path) as file:
         for piece in pieces:
             file.write(piece)
 
 
+@contextmanager
+def making_folder(path: Path) -> Iterator[Path]:
+    """Make a private folder beside a path, and remove it with all that is left in it.
+
+    Temporaries that killed processes left there go.
+    """
+    clear_abandoned(path.parent)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _hold(handle)
+            yield folder
+        finally:
+            os.close(handle)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def clear_temporaries(folder: Path) -> None:
     """Remove what killed processes left half written; no process may be at work in the folder."""
     for path in folder.glob(".*.tmp"):
+        _remove(path)
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Remove what killed processes left half written, and nothing that another process holds.
+
+    Where the file system has no locks, all of it stays.
+    """
+    for path in folder.glob(f".*{_SUFFIX}"):
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:  # it has got its name, or is another user's
+            continue
+        try:
+            if _hold(handle):
+                _remove(path)
+        finally:
+            os.close(handle)
+
+
+def _temporary(path: Path) -> tuple[int, Path]:
+    """Make a temporary file beside a path, which this process holds as long as it is open."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
+        # Another process that clears the folder may have taken it for abandoned in between.
+        _hold(handle)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _hold(handle: int) -> bool:
+    """Lock an open file or folder until it is closed, and return whether nobody else holds it."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
         path.unlink(missing_ok=True)
 
 

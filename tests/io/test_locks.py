@@ -169,7 +169,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
     out = tmp_path / "out"
     owner = out / ".build" / "locks" / "build.owner"
     first = build(out, tmp_path, "ENOSYS")
-    while not owner.is_file() and first.poll() is None:
+    while not (owner.is_file() and owner.stat().st_size) and first.poll() is None:
         time.sleep(0.001)
     first.send_signal(signal.SIGSTOP)  # alive, and not done before the second one looks
     second = build(out, tmp_path, "ENOSYS")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mslm_data.annotate.medcat.library import import_module
+from mslm_data.io.files import making_folder
 
 
 class _Sorted(set[str]):
@@ -45,8 +45,8 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
     cdb._subnames.clear()
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".part-", dir=out.parent) as temporary:
-        made = Path(temporary) / "pack"
+    with making_folder(out) as temporary:
+        made = temporary / "pack"
         made.mkdir()
         import_module("medcat.storage.serialisers").serialise("json", cat, str(made))
         cat.save_model_card(str(made / "model_card.json"))

@@ -22,6 +22,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from mslm_data import _optional
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import TokenizerError
+from mslm_data.io import json_once
+from mslm_data.io.limits import LARGEST
 
 _FILES = (
     "tokenizer.json",
@@ -160,6 +162,7 @@ def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
 
 
 def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> Tokenizer:
+    _refuse_large(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -172,8 +175,30 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
         ) from None
 
     if text.lstrip().startswith("{"):
+        _refuse_key_twice(path, text.encode())
         return of_json(text, names)
     return _ready(_word_piece(path, text, lowercase), names)
+
+
+def _refuse_large(path: Path) -> None:
+    """Raise TokenizerError for a file that would take minutes to load."""
+    # The library reads some 3 MiB a second, and nothing can interrupt it.
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise TokenizerError(
+            f"{path}: expected a tokenizer's file, of at most {LARGEST >> 20} MiB, got one of "
+            f"{size >> 20} MiB; pass a tokenizer.json, a vocab.txt or a folder with one"
+        )
+
+
+def _refuse_key_twice(path: Path, data: bytes) -> None:
+    """Raise TokenizerError for JSON with a key twice; of other faults the library tells."""
+    try:
+        json_once.decode(data)
+    except json_once.KeyTwiceError as error:
+        raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
+    except json_once.DECODE_ERRORS:
+        return
 
 
 def _from_hub(name: str) -> Path:
@@ -215,7 +240,10 @@ def _names_in(folder: Path) -> dict[str, str]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        _refuse_large(path)
+        value = json_once.decode(path.read_bytes())
+    except json_once.KeyTwiceError as error:
+        raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
     except (OSError, ValueError, RecursionError) as error:
         raise TokenizerError(
             f"{path}: expected a JSON object, got {type(error).__name__}"
@@ -261,6 +289,10 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
 
 def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     """Make RoBERTa's tokenizer from its vocabulary and merges."""
+    for name in ("vocab.json", "merges.txt"):
+        _refuse_large(folder / name)
+    _refuse_key_twice(folder / "vocab.json", (folder / "vocab.json").read_bytes())
+
     core = tokenizers.Tokenizer(
         models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     )

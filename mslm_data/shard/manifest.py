@@ -19,6 +19,7 @@ from mslm_data.data.columns import FORMAT
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
+from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.write import Count, ShardRecord
 
@@ -217,14 +218,14 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         ShardError: The manifest is of another format, damaged, or contradicts itself.
     """
     try:
-        value = msgspec.json.decode(data)
+        value = json_once.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool):
             _refuse_other_format(path, version)
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
-    except (msgspec.DecodeError, KeyError) as error:
+    except (msgspec.DecodeError, json_once.KeyTwiceError, KeyError) as error:
         raise _damaged(path, str(error)) from None
     except (TypeError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, type(error).__name__) from None

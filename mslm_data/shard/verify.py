@@ -22,6 +22,7 @@ from mslm_data.data.columns import schema
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
+from mslm_data.io import json_once
 from mslm_data.io.arrow import IN_MEMORY, numbers
 from mslm_data.io.files import canonical_json, sha256_of
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
@@ -172,7 +173,7 @@ def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
         return
 
     try:
-        value = msgspec.json.decode(path.read_bytes())
+        value = json_once.decode(path.read_bytes())
         vocabulary = _vocabulary(value)
         added = {token["id"] for token in value.get("added_tokens") or () if token["special"]}
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError):

@@ -128,6 +128,7 @@ CODE = {
     "a spaCy pipeline": raw("cdb/config", '{"provider": "spacy"}'),
     "a plugin": other_file("model_card.json", b'{"Required Plugins": [{"name": "antigravity.x"}]}'),
     "no JSON": raw("cdb/config", "{"),
+    "a key twice": raw("cdb/config", '{"provider": "regex", "provider": "regex"}'),
     "JSON too deep to read": raw("cdb/config", "[" * 100_000),
     "an empty table": raw("cdb", ""),
     "a large configuration": raw("cdb/config", json.dumps("x" * (1 << 20))),

@@ -196,6 +196,41 @@ def test_load__refuses_broken_files_beside_a_tokenizer(tmp_path: Path, text: str
         load(str(tmp_path))
 
 
+def twice(text: str) -> str:
+    """Return the JSON of an object with its first key twice."""
+    key = text[1 : text.index(":") + 1]
+    return f"{{{key} null, {text[1:]}"
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "vocab.json", "special_tokens_map.json", "tokenizer_config.json"]
+)
+def test_load__refuses_a_key_twice(tmp_path: Path, name: str) -> None:
+    byte_level_folder(tmp_path)
+    given = {
+        "tokenizer.json": made.byte_level().json,
+        "vocab.json": (tmp_path / "vocab.json").read_text(),
+    }
+    (tmp_path / name).write_text(twice(given.get(name, '{"mask_token": "<mask>"}')))
+
+    with pytest.raises(TokenizerError, match=f"{name}: expected objects with each key once, got a"):
+        load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json"]
+)
+def test_load__refuses_files_that_would_take_minutes(tmp_path: Path, name: str) -> None:
+    byte_level_folder(tmp_path)
+    with (tmp_path / name).open("wb") as file:
+        file.truncate((256 << 20) + 1)
+
+    with pytest.raises(
+        TokenizerError, match=f"{name}: expected a tokenizer's file, of at most 256"
+    ):
+        load(str(tmp_path))
+
+
 @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
 def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, missing: str) -> None:
     path = vocab_file(tmp_path, [piece for piece in CASED if piece != missing])

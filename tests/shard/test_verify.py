@@ -321,7 +321,14 @@ def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) 
 
 
 @pytest.mark.parametrize(
-    "data", [b"[]", b"{}", b'{"model": {"vocab": 1}}', b'{"model": {"vocab": {"a": "b"}}}']
+    "data",
+    [
+        b"[]",
+        b"{}",
+        b'{"model": {"vocab": 1}}',
+        b'{"model": {"vocab": {"a": "b"}}}',
+        b'{"model": {"vocab": {"a": 0, "a": 1}}}',
+    ],
 )
 def test_verify__sees_a_tokenizer_that_is_none(folder: Path, data: bytes) -> None:
     (folder / "tokenizer.json").write_bytes(data)

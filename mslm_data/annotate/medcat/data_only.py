@@ -7,11 +7,12 @@ may be named, and only its default components.
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 from pathlib import Path
 from typing import Any
+
+from mslm_data.io import json_once
 
 _CONFIGS = (
     "Config", "AnnotationOutput", "CDBMaker", "ComponentConfig", "Components", "General", "Linking",
@@ -63,7 +64,7 @@ def _is_safe_file(name: str, path: Path) -> bool:
         return path.read_bytes() == b"json"
     try:
         check = _CHECKS[path.name]
-        return check(json.loads(path.read_bytes().decode()))
+        return check(json_once.decode(path.read_bytes()))
     except (KeyError, ValueError, RecursionError):
         return False
 

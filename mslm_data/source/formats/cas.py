@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.io import json_once
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, children, elements
@@ -226,8 +225,10 @@ class Cas(Source):
 
     def _of_json(self, path: Path) -> _Contents:
         try:
-            root = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            root = json_once.decode(read_bytes(path).removeprefix(BOM_UTF8))
+        except json_once.KeyTwiceError as error:
+            raise RecordError(str(error)) from None
+        except json_once.DECODE_ERRORS:
             raise RecordError("expected JSON, got other bytes; is the file whole?") from None
 
         of_root = _object(root)

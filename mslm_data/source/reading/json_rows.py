@@ -14,17 +14,16 @@ import msgspec
 from mslm_data.data.document import Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.io.json_once import DECODE_ERRORS, KeyTwiceError, decode
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 _BEGINNING_BYTES = 1 << 20
 _BEGINNING_ROWS = 1000
 _FIRST_BYTES = 1024
-_KEY = b'":'
 
 
 class JsonRow(NamedTuple):
@@ -124,33 +123,12 @@ def decoded(data: bytes) -> Any:
     if len(data) > limits.LARGEST_RECORD:
         raise RecordError(limits.TOO_LARGE_RECORD)
     try:
-        value = msgspec.json.decode(data)
-        # Decoding keeps the last of two equal keys. Each key of the result has stood in the data,
-        # so a mere count tells whether any is lost, but for characters written as \u0022.
-        is_whole = msgspec.json.format(data, indent=-1).count(_KEY) == msgspec.json.encode(
-            value
-        ).count(_KEY)
+        return decode(data)
+    except KeyTwiceError as error:
+        raise RecordError(str(error)) from None
     except DECODE_ERRORS as error:
         decode_utf8(data)
         raise RecordError(f"expected a JSON object, got {_in_words(error)}") from None
-    if not is_whole and _has_key_twice(data):
-        raise RecordError("expected objects with each key once, got a key twice in one object")
-    return value
-
-
-def _has_key_twice(data: bytes) -> bool:
-    """Return whether an object in some JSON has a key twice."""
-    found = []
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        found.append(len({key for key, _ in pairs}) < len(pairs))
-
-    try:
-        json.loads(data, object_pairs_hook=look)
-    except (ValueError, RecursionError):
-        # It was decoded, so it is JSON: Python refuses integers of very many digits.
-        return True
-    return any(found)
 
 
 def _decoded(
@@ -187,7 +165,11 @@ def _elements(data: bytes) -> list[msgspec.Raw]:
 def _found(
     data: bytes, name: str, items: Callable[[bytes], Iterable[msgspec.Raw]]
 ) -> Iterator[NumberedLine]:
-    """Give the JSON of items within some JSON, with the line that each begins at."""
+    """Return the JSON of items within some JSON, with the line that each begins at.
+
+    Raises:
+        SourceError: It is damaged, or has a key twice around the items.
+    """
     try:
         found = list(items(data))
     except DECODE_ERRORS as error:
@@ -197,15 +179,36 @@ def _found(
         ) from None
 
     # Each item is a verbatim piece of `data`: it is found after the end of the last one.
-    line = 1
+    starts = []
+    around = []
     position = 0
     for item in found:
-        text = bytes(item)
-        start = data.index(text, position)
+        view = memoryview(item)
+        start = data.index(view, position)
+        starts.append(start)
+        around += [data[position:start], b"0"]
+        position = start + len(view)
+
+    # What is around the items is decoded only here; it may have their list twice.
+    try:
+        decode(b"".join((*around, data[position:])))
+    except KeyTwiceError as error:
+        raise SourceError(f"{name}:1: {error}; is the file two in one?") from None
+    except DECODE_ERRORS:
+        pass  # an item was found within a text, as one that is not an object can be
+    return _numbered(data, starts, found)
+
+
+def _numbered(
+    data: bytes, starts: Iterable[int], items: Iterable[msgspec.Raw]
+) -> Iterator[NumberedLine]:
+    """Give items that begin at these places in some JSON, with the line that each begins at."""
+    line = 1
+    position = 0
+    for start, item in zip(starts, items, strict=True):
         line += data.count(b"\n", position, start)
-        yield NumberedLine(line, text)
-        line += text.count(b"\n")
-        position = start + len(text)
+        yield NumberedLine(line, bytes(item))
+        position = start
 
 
 def _in_words(error: Exception) -> str:

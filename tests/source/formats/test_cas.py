@@ -116,6 +116,17 @@ def test_read__subtypes_are_mentions_where_a_type_system_says_so(tmp_path: Path)
     assert document(tmp_path / "a.xmi").spans == ()
 
 
+def test_read__sets_a_file_aside_that_has_a_key_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    text = json.dumps(fields_of_json(custom()))
+    path.write_text(text[:-1] + ', "%FEATURE_STRUCTURES": []}', encoding="utf-8")
+
+    found = read(path)
+
+    assert isinstance(found, SetAside)
+    assert found.reason == "expected objects with each key once, got a key twice in one object"
+
+
 def test_read__names_of_features_are_never_run(tmp_path: Path) -> None:
     fields = fields_of_json(custom())
     fields["%TYPES"]["webanno.custom.Symptom"]["x=print(1), y"] = {"%RANGE": "uima.cas.String"}

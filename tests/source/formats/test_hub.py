@@ -202,7 +202,13 @@ def test_cut__refuses_a_stream_that_is_cut_off_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"_indices_data_files": [{"filename": "indices.arrow"}]}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"_indices_data_files": [{"filename": "indices.arrow"}]}',
+        '{"_data_files": [{"filename": "a.arrow"}], "_data_files": []}',
+    ],
 )
 def test_find__refuses_a_damaged_folder(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text, encoding="utf-8")

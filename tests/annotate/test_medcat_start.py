@@ -185,7 +185,7 @@ def test_start__unpacks_no_bomb(tmp_path: Path) -> None:
 
     with pytest.raises(
         AnnotateError,
-        match=r"pack\.zip: expected at most \d+ bytes from an archive of \d+, got more",
+        match=r"pack\.zip: expected at most \d+ bytes unpacked from a file of \d+, got more",
     ):
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 

@@ -26,7 +26,9 @@ from mslm_data.shard.split import Split, table_of_splits
 def load(folder: str | Path) -> Shards:
     """Open a built folder.
 
-    Only its manifest is read; each shard is opened when a row of it is first asked for.
+    Only its manifest is read; each shard is opened when a row of it is first asked for, and its
+    size and checksum are compared with the manifest. A split of at most 16 MiB is read into memory,
+    a larger one is mapped; see `Split.check`.
 
     Args:
         folder: A path, or a URL that fsspec knows. Of a URL each shard is fetched when a row of it

@@ -26,8 +26,8 @@ from mslm_data.io.locks import HeldError, locked
 VARIABLE = "MSLM_DATA_CACHE"
 """Environment variable that names another root."""
 
-_HASHED: dict[tuple[Path, int, int, int], str] = {}
-"""Path, inode, time and size of each cached file that this process has hashed -> its digest."""
+_HASHED: dict[tuple[Path, int, int, int, int], str] = {}
+"""Path, inode, times and size of each cached file that this process has hashed -> its digest."""
 
 
 def folder(
@@ -172,9 +172,9 @@ def _files(folder: Path) -> dict[str, Path]:
     }
 
 
-def _state(path: Path) -> tuple[Path, int, int, int]:
+def _state(path: Path) -> tuple[Path, int, int, int, int]:
     status = path.stat()
-    return path, status.st_ino, status.st_mtime_ns, status.st_size
+    return path, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 @contextmanager

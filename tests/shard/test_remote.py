@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mslm_data.batches.batches import Batches
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
 from mslm_data.io import cache, remote
@@ -26,6 +27,7 @@ from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.loading import Shards, load
 from mslm_data.mask.artefacts import artefacts_of
 from mslm_data.shard import remote as shard_remote
+from mslm_data.shard import split
 from tests import faulty, made
 from tests.faulty import Fault, Faulty
 from tests.shard import damage
@@ -378,6 +380,20 @@ def test_load__fetches_a_rotten_shard_again(
     assert sum((Faulty.opened - before).values()) == 1 + len(
         {record.sha256 for record in records(load(folder))}
     )
+
+
+def test_batches__fetch_a_shard_again_that_rots_while_it_is_mapped(
+    url: str, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(split, "IN_MEMORY", 0)
+    batches = Batches(load(url)["train"], "joint", batch_size=8)
+    before = [batch["input_ids"].tolist() for batch in batches]
+    for path in cached.glob("*.arrow"):
+        status = path.stat()
+        damage.flip(path, 1000)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert [batch["input_ids"].tolist() for batch in batches] == before
 
 
 def test_load__hashes_a_kept_shard_once_a_process(

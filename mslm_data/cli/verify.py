@@ -26,9 +26,10 @@ def command(folder: Path | str, as_json: bool) -> int:
         mslm-data verify shards/ncbi
         mslm-data verify s3://bucket/shards/ncbi --json
     """  # noqa: D301 - click wants the character
+    from mslm_data.shard.remote import RemoteFolder
     from mslm_data.shard.verify import passed_over, verify
 
-    here = _copied(folder) if isinstance(folder, str) else folder
+    here = RemoteFolder(folder).copy() if isinstance(folder, str) else folder
     manifest, problems = verify(here)
     others = passed_over(here, manifest)
     shards = sum(len(split.shards) for split in manifest.splits.values())
@@ -55,16 +56,3 @@ def command(folder: Path | str, as_json: bool) -> int:
             click.echo(f"{place}: passed over {other_files(others)}")
 
     return 1 if problems else 0
-
-
-def _copied(url: str) -> Path:
-    """Copy a folder from a URL into the cache folder, and return the copy."""
-    from mslm_data.errors import ShardError
-    from mslm_data.source.inputs.localise import localise
-
-    if url.startswith(("http://", "https://")):
-        raise ShardError(
-            f"{shown(url)}: expected a folder that can be listed, got http, which cannot list; "
-            "verify a copy of the folder"
-        )
-    return localise([url])[0]

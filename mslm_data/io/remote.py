@@ -228,7 +228,7 @@ def _copy_all(
         path = "/".join(filter(None, (name, below)))
         size = info.get("size")
         known = size if isinstance(size, int) else None
-        jobs.append(partial(fetch, url, path, made / top / below, size=known))
+        jobs.append(partial(_fetch_listed, url, path, below, made / top / below, known))
 
     failure: RemoteError | None = None
     try:
@@ -246,6 +246,15 @@ def _copy_all(
         raise _ChangedError
     if failure is not None:
         raise failure
+
+
+def _fetch_listed(url: str, path: str, below: str, target: Path, size: int | None) -> None:
+    """Bring a file of a folder; errors name it, as their callers name the folder alone."""
+    try:
+        fetch(url, path, target, size=size)
+    except RemoteError as error:
+        reason = f"{error.reason} for {below}" if below else error.reason
+        raise RemoteError(reason, missing=error.missing, final=error.final) from None
 
 
 def _details(infos: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, Any]]]]:

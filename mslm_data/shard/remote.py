@@ -97,6 +97,26 @@ class RemoteFolder:
             cache.remember(place, sha256)  # what was fetched was hashed on its way
         return place
 
+    def copy(self) -> Path:
+        """Return a local copy of the whole folder, whose files are fetched at the same time.
+
+        Raises:
+            FetchError: Nothing there, a file out of reach, or a folder that keeps changing.
+            ShardError: A URL of http, which cannot list a folder.
+        """
+        if self.url.startswith(("http://", "https://")):
+            raise ShardError(
+                f"{self}: expected a folder that can be listed, got http, which cannot list; "
+                "verify a copy of the folder"
+            )
+        try:
+            return remote.copy(self.url, cache.folder("inputs"))
+        except RemoteError as error:
+            raise FetchError(
+                f"{self}: expected to copy a built folder, got {error.reason}; check the URL and "
+                "your access to it"
+            ) from None
+
     def artifact(self, name: str) -> Path | None:
         """Return the local copy of a lexicon or score column, None if `vocab/` lacks it.
 

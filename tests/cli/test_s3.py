@@ -223,7 +223,9 @@ def test_commands__end_with_one_error_and_keep_nothing_of_it(
     bucket.befall(fault, ending)
 
     ended(run("mask-stats", url, "--json"), got=REASONS[fault], about=r"sets/ncbi/\S*")
-    ended(run("verify", url, "--json"), got=REASONS[fault], about="sets/ncbi")
+    ended(
+        run("verify", url, "--json"), got=rf"{REASONS[fault]}.* for \S*\{ending}", about="sets/ncbi"
+    )
     assert cached(tmp_path) == []
 
 
@@ -239,6 +241,12 @@ def test_commands__wait_no_longer_than_they_say(
     ended(run("mask-stats", url), got=r"no answer for 0\.2 seconds \(3 tries\)", about=r"\.arrow")
     ended(run("verify", url), got=r"no answer for 0\.2 seconds \(3 tries\)", about="sets/ncbi")
     assert cached(tmp_path) == []
+
+
+def test_commands__say_what_to_check_where_nothing_is_there(bucket: Bucket) -> None:
+    ended(run("mask-stats", "s3://corpora/none"), got="no such file", about=r"manifest\.json")
+    ended(run("verify", "s3://corpora/none"), got="nothing there", about="none")
+    ended(run("verify", "s3://elsewhere/none"), got="no such file", about="none")
 
 
 # Objects that change -------------------------------------------------------------------------------------------------

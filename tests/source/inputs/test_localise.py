@@ -122,7 +122,8 @@ def test_localise__leaves_no_half_copy(
     monkeypatch.setattr(type(memory), "open", breaking)
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with pytest.raises(
-        SourceError, match="memory://corpus: expected to copy it, got Input/output error"
+        SourceError,
+        match=r"memory://corpus: expected to copy it, got Input/output error \(3 tries\) for train\.tsv",
     ):
         localise(["memory://corpus"], cache=tmp_path)
     assert contents(tmp_path) == {}
@@ -153,7 +154,8 @@ def test_localise__makes_one_error_of_what_a_file_system_raises(
     Faulty.faults["train.tsv"] = [fault] * 3
 
     with pytest.raises(
-        SourceError, match=rf"there: expected to copy it, got {got} \(3 tries\); check"
+        SourceError,
+        match=rf"there: expected to copy it, got {got} \(3 tries\) for train\.tsv; check",
     ) as caught:
         localise([f"faulty://{there}"], cache=tmp_path / "cache")
     assert faulty.SECRET not in str(caught.value)

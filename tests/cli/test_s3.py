@@ -16,7 +16,6 @@ from tests import made
 from tests.bucket import Answer, Bucket, Fault, Meeting
 from tests.cli.running import Done, run
 
-pytest.importorskip("s3fs")
 VOCAB = made.SAMPLE / "vocab.txt"
 NOTES = made.SAMPLE / "mimic" / "NOTEEVENTS.csv"
 CORPUS = made.SAMPLE / "bc2gm"

@@ -10,9 +10,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mslm_data.log import plain
+
 
 class MslmDataError(Exception):
-    """Base of what this package raises when data, a pipeline or the environment is wrong."""
+    """Base of what this package raises when data, a pipeline or the environment is wrong.
+
+    Ids, labels and file names in its message come from corpora: it is cleaned by `plain`.
+    """
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(
+            *(plain(word, keep="\n") if isinstance(word, str) else word for word in words)
+        )
 
 
 class CallError(MslmDataError, ValueError):

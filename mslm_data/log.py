@@ -1,8 +1,53 @@
-"""Holds the package's logger, `mslm_data`: silent until a program asks, as by `basicConfig`."""
+"""Holds the package's logger, and cleans whatever is said to people.
+
+The logger, `mslm_data`, is silent until a program asks, as by `basicConfig`.
+"""
 
 from __future__ import annotations
 
 import logging
+import unicodedata
 
 LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that steer a terminal, turn the direction of text, or cannot be seen."""
+
+
+def plain(text: str, *, keep: str = "") -> str:
+    r"""Return a text that can be shown: what came from a corpus may steer no terminal or page.
+
+    Control characters, those that turn the direction of text, those without a width and ends of
+    lines become escapes as JSON has them, such as `\u001b`. So JSON stays JSON, with equal values.
+    Letters and marks of any script stay.
+
+    Args:
+        text: Any text.
+        keep: Characters that stay all the same, such as a newline of our own.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    escapes = _KEEPING.get(keep)
+    if escapes is None:
+        escapes = _KEEPING[keep] = _Escapes((ord(letter), letter) for letter in keep)
+    return text.translate(escapes)
+
+
+class _Escapes(dict[int, str]):
+    """Maps each character to what is shown of it, found out when it first comes."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        shown = letter
+        if unicodedata.category(letter) in _UNSEEN or code & 0xFFFE == 0xFFFE:
+            units = letter.encode("utf-16-be", "surrogatepass")
+            shown = "".join(
+                f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2)
+            )
+        self[code] = shown
+        return shown
+
+
+_KEEPING: dict[str, _Escapes] = {}
+"""Characters that stay -> what is shown of each character."""

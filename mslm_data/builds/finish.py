@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +22,7 @@ from mslm_data.data.bio import tag_names
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
+from mslm_data.log import plain
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
 from mslm_data.shard.write import ShardRecord
 
@@ -175,7 +179,7 @@ def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
                     "place": aside.place,
                     "reason": aside.reason,
                 }
-                yield msgspec.json.encode(line) + b"\n"
+                yield plain(msgspec.json.encode(line).decode()).encode() + b"\n"
 
 
 # The dataset card ---------------------------------------------------------------------------------
@@ -184,6 +188,11 @@ _PROTECTED = (
     "**Patients' text: token ids can be turned back into it. "
     "Treat this folder as you treat the notes.**"
 )
+_MARKUP = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)")
+"""Characters that begin markup where they stand."""
+_PLAIN = re.compile(r"[A-Za-z][\w./*-]*", re.ASCII)
+"""Words that are text in YAML without quotes, unless they are among these."""
+_YAML_VALUES = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
 
 
@@ -193,18 +202,18 @@ def card(manifest: Manifest) -> str:
     lines = [
         "---",
         "configs:",
-        f"- config_name: {manifest.name.replace('/', '-')}",
+        f"- config_name: {_yaml(manifest.name.replace('/', '-'))}",
         "  data_files:",
     ]
     for split in manifest.splits:
-        lines += [f"  - split: {split}", f"    path: {split}/data-*.arrow"]
+        lines += [f"  - split: {_yaml(split)}", f"    path: {_yaml(split + '/data-*.arrow')}"]
     lines += ["---", ""]
 
-    lines += [f"# {about['title'] or manifest.name}", ""]
+    lines += [f"# {_markdown(about['title'] or manifest.name)}", ""]
     if about["protected"]:
         lines += [_PROTECTED, ""]
-    lines += [f"* {name}: {about[key]}" for name, key in _FACTS if about[key]]
-    lines += [f"* Labels: {', '.join(manifest.labels) or 'none'}", ""]
+    lines += [f"* {name}: {_markdown(about[key])}" for name, key in _FACTS if about[key]]
+    lines += [f"* Labels: {', '.join(map(_markdown, manifest.labels)) or 'none'}", ""]
 
     lines += ["## Counts", ""]
     lines += [
@@ -213,14 +222,14 @@ def card(manifest: Manifest) -> str:
     ]
     for name, of in manifest.splits.items():
         counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
-        lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
+        lines.append(f"| {_markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
     lines += ["", *_mentions(manifest)]
 
     lines += [
         "## How it was made",
         "",
-        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline `{manifest.name}`; "
-        "`manifest.json` has every",
+        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
+        f"{_markdown(manifest.name)}; `manifest.json` has every",
         "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
         "",
         "## How to read it",
@@ -237,17 +246,29 @@ def card(manifest: Manifest) -> str:
     return "\n".join(lines)
 
 
+def _markdown(words: str) -> str:
+    """Return words as Markdown shows them: nothing in them is markup, HTML, or ends a line."""
+    return _MARKUP.sub(r"\\\g<0>", html.escape(plain(words), quote=False))
+
+
+def _yaml(word: str) -> str:
+    """Return a word as a value of YAML, in quotes unless it is plain."""
+    is_text = _PLAIN.fullmatch(word) and word.lower() not in _YAML_VALUES
+    return word if is_text else json.dumps(word)
+
+
 def _mentions(manifest: Manifest) -> list[str]:
     """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
     reasons = []
     for name, split in manifest.splits.items():
         for reason, count in split.left_out.items():
-            reasons.append(f"* {name}: {count:,} left out ({reason})")
+            reasons.append(f"* {_markdown(name)}: {count:,} left out ({_markdown(reason)})")
     for name, split in manifest.splits.items():
         if split.cut_mentions:
             pieces = split.cut_mentions + split.cut_pieces
             reasons.append(
-                f"* {name}: {split.cut_mentions:,} longer than a row, cut into {pieces:,}"
+                f"* {_markdown(name)}: {split.cut_mentions:,} longer than a row, cut into "
+                f"{pieces:,}"
             )
 
     if not reasons:

@@ -15,6 +15,7 @@ from mslm_data.annotate import overlaps, relabel
 from mslm_data.builds.folder import Receipt
 from mslm_data.builds.stages import Inputs
 from mslm_data.errors import BuildError
+from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import cells, standoff
 from mslm_data.source.reading.records import WITHDRAWN
@@ -118,7 +119,7 @@ def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
     read = sum(receipt.read for receipt in receipts)
     if read > len(aside):
         return
-    why = f"; the first is {aside[0].place}: {aside[0].reason}" if aside else ""
+    why = f"; the first is {plain(aside[0].place)}: {aside[0].reason}" if aside else ""
     raise BuildError(
         f"source: expected documents, got none that can be used of {read} read{why}; "
         "check --input and the pipeline's [source]"
@@ -153,7 +154,7 @@ def _refuse(
         f"{lost.total():,} of {of:,}"
     ]
     for reason, count in lost.most_common(_SHOWN):
-        first = f", first at {places[reason]}" if reason in places else ""
+        first = f", first at {plain(places[reason])}" if reason in places else ""
         advice = _advice(inputs, reason)
         lines.append(f"  {count:,}: {reason}{first}{f'; {advice}' if advice else ''}")
     if len(lost) > _SHOWN:
@@ -232,4 +233,4 @@ def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> Non
 
 def _listed(labels: Iterable[str]) -> str:
     """Return labels as a list for a message, each once, sorted."""
-    return ", ".join(f"'{label}'" for label in sorted(set(labels)))
+    return ", ".join(f"'{plain(label)}'" for label in sorted(set(labels)))

@@ -6,6 +6,7 @@ There is one module for each command. Nothing heavy is imported before it is nee
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
@@ -83,10 +84,10 @@ def main(args: list[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return 2
     except CallError as error:
-        click.UsageError(str(error)).show()
+        _show(click.UsageError(str(error)))
         return 2
     except BaseException as error:  # libraries in Rust raise what is not an Exception
         if isinstance(error, SystemExit) and _COMPLETION in os.environ:
@@ -99,3 +100,10 @@ def main(args: list[str] | None = None) -> int:
         if code == process.NOBODY_READS:
             process.let_go_of_stdout()
         return code
+
+
+def _show(error: click.ClickException) -> None:
+    """Print what click says of a wrong call, with the user's own words cleaned."""
+    page = io.StringIO()
+    error.show(file=page)
+    process.say(page.getvalue().rstrip("\n"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.builds.audit import Audit
@@ -148,5 +148,5 @@ def _print(result: Audit) -> None:
             values = [scores[f"{how}_{score}"] for score in _SCORES]
             rows.append([label, how, agreement.gold, agreement.found, *values])
 
-    click.echo(f"{result.documents:,} gold documents, {result.set_aside:,} set aside")
-    click.echo(table(("label", "match", "gold", "found", *_SCORES), rows))
+    echo(f"{result.documents:,} gold documents, {result.set_aside:,} set aside")
+    echo(table(("label", "match", "gold", "found", *_SCORES), rows))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
+from mslm_data.log import plain
 
 if TYPE_CHECKING:
     from mslm_data.builds.plan import Plan
@@ -180,7 +181,7 @@ def _build(
     if manifest is None:
         number, parts = part or (1, 1)
         if not quiet:
-            click.echo(
+            echo(
                 f"{ready.out}: part {number} of {parts} is done; the same command without --part "
                 "finishes the folder"
             )
@@ -277,7 +278,7 @@ def _print_splits(
             rows.append([*place, *(counts[key] for key in columns)])
 
     heads = ["folder", "split"] if folders else ["split"]
-    click.echo(table([*heads, *columns.values()], rows))
+    echo(table([*heads, *columns.values()], rows))
 
 
 def _print_several(reports: Mapping[str, Mapping[str, Any]], *, planned: bool) -> None:
@@ -288,9 +289,9 @@ def _print_several(reports: Mapping[str, Mapping[str, Any]], *, planned: bool) -
 def _print_files(report: Mapping[str, Any]) -> None:
     """Print which files are read and which are not; of many the first ones, and how many."""
     for split, names in report["files"].items():
-        click.echo(f"{split}: read {_few(names)}")
+        echo(plain(f"{split}: read {_few(names)}"))
     for reason, names in report["unread"].items():
-        click.echo(f"not read: {_few(names)}: {reason}")
+        echo(plain(f"not read: {_few(names)}: {reason}"))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -301,30 +302,30 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _print_plan(report: Mapping[str, Any]) -> None:
-    click.echo(f"{report['out']}: would be built; labels {', '.join(report['labels'])}")
+    echo(plain(f"{report['out']}: would be built; labels {', '.join(report['labels'])}"))
     _print_splits([report], _PLANNED, folders=False)
     _print_files(report)
 
 
 def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
     title = manifest.about["title"] or manifest.name
-    click.echo(f"{report['out']}: {title}; labels {', '.join(manifest.labels)}")
+    echo(plain(f"{report['out']}: {title}; labels {', '.join(manifest.labels)}"))
     _print_splits([report], _COLUMNS, folders=False)
     _print_files(report)
 
     for name, split in report["splits"].items():
         given = split["given_mentions"]
         for reason, count in split["left_out"].items():
-            click.echo(f"{name}: {count:,} of {given:,} mentions left out: {reason}")
+            echo(plain(f"{name}: {count:,} of {given:,} mentions left out: {reason}"))
         for reason, count in split["adjusted"].items():
-            click.echo(f"{name}: {count:,} mentions not just as the source has them: {reason}")
+            echo(plain(f"{name}: {count:,} mentions not just as the source has them: {reason}"))
         if split["widened_mentions"]:
-            click.echo(_widened(name, split["widened_mentions"], given))
+            echo(_widened(name, split["widened_mentions"], given))
         if split["cut_mentions"]:
-            click.echo(f"{name}: {split['cut_mentions']:,} mentions cut by the ends of rows")
+            echo(f"{name}: {split['cut_mentions']:,} mentions cut by the ends of rows")
 
     if report["set_aside"]:
-        click.echo(
+        echo(
             f"{report['set_aside']:,} of {report['read']:,} documents set aside, with reasons in "
             "set_aside.jsonl"
         )

@@ -16,6 +16,7 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import print_json
+from mslm_data.log import plain
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -146,8 +147,9 @@ def _print(
     colour = console.is_terminal and not console.no_color
 
     for i, row in enumerate(shown):
-        console.print(f"{split} {row['row']}  {row['doc_id']}", style="dim", markup=False)
-        pieces = [readable(tokenizer, token) for token in examples.input_ids[i].tolist()]
+        name = plain(f"{split} {row['row']}  {row['doc_id']}")
+        console.print(name, style="dim", markup=False)
+        pieces = [plain(readable(tokenizer, token)) for token in examples.input_ids[i].tolist()]
         for name, kinds in row["masks"].items():
             line = _line(
                 pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
@@ -184,7 +186,7 @@ def _line(
     """
     from rich.text import Text
 
-    labels = {mention["end"] - 1: mention["label"] for mention in mentions}
+    labels = {mention["end"] - 1: plain(mention["label"]) for mention in mentions}
     starts = {mention["start"] for mention in mentions}
     inside = {t for mention in mentions for t in range(mention["start"], mention["end"])}
 

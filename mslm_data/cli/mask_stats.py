@@ -15,7 +15,7 @@ from mslm_data.cli.options import (
     split_option,
     strategy_options,
 )
-from mslm_data.cli.output import print_json
+from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
@@ -203,9 +203,9 @@ def _warn(counted: MaskStats) -> None:
     from mslm_data.stats.weights import SATURATED
 
     if counted.weights.saturated:
-        click.echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
+        echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
     if counted.all_masked:
-        click.echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
+        echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
 
 
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mslm_data.cli.output import table
+from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
     from mslm_data.stats import LengthCounts, MaskStats, Scheme, SweepPoint
@@ -112,17 +110,17 @@ def print_tables(report: Mapping[str, Any]) -> None:
     if report["elm"] or report["blm"]:
         rates = f"elm {report['elm']:g}, blm {report['blm']:g}, "
     asked = f"{rates}seed {report['seed']}, epochs {report['epochs']}"
-    click.echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
+    echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
 
     names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
     counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
-    click.echo(table(("", ""), counts).removeprefix("\n"))
+    echo(table(("", ""), counts).removeprefix("\n"))
 
     if report["elm"] or report["blm"]:
-        click.echo()
-        click.echo(table(*_rates(report)))
+        echo()
+        echo(table(*_rates(report)))
         if any(_is_far_above(report, kind) for kind in ("elm", "blm")):
-            click.echo(
+            echo(
                 "each row's budget is rounded up, so rows with few mentions or tokens hide more "
                 "than the rate"
             )
@@ -141,8 +139,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
         tables.append((("word", "masked", "occurrences"), words))
 
     for head, rows in tables:
-        click.echo()
-        click.echo(table(head, rows))
+        echo()
+        echo(table(head, rows))
 
     if "sweep" in report:
         _print_clipped(report["sweep"])
@@ -268,7 +266,7 @@ def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
     """Print at how many pairs of rates the paper's weights say nothing, if at any."""
     clipped = sum(point["saturated"] for point in points)
     if clipped:
-        click.echo(
+        echo(
             f"at {clipped} of {len(points)} pairs of rates both clips of Eq. 3 fire: the paper's "
             "weights are 0.5 and 0.5 there and carry no information"
         )

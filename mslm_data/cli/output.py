@@ -8,15 +8,23 @@ from typing import Any
 
 import click
 
+from mslm_data.log import plain
+
+
+def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a message on stdout, or on stderr; nothing of a corpus in it steers the terminal."""
+    click.echo(plain(str(message), keep="\n\t"), err=err, nl=nl)
+
 
 def print_json(value: Any) -> None:
     """Print one JSON object on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    echo(json.dumps(value, ensure_ascii=False))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return rows as aligned text: words to the left, numbers to the right, thousands marked."""
     cells = [[_cell(value) for value in row] for row in rows]
+    head = [plain(name) for name in head]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     numeric = [
         bool(rows) and all(isinstance(row[column], int | float) for row in rows)
@@ -53,4 +61,4 @@ def _cell(value: Any) -> str:
         return f"{value:.4f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return plain(str(value))

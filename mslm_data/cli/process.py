@@ -23,7 +23,7 @@ from types import FrameType
 import click
 
 from mslm_data.errors import MslmDataError, of_the_system
-from mslm_data.log import LOGGER
+from mslm_data.log import LOGGER, plain
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
 """Exit codes as shells give them: 128 plus the number of SIGINT, SIGPIPE or SIGTERM."""
@@ -175,7 +175,7 @@ def say(message: str) -> None:
     """Print a message on stderr, if anybody reads that."""
     if message:
         with suppress(OSError):
-            click.echo(message, err=True)
+            click.echo(plain(message, keep="\n\t"), err=True)
 
 
 def let_go_of_stdout() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mslm_data.builds import Progress
+    from mslm_data.cli.output import echo
+from mslm_data.builds import Progress
+from mslm_data.log import plain
 
 _EVERY_S = 10.0
 """Seconds between plain lines."""
@@ -128,13 +128,16 @@ def _shown(
     name: str, line: Callable[[int, int, str], str], columns: Callable[[], list[ProgressColumn]]
 ) -> Iterator[Told]:
     """Show a bar with some columns on a terminal, else a line each `_EVERY_S` seconds."""
+    name = plain(name)
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import Progress
 
         with Progress(*columns(), console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(name, total=None, said="")
-            yield lambda done, total, said: bar.update(task, completed=done, total=total, said=said)
+            yield lambda done, total, said: bar.update(
+                task, completed=done, total=total, said=plain(said)
+            )
         return
 
     last = time.monotonic()
@@ -144,6 +147,6 @@ def _shown(
         now = time.monotonic()
         if now - last >= _EVERY_S:
             last = now
-            click.echo(line(done, total, said), err=True)
+            echo(line(done, total, said), err=True)
 
     yield tell

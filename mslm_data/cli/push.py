@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.output import other_files, print_json
+from mslm_data.cli.output import echo, other_files, print_json
 
 
 @click.command("push", short_help="Upload a built folder to the hub.")
@@ -55,6 +55,6 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
         )
     else:
         visibility = "private" if pushed.private else "public"
-        click.echo(f"{pushed.url}: {pushed.files} files, {visibility}")
+        echo(f"{pushed.url}: {pushed.files} files, {visibility}")
         if pushed.left_behind:
-            click.echo(f"{folder}: left behind {other_files(pushed.left_behind)}")
+            echo(f"{folder}: left behind {other_files(pushed.left_behind)}")

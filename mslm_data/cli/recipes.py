@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mslm_data.cli.options import json_option
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
 from mslm_data.io import resources
 
 
@@ -62,12 +62,12 @@ def command(name: str | None, strategies: bool, inputs: tuple[str, ...], as_json
         if as_json:
             print_json({"name": name, "text": text})
         else:
-            click.echo(text, nl=False)
+            echo(text, nl=False)
     elif as_json:
         print_json({"recipes": resources.pipeline_names()})
     else:
         for known in resources.pipeline_names():
-            click.echo(known)
+            echo(known)
 
 
 def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
@@ -81,7 +81,7 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
     if as_json:
         print_json({"name": found.what, "why": found.why, "text": found.toml})
     else:
-        click.echo(f"# Found '{found.what}': {found.why}\n\n{found.toml}", nl=False)
+        echo(f"# Found '{found.what}': {found.why}\n\n{found.toml}", nl=False)
 
 
 def _strategies(name: str | None, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _strategies(name: str | None, as_json: bool) -> None:
             (known, summary.status, summary.source, summary.hides)
             for known, summary in strategies().items()
         ]
-        click.echo(table(("strategy", "follows", "source", "hides"), rows))
+        echo(table(("strategy", "follows", "source", "hides"), rows))
 
 
 _EXAMPLES: dict[str, dict[str, Any]] = {
@@ -162,9 +162,9 @@ def _strategy(name: str, as_json: bool) -> None:
         comments += ["An example, to change:"]
 
     for line in comments:
-        click.echo(f"# {line}".rstrip())
-    click.echo()
-    click.echo(toml, nl=False)
+        echo(f"# {line}".rstrip())
+    echo()
+    echo(toml, nl=False)
 
 
 def _line(option: str, value: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mslm_data.cli.options import folder_or_url_argument, json_option
-from mslm_data.cli.output import other_files, print_json
+from mslm_data.cli.output import echo, other_files, print_json
 from mslm_data.io.remote import shown
 
 
@@ -48,11 +48,11 @@ def command(folder: Path | str, as_json: bool) -> int:
         )
     else:
         for problem in problems:
-            click.echo(f"{problem.place}: {problem.what}")
+            echo(f"{problem.place}: {problem.what}")
         verdict = f"{len(problems)} problems" if problems else "all as the manifest says"
         place = shown(folder) if isinstance(folder, str) else folder
-        click.echo(f"{place}: {shards} shards, {rows:,} rows: {verdict}")
+        echo(f"{place}: {shards} shards, {rows:,} rows: {verdict}")
         if others:
-            click.echo(f"{place}: passed over {other_files(others)}")
+            echo(f"{place}: passed over {other_files(others)}")
 
     return 1 if problems else 0

@@ -17,6 +17,7 @@ import tokenizers
 from tokenizers import models
 
 import mslm_data as md
+from mslm_data.log import plain
 from mslm_data.mask.strategy import Recipe
 from mslm_data.stats import mask_stats, schemes, sweep
 from mslm_data.stats.report import Report, Sentences, choose_rows, said_options
@@ -135,7 +136,7 @@ def test_html__corpus_text_is_inert() -> None:
 
     shown = "".join(word for tag in ("span", "p", "th") for word in page.words[tag])
     for evil in EVIL:
-        assert evil.replace("\x00\x07", "\ufffd\ufffd") in shown
+        assert plain(evil) in shown
     assert "alert" not in "".join(page.words["script"] + page.words["style"])
 
 
@@ -303,7 +304,7 @@ def test_histogram__heights_are_in_proportion() -> None:
 
 def test_text__keeps_what_can_be_read() -> None:
     assert text("a\tb\nc é 腫") == "a\tb\nc é 腫"
-    assert text("\x1b[31m<&>\"'") == "\ufffd[31m&lt;&amp;&gt;&quot;&#x27;"
+    assert text("\x1b[31m<&>\"'") == "\\u001b[31m&lt;&amp;&gt;&quot;&#x27;"
 
 
 CHROMIUM = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
 from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
 
@@ -127,10 +127,10 @@ def command(
         print_json({"out": str(out), **made, **lexicon.about["counts"], "anchors": shown})
         return
 
-    click.echo(table(("", *names), [tuple(row.values()) for row in shown]))
+    echo(table(("", *names), [tuple(row.values()) for row in shown]))
     if not visible:
-        click.echo("words are patients' text; pass --show-text to see them here")
-    click.echo(out)
+        echo("words are patients' text; pass --show-text to see them here")
+    echo(out)
 
 
 def _frequencies(general: str) -> Frequencies:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mslm_data.cli.options import json_option
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.concepts.common_words import CommonWordsRule
@@ -167,7 +167,7 @@ def command(
         print_json({"out": str(out), **asdict(report)})
     else:
         _print(report)
-        click.echo(f"{out}: sha256 {report.sha256}")
+        echo(f"{out}: sha256 {report.sha256}")
 
 
 def _print(report: PackReport) -> None:
@@ -182,11 +182,11 @@ def _print(report: PackReport) -> None:
     rows += [("names of several concepts, settled", report.settled)]
     rows += [(f"concepts of {type_id}", count) for type_id, count in report.types.items()]
 
-    click.echo(table(("", ""), rows).removeprefix("\n"))
+    echo(table(("", ""), rows).removeprefix("\n"))
 
     words = report.common_words
     if words:
         shown = ", ".join([*words[:_SHOWN_WORDS], *(["…"] if len(words) > _SHOWN_WORDS else [])])
         dropped = "common word" in report.left_out
         told = "were left out" if dropped else "are kept; --common-words drop leaves them out"
-        click.echo(f"names that are common words of English, {len(words):,}, {told}: {shown}")
+        echo(f"names that are common words of English, {len(words):,}, {told}: {shown}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.output import defused, print_json, table
+from mslm_data.cli.output import defused, echo, print_json, table
 from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, stop_words_option
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def command(
         _print(report, len(lexicon))
 
     if choice.coverage and report["covered_tokens"] < choice.coverage * report["tokens"]:
-        click.echo(
+        echo(
             "warning: all n-grams together cover less than --coverage; a lower --min-count gives "
             "more",
             err=True,
@@ -240,6 +240,6 @@ def _print(report: Mapping[str, Any], size: int) -> None:
     rows.append(("tokens", tokens, ""))
     rows.append(("  in an entry", covered, share(covered, tokens)))
 
-    click.echo(f"{', '.join(report['splits'])}: {report['recipe']}, measure {report['measure']}")
-    click.echo(table(("", "", ""), rows).removeprefix("\n"))
-    click.echo(report["out"])
+    echo(f"{', '.join(report['splits'])}: {report['recipe']}, measure {report['measure']}")
+    echo(table(("", "", ""), rows).removeprefix("\n"))
+    echo(report["out"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.options import json_option
-from mslm_data.cli.output import print_json, table
+from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.builds.texts import Texts
@@ -168,11 +168,11 @@ def _print(report: Mapping[str, Any]) -> None:
         for name, value in report.items()
         if isinstance(value, int | float) and name != "protected"
     ]
-    click.echo(table(("", ""), rows).removeprefix("\n"))
-    click.echo(f"{report['out']}: sha256 {report['sha256']}")
+    echo(table(("", ""), rows).removeprefix("\n"))
+    echo(f"{report['out']}: sha256 {report['sha256']}")
 
     if report["protected"]:
-        click.echo("learned from patients' text: treat this folder as you treat the notes")
+        echo("learned from patients' text: treat this folder as you treat the notes")
 
 
 def _of_source(

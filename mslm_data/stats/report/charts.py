@@ -6,9 +6,10 @@ Every text is escaped here, so callers pass plain strings.
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from mslm_data.log import plain
 
 # The size of a histogram and the margins around its bars, in units of the drawing.
 _WIDTH = 360
@@ -21,15 +22,13 @@ _BOTTOM = 36
 _LABELS = 9
 """Maximum number of bins that have a label."""
 
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
-
 
 def text(value: object) -> str:
     """Return a value as HTML text, which may stand between quotes too.
 
-    Nothing in it is markup, and control characters become U+FFFD.
+    Nothing in it is markup, and what cannot be seen is cleaned by `plain`.
     """
-    return html.escape(_CONTROLS.sub("\ufffd", str(value)), quote=True)
+    return html.escape(plain(str(value), keep="\n\t"), quote=True)
 
 
 def number(value: float) -> str:

@@ -10,6 +10,7 @@ import click
 
 from mslm_data.cli import output  # by its name: `table` here becomes the module of that subcommand
 from mslm_data.cli.lazy import LazyGroup
+from mslm_data.cli.output import echo
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.scores.making import ColumnReport, Score
@@ -85,5 +86,5 @@ def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
         else:
             rows.append((words, value))
 
-    click.echo(output.table(("", ""), rows).removeprefix("\n"))
-    click.echo(str(out))
+    echo(output.table(("", ""), rows).removeprefix("\n"))
+    echo(str(out))

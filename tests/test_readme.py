@@ -55,7 +55,7 @@ def shown_commands() -> list[str]:
     for language in ("console", "bash"):
         for _, block in blocks(language):
             joined = block.replace("\\\n", " ")
-            commands += re.findall(r"^(?:\$ )?(mslm-data .+)$", joined, re.MULTILINE)
+            commands += re.findall(r"^(?:\$ |exec )?(mslm-data .+)$", joined, re.MULTILINE)
     return commands
 
 

@@ -1,0 +1,341 @@
+"""Run the recipe for array jobs of docs/machines.md on a Slurm of this machine, and disturb it.
+
+`python -m benchmarks.slurm --folders 6` starts munged, slurmctld and slurmd in a scratch folder, on
+127.0.0.1 alone, with one node. Each folder is built by the script of the page, as it stands there
+but for paths. Meanwhile tasks of the array are requeued and cancelled at random, at times all of
+them. A job that depends on the array then runs the command without `--part`. The folder must be,
+byte for byte, that of an undisturbed build. Writes RESULTS-slurm.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import notes
+from benchmarks.faults import tree
+from benchmarks.inputs import ROOT
+from benchmarks.report import commit, machine
+
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "scancel", "squeue")
+DISTURBANCES = 6
+"""Requeued or cancelled tasks of one array at most; then it is left alone."""
+_PATIENCE_S = 600.0
+"""A job that takes longer hangs."""
+_CONF = """
+ClusterName=bench
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+JobRequeue=1
+MailProg=/bin/true
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=65536
+PartitionName=all Nodes={host} Default=YES State=UP
+"""
+"""One node, which says that it has more than it may have: so the recipe's numbers fit. A requeued
+task waits until its old credential has expired, which by default takes minutes."""
+
+_ABOUT = """# Array jobs on Slurm
+
+Written by `python -m benchmarks.slurm`: {version} with munge, one node of one machine that counts
+as 8 CPUs, all on 127.0.0.1. The script of docs/machines.md ran as an array of {tasks} tasks, as it
+stands there but for paths, while running tasks were requeued (`scontrol requeue`) and cancelled
+(`scancel`) at random moments. A job with `--dependency=afterany` then ran the command without
+`--part`. Counted are the tasks that were requeued and cancelled, whether all were cancelled at
+last, and how many commands said that they were terminated. Seed {seed}, commit {commit}.
+
+{machine}
+"""
+_HEADER = """
+| folder | requeued | cancelled | then all | terminated | last exit code | equal bytes |
+| --- | ---: | ---: | --- | ---: | ---: | --- |"""
+
+
+class Outcome(NamedTuple):
+    """What became of one folder.
+
+    Attributes:
+        counts: What was done to the array -> how often.
+        terminated: How many commands said that they were.
+        code: Exit code of the command that finished the folder.
+        equal: Whether it has the bytes of an undisturbed build.
+        said: Lines that no job should have printed.
+    """
+
+    counts: Mapping[str, int]
+    terminated: int
+    code: int
+    equal: bool
+    said: Sequence[str]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build folders as array jobs, and write the page; return 1 if a folder differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folders", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "RESULTS-slurm.md")
+    options = parser.parse_args(arguments)
+
+    missing = [name for name in NEEDED if not shutil.which(name)]
+    if missing:
+        print(f"skipped: Slurm is not installed here; missing: {', '.join(missing)}")
+        return 0
+
+    # As after Ctrl-C, Slurm ends and its folder goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+    chance = random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="mslm-slurm-") as folder:
+        scratch = Path(folder)
+        recipe = Recipe(scratch)
+        expected = recipe.in_peace()
+        with cluster(scratch / "slurm"):
+            version = _said("sbatch", "--version")
+            outcomes = []
+            for number in range(options.folders):
+                outcomes.append(_disturbed(recipe, scratch / f"out-{number}", expected, chance))
+                print(f"folder {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
+
+    page = _page(outcomes, version, recipe.tasks, options.seed)
+    options.out.write_text(page, encoding="utf-8")
+    print(page)
+    sound = all(of.equal and of.code == 0 and not of.said for of in outcomes)
+    return 0 if sound else 1
+
+
+# The recipe ---------------------------------------------------------------------------------------
+
+
+class Recipe:
+    """The script of docs/machines.md, with paths of this machine.
+
+    Attributes:
+        tasks: Number of the array's tasks.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        """Read the page, and write a corpus and its pipeline."""
+        page = (ROOT / "docs" / "machines.md").read_text(encoding="utf-8")
+        section = page.partition("## Array jobs")[2].partition("\n## ")[0]
+        script = re.search(r"```bash\n(.*?)```", section, re.DOTALL)
+        array = re.search(r"`sbatch --array=1-(\d+) ", section)
+        if script is None or array is None:
+            raise SystemExit("docs/machines.md: expected a script and its `sbatch --array=1-N`")
+        self.tasks = int(array[1])
+        self._script = script[1]
+        self._scratch = scratch
+
+        notes.write(scratch / "NOTEEVENTS.csv", notes=2000)
+        sample = ROOT / "vocab" / "sample"
+        (scratch / "notes.toml").write_text(
+            f'name = "notes"\n[source]\nuse = "notes"\nshares = {{ train = 0.9, test = 0.1 }}\n'
+            f'[segment]\nuse = "clinical"\n[annotate]\nuse = "terms"\n'
+            f'table = "{sample / "concepts.csv"}"\nlabels = ["Treatment", "Disease", "Symptom"]\n'
+            f'[encode]\ntokenizer = "{sample / "vocab.txt"}"\n[shard]\nunit_bytes = 100_000\n',
+            encoding="utf-8",
+        )
+
+    def script(self, out: Path, *, whole: bool = False) -> Path:
+        """Write the script for a folder; `whole`: as it finishes, without `--part`."""
+        text = self._script
+        for there, here in (
+            ("mslm-data build", f"{sys.executable} -m mslm_data build"),
+            ("notes.toml", str(self._scratch / "notes.toml")),
+            ("/shared/NOTEEVENTS.csv", str(self._scratch / "NOTEEVENTS.csv")),
+            ("/shared/notes", str(out)),
+        ):
+            if there not in text:
+                raise SystemExit(f"docs/machines.md: expected {there} in the script")
+            text = text.replace(there, here)
+        if whole:
+            text = re.sub(r' --part "[^"]*"', "", text)
+
+        path = out.with_suffix(".whole.sh" if whole else ".sh")
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def in_peace(self) -> str:
+        """Build undisturbed and without Slurm; return the folder's digest."""
+        out = self._scratch / "peace"
+        script = self.script(out, whole=True)
+        environment = os.environ | {"SLURM_CPUS_PER_TASK": "2"}
+        subprocess.run(["bash", str(script)], check=True, cwd=ROOT, env=environment)
+        return tree(out)
+
+
+def _disturbed(recipe: Recipe, out: Path, expected: str, chance: random.Random) -> Outcome:
+    """Build a folder as an array job, and disturb it."""
+    logs = out.with_suffix(".logs")
+    logs.mkdir()
+    options = [f"--chdir={ROOT}", f"--output={logs}/%A_%a.out", "--open-mode=append"]
+    array = _said(
+        "sbatch", "--parsable", *options, f"--array=1-{recipe.tasks}", str(recipe.script(out))
+    )
+    last = subprocess.Popen(
+        [
+            *("sbatch", "--wait", f"--dependency=afterany:{array}", *options),
+            str(recipe.script(out, whole=True)),
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+
+    counts = Counter[str]()
+    most = chance.randint(2, DISTURBANCES)
+    while last.poll() is None and counts.total() < most:
+        time.sleep(chance.uniform(0.5, 3))
+        running = _said("squeue", "-h", "-r", "-t", "R", "-j", array, "-o", "%i").split()
+        if not running:
+            continue
+        task = chance.choice(running)
+        what = chance.choices(("requeued", "cancelled", "all cancelled"), (6, 4, 1))[0]
+        if what == "requeued":
+            subprocess.run(["scontrol", "requeue", task], check=False)
+        else:
+            subprocess.run(["scancel", array if what == "all cancelled" else task], check=False)
+        counts[what] += 1
+        if what == "all cancelled":
+            break
+
+    code = last.wait(_PATIENCE_S)
+    printed = [line for path in logs.iterdir() for line in path.read_text("utf-8").splitlines()]
+    said = [
+        line for line in printed if re.search(r"Traceback|error:", line) and "slurm" not in line
+    ]
+    terminated = sum("terminated; run the same command again" in line for line in printed)
+    return Outcome(counts, terminated, code, out.is_dir() and tree(out) == expected, said)
+
+
+# Slurm --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[None]:
+    """Run Slurm in a folder, on this machine alone; SLURM_CONF names it meanwhile."""
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    host = socket.gethostname().partition(".")[0]
+    conf = folder / "slurm.conf"
+    conf.write_text(
+        _CONF.format(host=host, user=getpass.getuser(), folder=folder, ports=_free_ports()),
+        encoding="utf-8",
+    )
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(1024))
+    key.chmod(0o400)
+
+    munged = [
+        *("munged", "--foreground", "--force", f"--key-file={key}"),
+        f"--socket={folder}/munge.socket",
+        f"--pid-file={folder}/munged.pid",
+        f"--log-file={folder}/munged.log",
+        f"--seed-file={folder}/munged.seed",
+    ]
+    os.environ["SLURM_CONF"] = str(conf)
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in (munged, ["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
+            with (folder / f"{command[0]}.said").open("wb") as said:
+                started.append(subprocess.Popen(command, stdout=said, stderr=said))
+            time.sleep(1)
+        _await_node()
+        yield
+    finally:
+        _cancel_all()
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)
+        del os.environ["SLURM_CONF"]
+
+
+def _await_node() -> None:
+    deadline = time.monotonic() + 60
+    while "idle" not in _said("sinfo", "-h", "-o", "%T"):
+        if time.monotonic() > deadline:
+            raise SystemExit("slurmd: expected a node that is idle, got none for a minute")
+        time.sleep(0.5)
+
+
+def _cancel_all() -> None:
+    """Cancel all jobs, and wait until they are gone."""
+    subprocess.run(["scancel", "--user", getpass.getuser()], check=False)
+    deadline = time.monotonic() + 60
+    while _said("squeue", "-h") and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def _free_ports() -> list[int]:
+    """Return two ports of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as b:
+        return [one.getsockname()[1], b.getsockname()[1]]
+
+
+def _said(*command: str) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _page(outcomes: Sequence[Outcome], version: str, tasks: int, seed: int) -> str:
+    about = _ABOUT.format(
+        version=version,
+        tasks=tasks,
+        seed=seed,
+        commit=commit(ROOT),
+        machine="\n".join(f"* {line}" for line in machine()),
+    )
+    rows = []
+    for number, (counts, terminated, code, equal, _) in enumerate(outcomes, start=1):
+        cells = (
+            number,
+            counts.get("requeued", 0),
+            counts.get("cancelled", 0),
+            "yes" if counts.get("all cancelled") else "no",
+            terminated,
+            code,
+            "yes" if equal else "NO",
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    lines = [f"* Printed by a job: `{line}`" for outcome in outcomes for line in outcome.said]
+    return "\n".join([about.rstrip("\n"), _HEADER, *rows, "", *lines])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Array jobs on Slurm: the recipe of the manual as a script, and a machine without Slurm."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from benchmarks import slurm
+from benchmarks.slurm import Outcome, Recipe
+from mslm_data.cli.build import command
+
+
+def test_main__says_that_it_skips_where_slurm_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    code = slurm.main(["--out", str(tmp_path / "page.md")])
+
+    assert code == 0
+    assert capsys.readouterr().out.startswith(
+        "skipped: Slurm is not installed here; missing: munged"
+    )
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_recipe__is_the_script_of_the_manual(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path)
+
+    array = recipe.script(tmp_path / "out").read_text("utf-8")
+    whole = recipe.script(tmp_path / "out", whole=True).read_text("utf-8")
+
+    assert array.startswith("#!/bin/bash\n#SBATCH --cpus-per-task=")
+    assert "/shared" not in array
+    assert f'--part "$SLURM_ARRAY_TASK_ID/{recipe.tasks}"' in array
+    assert "--part" not in whole
+    *_, build = whole.replace("\\\n", "").strip().splitlines()
+    words = shlex.split(build.partition(" build ")[2].replace("$SLURM_CPUS_PER_TASK", "4"))
+    assert command.make_context("build", words).params["workers"] == 4
+
+
+def test_page__says_which_folder_differs() -> None:
+    sound = Outcome({"requeued": 3, "cancelled": 1}, 2, 0, True, [])
+    other = Outcome({"all cancelled": 1}, 4, 1, False, ["error: x"])
+
+    text = slurm._page([sound, other], "slurm 1", 16, 7)
+
+    assert "| 1 | 3 | 1 | no | 2 | 0 | yes |\n| 2 | 0 | 0 | yes | 4 | 1 | NO |" in text
+    assert "* Printed by a job: `error: x`" in text
+    assert "Seed 7" in text

@@ -93,7 +93,7 @@ class Shards(Mapping[str, Split]):
             return self.folder.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
 
         path = self.folder / "tokenizer.json"
-        if not path.is_file():
+        if not path.exists():
             raise ShardError(
                 f"{path}: expected the tokenizer of the folder, found none; build the folder again"
             )

@@ -144,7 +144,9 @@ def complaints(ended: Ended, *codes: int) -> Iterator[str]:
     if ended.hung:
         yield f"hung for {PATIENCE_S:.0f} s"
     elif ended.code not in codes:
-        yield f"exit code {ended.code}, expected {' or '.join(map(str, codes))}"
+        last = ended.err.strip().rpartition("\n")[2]
+        expected = " or ".join(map(str, codes))
+        yield f"{ended.words[0]}: exit code {ended.code}, expected {expected}; {last}"
 
     # What Python says of a hanging process was asked for.
     found = None if ended.hung else _NEVER.search(ended.err)

@@ -204,7 +204,8 @@ def commands_on_a_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
     if counted.code == 0 and json.loads(counted.out)["sequences"] < 1:
         yield "mask-stats counted no sequence"
 
-    yield from complaints(soak.run("inspect", str(built), *strategy, "--rows", "20"), 0)
+    shown = soak.run("inspect", str(built), *strategy, "--rows", "20", "--show-text")
+    yield from complaints(shown, 0)
     yield from complaints(soak.run("verify", str(built), "--json"), 0)
     yield from complaints(soak.run(*build_words(corpus, soak.out, "--dry-run", "--json")), 0)
     if soak.out.exists():
@@ -216,7 +217,9 @@ def commands_on_a_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
 def command_interrupted(soak: Soak, chance: random.Random) -> Iterator[str]:
     """Interrupt commands that read."""
     built, digest = soak.built(soak.corpus(chance))
-    words = chance.choice((("mask-stats", "--epochs", "30"), ("verify",), ("inspect",)))
+    words = chance.choice(
+        (("mask-stats", "--epochs", "30"), ("verify",), ("inspect", "--show-text"))
+    )
 
     how, ended = soak.disturb(chance, words[0], str(built), *words[1:])
     yield from complaints(ended, *CODES[how])
@@ -287,7 +290,7 @@ def damaged_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
     )
     soak.counts[f"damaged folder: verify's exit code {checked.code}"] += 1
 
-    for words in (("mask-stats", "--json"), ("inspect", "--rows", "5")):
+    for words in (("mask-stats", "--json"), ("inspect", "--rows", "5", "--show-text")):
         ended = soak.run(words[0], str(soak.out), *words[1:])
         yield from (
             f"{how} {', '.join(changed)}: {words[0]}: {complaint}"

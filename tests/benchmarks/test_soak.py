@@ -27,7 +27,10 @@ def ended(code: int, *, out: str = "", err: str = "", **more: Any) -> Ended:
         (ended(1, err="error: a.arrow: expected …, got …"), []),
         (ended(1, out="train/data.arrow: its checksum is another"), []),
         (ended(1), ["exit code 1 without a word"]),
-        (ended(-signal.SIGBUS), ["exit code -7, expected 0 or 1"]),
+        (
+            ended(-signal.SIGBUS, err="a\nb\n"),
+            ["verify: exit code -7, expected 0 or 1; b"],
+        ),
         (ended(0, err="Exception ignored in: <x>"), ["'Exception ignored' on stderr"]),
         (ended(-signal.SIGABRT, hung=True, err="Fatal Python error"), ["hung for 300 s"]),
         (ended(0, left=("python worker",)), ["left behind: python worker"]),

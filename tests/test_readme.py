@@ -100,11 +100,13 @@ def test_pages__python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     python = blocks("python")
     assert {page for page, _ in python} >= {"README.md", "masking.md", "training.md"}
 
+    # A page is read from its top, so a block knows the names of those before it.
+    names: dict[str, dict[str, object]] = {}
     for page, block in python:
-        names: dict[str, object] = {}
-        exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages' own code
+        of_page = names.setdefault(page, {})
+        exec(compile(block, page, "exec"), of_page)  # noqa: S102 - the pages' own code
 
-        assert names
+        assert of_page
 
 
 def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:

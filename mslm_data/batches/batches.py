@@ -11,7 +11,8 @@ from typing import Any
 
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import as_strategy, check_split, mask_batches
-from mslm_data.batches.order import Cursor, EpochOrder, check_size
+from mslm_data.batches.order import Cursor, EpochOrder
+from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 
@@ -35,7 +36,10 @@ class Batches:
         split: Split,
         strategy: Strategy | str,
         *,
-        batch_size: int = 32,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        row_tokens: int | None = None,
+        flat: bool = False,
         seed: int = 0,
         epoch: int = 0,
         shuffle: bool = True,
@@ -49,7 +53,11 @@ class Batches:
             split: A split of a loaded folder, `md.load(folder)["train"]`.
             strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a
                 strategy's defaults.
-            batch_size: Rows of a batch.
+            batch_size: Rows of a batch, 32 if nothing else is said; with `row_tokens`, packed ones.
+            batch_tokens: Tokens of a batch at most, padding counted: it takes as many rows as fit.
+            row_tokens: Pack several rows side by side into each row of a batch, so many tokens
+                wide. A row's mask is what it is without packing.
+            flat: Whether all rows of a batch are one flat row.
             seed: Seeds the order and the masks, in `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
             shuffle: Whether rows come in an order of (seed, epoch), or as stored.
@@ -59,17 +67,23 @@ class Batches:
 
         Raises:
             TypeError: Not a split, or not a strategy.
-            ValueError: A size below 1, a seed or epoch out of range, or an unknown strategy.
+            ValueError: A size below 1, sizes that do not go together, a seed or epoch out of range,
+                or an unknown strategy. When iterated: a row has more tokens than there is room.
         """
         check_split(split)
-        check_size("multiple_of", multiple_of)
         self._split = split
         self._strategy = as_strategy(strategy)
-        self._multiple_of = multiple_of
+        self._shape = BatchShape(
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            row_tokens=row_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
+        )
         self._order = EpochOrder(
             rows=len(split),
             tokens=split.record.tokens,
-            batch_size=batch_size,
+            shape=self._shape,
             seed=seed,
             shuffle=shuffle,
             bucketed=bucketed,
@@ -98,24 +112,24 @@ class Batches:
 
     def _pass(self) -> Iterator[Batch]:
         """Give the batches from where the cursor stands to the end of its epoch."""
-        start = self._cursor.begin()
+        steps = self._cursor.begin()
         batches = mask_batches(
             self._split,
             self._strategy,
-            self._order.batches(start),
-            batch_size=self._order.batch_size,
+            steps,
+            shape=self._shape,
             seed=self._order.seed,
-            epoch=start.epoch,
+            epoch=self._cursor.epoch,
         )
-        for given, (masked, places) in enumerate(batches, start=1):
-            self._cursor.given = given
-            yield masked.batch(places, multiple_of=self._multiple_of)
+        for masked, places, packs in batches:
+            self._cursor.count()
+            yield masked.batch(places, packs=packs, shape=self._shape)
 
     def __repr__(self) -> str:
         place = self._cursor.state_dict()
 
         return (
-            f"Batches({len(self):,} of {self._order.batch_size:,} rows from {self._split!r}; "
+            f"Batches({len(self):,} of {self._shape} from {self._split!r}; "
             f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 

@@ -7,9 +7,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.shape import BatchShape
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
-from mslm_data.kernels.pad import measure_rows, pad_masked, pad_spans, pad_tags
+from mslm_data.kernels.pad import measure_rows, number_packed, pad_masked, pad_spans, pad_tags
+
+PADDED = BatchShape()
+"""Rows that are padded to the longest of their batch."""
 
 Batch: TypeAlias = dict[str, Array]
 """A batch of B rows, of L tokens and S mentions at most. Array names, with types and shapes:
@@ -20,7 +24,16 @@ Batch: TypeAlias = dict[str, Array]
 * int64 `[B, S]`: `span_starts`, `span_ends` (half open, in tokens), `span_labels`, padded with -1;
 * uint64 `[B]`: `keys`, the rows' own;
 * int64 `[B]`: `doc_labels`, labels of the rows' documents, -1 where one has none; only where the
-  shards have them."""
+  shards have them.
+
+Where rows are packed, several of them are one of the B rows here: `keys` and `doc_labels` then have
+one item for each that was packed, in order, and mentions are in tokens of the packed row. There are
+besides:
+
+* int64 `[B, L]`: `position_ids`, which begin at 0 in each row that was packed, 0 on padding;
+* int64 `[B, L]`: `sequence_ids`, the number of that row within the packed one, -1 on padding;
+* of one flat row with R in it, what FlashAttention wants: int32 `[R + 1]`, `cu_seq_lens_q` and
+  `cu_seq_lens_k`, where each begins; int64 `[]`, `max_length_q` and `max_length_k`, the longest."""
 
 
 def collate(
@@ -29,7 +42,8 @@ def collate(
     hidden: Ragged,
     rows: npt.NDArray[np.int64] | None = None,
     *,
-    multiple_of: int = 1,
+    packs: npt.NDArray[np.int64] | None = None,
+    shape: BatchShape = PADDED,
 ) -> Batch:
     """Make a batch of masked rows.
 
@@ -37,27 +51,34 @@ def collate(
         examples: N rows.
         kinds: uint8 `MaskKind`: what is predicted and why, of the same rows.
         hidden: The ids that the model sees, of the same rows.
-        rows: `[B]`, which rows, in this order; None takes all.
-        multiple_of: L is the longest row's length, rounded up to a multiple of this.
+        rows: `[R]`, which rows, in this order; None takes all.
+        packs: `[B + 1]`, where each packed row begins among them; None packs none.
+        shape: Says how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
+            a multiple of `multiple_of`.
     """
     if rows is None:
         rows = np.arange(len(examples))
+    bounds = np.arange(len(rows) + 1) if packs is None else packs
+    size = len(bounds) - 1
     offsets = examples.input_ids.offsets
     span_offsets = examples.span_starts.offsets
 
     most = np.empty(2, np.int64)
-    measure_rows(rows, offsets, span_offsets, most)
+    measure_rows(rows, bounds, offsets, span_offsets, most)
     longest, mentions = most.tolist()
-    width = -(-longest // multiple_of) * multiple_of
+    width = shape.row_tokens or -(-longest // shape.multiple_of) * shape.multiple_of
 
     # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a
     # batch.
-    tokens = np.empty((4, len(rows), width), np.int64)
-    kinds_padded = np.empty((len(rows), width), np.uint8)
+    tokens = np.empty((4, size, width), np.int64)
+    kinds_padded = np.empty((size, width), np.uint8)
     pad = max(examples.ids.pad, 0)
-    pad_masked(rows, offsets, examples.input_ids.values, hidden.values, kinds.values, pad, tokens)
+    pad_masked(
+        rows, bounds, offsets, examples.input_ids.values, hidden.values, kinds.values, pad, tokens
+    )
     pad_tags(
         rows,
+        bounds,
         offsets,
         examples.bio.values,
         examples.word_ids.values,
@@ -66,9 +87,11 @@ def collate(
         kinds_padded,
     )
 
-    spans = np.empty((3, len(rows), mentions), np.int64)
+    spans = np.empty((3, size, mentions), np.int64)
     pad_spans(
         rows,
+        bounds,
+        offsets,
         span_offsets,
         examples.span_starts.values,
         examples.span_ends.values,
@@ -89,4 +112,23 @@ def collate(
     }
     if examples.doc_labels is not None:
         batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
+    if packs is not None:
+        numbers = np.empty((2, size, width), np.int64)
+        number_packed(rows, packs, offsets, numbers)
+        batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
+        if shape.flat:
+            batch |= _bounds(examples.input_ids.lengths[rows])
     return batch
+
+
+def _bounds(lengths: npt.NDArray[np.int64]) -> Batch:
+    """Return where the rows of a flat row begin, as FlashAttention takes it."""
+    bounds = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=bounds[1:])
+    longest = np.array(lengths.max(initial=0), np.int64)
+    return {
+        "cu_seq_lens_q": bounds,
+        "cu_seq_lens_k": bounds,
+        "max_length_q": longest,
+        "max_length_k": longest,
+    }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.collate import Batch, collate
-from mslm_data.batches.order import RowNumbers
+from mslm_data.batches.collate import PADDED, Batch, collate
+from mslm_data.batches.order import Step
+from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.mask.strategy import Strategy
@@ -69,20 +71,40 @@ class Masked:
     def __len__(self) -> int:
         return len(self.examples)
 
-    def batch(self, places: npt.NDArray[np.int64] | None = None, *, multiple_of: int = 1) -> Batch:
-        """Return a batch of the rows at `places`, `[B]`; None takes all. See `collate`."""
-        return collate(self.examples, self.kinds, self.hidden, places, multiple_of=multiple_of)
+    def batch(
+        self,
+        places: npt.NDArray[np.int64] | None = None,
+        *,
+        packs: npt.NDArray[np.int64] | None = None,
+        shape: BatchShape = PADDED,
+    ) -> Batch:
+        """Return a batch of the rows at `places`, `[R]`; None takes all. See `collate`."""
+        return collate(self.examples, self.kinds, self.hidden, places, packs=packs, shape=shape)
+
+
+class PlacedBatch(NamedTuple):
+    """A batch among rows that were masked together.
+
+    Attributes:
+        masked: Rows that hold it.
+        places: int64 `[R]`, its own rows among them.
+        packs: int64 `[B + 1]`, where each packed row begins among these; None where none is packed.
+    """
+
+    masked: Masked
+    places: npt.NDArray[np.int64]
+    packs: npt.NDArray[np.int64] | None
 
 
 def mask_batches(
     split: Split,
     strategy: Strategy,
-    batches: Iterator[tuple[RowNumbers, int]],
+    steps: Iterator[Step],
     *,
-    batch_size: int,
+    shape: BatchShape,
     seed: int,
     epoch: int,
-) -> Iterator[tuple[Masked, npt.NDArray[np.int64]]]:
+) -> Iterator[PlacedBatch]:
     """Gather and mask the rows of many batches by one call.
 
     A row's mask depends on no other row, so it is the same however many batches are masked
@@ -91,13 +113,10 @@ def mask_batches(
     Args:
         split: Whose rows.
         strategy: What masks.
-        batches: Each batch's rows `[B]` with its training step, as `EpochOrder.batches` gives them.
-        batch_size: Rows of a batch, by which the number of batches to mask at once is found.
+        steps: The batches, as `EpochOrder.batches` gives them.
+        shape: What a batch is made of, by which the number of batches to mask at once is found.
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`.
-
-    Yields:
-        For each batch, rows that hold it and the places of its own rows among them, `[B]`.
 
     Raises:
         ShardError: A shard is missing or damaged, or has changed since it was opened; files are
@@ -105,20 +124,19 @@ def mask_batches(
     """
     split.check()
     split.bring()
-    at_once = _batches_at_once(split, strategy, batch_size)
-    while group := list(islice(batches, at_once)):
-        rows = np.concatenate([rows for rows, _ in group])
-        first_step = group[0][1]
+    at_once = _batches_at_once(split, strategy, shape)
+    while group := list(islice(steps, at_once)):
+        rows = np.concatenate([step.drawn.rows for step in group])
         masked = Masked.of(
-            gather_rows(split, rows), strategy, seed=seed, epoch=epoch, step=first_step
+            gather_rows(split, rows), strategy, seed=seed, epoch=epoch, step=group[0].number
         )
 
         places = np.arange(len(rows))
         stop = 0
-        for batch, _ in group:
+        for step in group:
             start = stop
-            stop += len(batch)
-            yield masked, places[start:stop]
+            stop += len(step.drawn.rows)
+            yield PlacedBatch(masked, places[start:stop], step.drawn.packs)
     split.check()
 
 
@@ -162,10 +180,12 @@ def as_strategy(strategy: Strategy | str) -> Strategy:
     return strategy
 
 
-def _batches_at_once(split: Split, strategy: Strategy, batch_size: int) -> int:
+def _batches_at_once(split: Split, strategy: Strategy, shape: BatchShape) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_step:
         return 1
 
-    tokens = batch_size * split.record.tokens / max(len(split), 1)
-    return max(1, min(BATCHES_AT_ONCE, int(TOKENS_AT_ONCE / max(tokens, 1))))
+    tokens = shape.tokens
+    if tokens is None:
+        tokens = (shape.batch_size or 1) * split.record.tokens // max(len(split), 1)
+    return max(1, min(BATCHES_AT_ONCE, TOKENS_AT_ONCE // max(tokens, 1)))

@@ -8,42 +8,43 @@ batches.
 
 1. Rows take places. The rows at places `[a, b)` are either rows `a` to `b` as stored, or those of a
    permutation that is computed for (seed, epoch) and never held in memory (`shuffle_rows`).
-2. Places are cut into windows of `WINDOW` batches. A window is all that is ever held, however long
-   the epoch.
-3. A window's rows are cut into batches: one after the other as they stand or, `bucketed`, rows of
-   like length together and these batches shuffled once more (`bucket_rows`).
+2. Places are cut into windows of about `WINDOW` batches. A window is all that is ever held, however
+   long the epoch. It has a fixed number of rows.
+3. A window's rows are cut into batches as `BatchShape` says: by number or by tokens, padded or
+   packed. They are taken as they stand or, `bucketed`, rows of like length together, and these
+   batches are shuffled once more (`bucket_rows`).
 4. Batches are dealt to the ranks like cards: step `s` takes the next `world` batches, and rank `r`
    gets the `r`-th of them. The last step shares out the rows of what is left, so that every rank
    takes the same number of steps.
 
-A place in training is therefore a number of rows. It holds for any number of ranks and workers, and
-`Cursor` makes of it the one state that all three users save and load.
+A place in training is therefore a number of rows; where rows are counted by their tokens, it is a
+window and a number of its batches. It holds for any number of ranks and workers, and `Cursor` makes
+of it the one state that all its users save and load.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.shape import BatchShape, Drawn, RowNumbers, shared_out
 from mslm_data.kernels.draws import fold
 from mslm_data.kernels.shuffle import shuffled
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
-
-RowNumbers: TypeAlias = npt.NDArray[np.int64]
-"""`[R]`, numbers of rows of a split."""
 
 WINDOW = 64
 """Batches of a window.
 
 More bring rows of closer lengths together and mix an epoch's batches less.
 """
-STATE_VERSION = 2
-"""Version of the states that `Cursor` saves; 1 had two forms, one for NumPy and one for torch."""
+STATE_VERSION = 3
+"""Version of the states that `Cursor` saves; 2 knew batches of a number of rows alone."""
 
 _ROW_STREAM = 0x0BDE
 _BATCH_STREAM = 0xBA7C
@@ -55,22 +56,42 @@ class Place:
 
     Attributes:
         epoch: Which pass over the data.
-        rows: Rows of this epoch's order that were given before, those of all ranks together.
+        rows: Rows of this epoch's order that were given before, those of all ranks together. Where
+            rows are counted by their tokens: those of the windows before.
         steps: Batches of each rank that were given before in this epoch.
+        batches: Where rows are counted by their tokens: batches of the present window that were
+            given before, those of all ranks together.
     """
 
     epoch: int = 0
     rows: int = 0
     steps: int = 0
+    batches: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(NamedTuple):
+    """A batch of one rank.
+
+    Attributes:
+        drawn: Its rows.
+        number: The training step that it is for: the batches of this rank before, with those of
+            earlier epochs. Where rows are counted by their tokens, earlier epochs count as many as
+            their tokens fill.
+        after: The place after it.
+    """
+
+    drawn: Drawn
+    number: int
+    after: Place
+
+
+@dataclass(frozen=True, kw_only=True)
 class EpochOrder:
     """The rows of every batch, as a pure function of these fields, the epoch and the ranks.
 
     Attributes:
         rows: Number of rows.
-        batch_size: Rows of a rank's batch.
+        shape: What a batch is made of.
         seed: In `[0, 2**63)`.
         shuffle: Whether rows come in an order of (seed, epoch), or as stored.
         bucketed: Whether rows of like length share a batch.
@@ -78,14 +99,16 @@ class EpochOrder:
             for some rank.
         tokens: Number of tokens of all rows, by which a state of other rows is noticed; None where
             it is not known.
-        lengths: Returns the number of tokens of given rows; asked only if `bucketed`.
+        lengths: Returns the number of tokens of given rows; asked only if `bucketed`, or if the
+            shape counts tokens.
 
     Raises:
-        ValueError: An option of the wrong type or out of range, or buckets without lengths.
+        ValueError: An option of the wrong type or out of range, or buckets or budgets without
+            lengths.
     """
 
     rows: int
-    batch_size: int = 32
+    shape: BatchShape = field(default_factory=BatchShape)
     seed: int = 0
     shuffle: bool = True
     bucketed: bool = False
@@ -94,34 +117,50 @@ class EpochOrder:
     lengths: Callable[[RowNumbers], npt.NDArray[np.int64]] | None = field(
         default=None, repr=False, compare=False
     )
+    _counted: dict[int, list[int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Epoch -> batches of each of its windows, of the epoch that was asked for last."""
 
     def __post_init__(self) -> None:
-        check_size("batch_size", self.batch_size)
         check_count("seed", self.seed)
-
         for name in ("shuffle", "bucketed", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_):
                 raise ValueError(f"{name}: expected True or False, got {value!r}")
 
+        if self.bucketed and self.shape.is_packed:
+            raise ValueError(
+                "bucketed: expected False for packed rows, which have next to no padding, got True"
+            )
         if self.bucketed and self.lengths is None:
             raise ValueError(
                 "bucketed: expected a dataset that has `lengths`, got one without; use a "
                 "MaskedDataset, or bucketed=False"
             )
+        if self.shape.is_by_tokens and (self.lengths is None or self.tokens is None):
+            raise ValueError(
+                "batch_tokens, row_tokens: expected a dataset that has `lengths` and `tokens`, got "
+                "one without; use a MaskedDataset, or batch_size alone"
+            )
 
     def steps(self, start: Place, world: int = 1) -> int:
-        """Return how many batches each of `world` ranks has from `start` to the epoch's end."""
-        origin, first = self._origin(start)
-        left = max(self._batches_from(origin) - first, 0)
+        """Return how many batches each of `world` ranks has from `start` to the epoch's end.
+
+        Where rows are counted by their tokens, the lengths of all rows are read for that.
+        """
+        if self.shape.is_by_tokens:
+            counts = self._counts(start.epoch)[self._first_window(start) :]
+            left = max(sum(counts) - start.batches, 0)
+        else:
+            origin, first = self._origin(start)
+            left = max(self._batches_from(origin) - first, 0)
+
         if self.drop_last:
             return left // world
-
         return -(-left // world)
 
-    def batches(
-        self, start: Place, *, rank: int = 0, world: int = 1
-    ) -> Iterator[tuple[RowNumbers, int]]:
+    def batches(self, start: Place, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
         """Give one rank's batches from `start` to the end of its epoch.
 
         Args:
@@ -129,25 +168,32 @@ class EpochOrder:
             rank: Whose batches, in `[0, world)`.
             world: Number of ranks.
 
-        Yields:
-            The batch's rows, `[B]`, and the training step it is for: the batches of this rank
-            before, with those of earlier epochs.
+        Raises:
+            ValueError: A row has more tokens than the shape has room for.
         """
+        if self.shape.is_by_tokens:
+            return self._by_tokens(start, rank, world)
+        return self._by_rows(start, rank, world)
+
+    def _by_rows(self, start: Place, rank: int, world: int) -> Iterator[Step]:
+        """Give batches of a number of rows: each is found without those before it."""
         origin, first = self._origin(start)
         batches = self._batches_from(origin)
-        step = start.epoch * self.steps(Place(start.epoch), world) + start.steps
+        number = start.epoch * self.steps(Place(start.epoch), world) + start.steps
+        after = start
 
         # Whole steps: each rank takes every `world`-th batch, and only ever holds the window that
         # its batch lies in.
         whole = max(batches - first, 0) // world * world
         held = -1
         for batch in range(first + rank, first + whole, world):
-            number, place = divmod(batch, WINDOW)
-            if number != held:
-                window = self._window(start.epoch, origin, number)
-                held = number
-            yield window[place], step
-            step += 1
+            window_number, place = divmod(batch, WINDOW)
+            if window_number != held:
+                window = self._window(start.epoch, origin, window_number)
+                held = window_number
+            after = self._after(after, world)
+            yield Step(window[place], number, after)
+            number += 1
 
         # What is left is shared out row by row. Its batches can lie on both sides of a window's
         # border.
@@ -155,14 +201,43 @@ class EpochOrder:
         if left and not self.drop_last:
             numbers = {batch // WINDOW for batch in left}
             windows = {number: self._window(start.epoch, origin, number) for number in numbers}
-            rows = np.concatenate([windows[batch // WINDOW][batch % WINDOW] for batch in left])
-            yield _shared_out(rows, rank, world), step
+            rows = np.concatenate([windows[batch // WINDOW][batch % WINDOW].rows for batch in left])
+            share = self.shape.drawn(_shared_out(rows, rank, world))
+            yield Step(share, number, self._after(after, world))
 
-    def after(self, start: Place, steps: int, world: int = 1) -> Place:
-        """Return the place after some more steps of `world` ranks."""
-        rows = start.rows + steps * world * self.batch_size
+    def _by_tokens(self, start: Place, rank: int, world: int) -> Iterator[Step]:
+        """Give batches of a number of tokens: how many a window has is found by cutting it."""
+        number = start.epoch * self._nominal_steps(world) + start.steps
+        steps = start.steps
+        skipped = start.batches
+        dealt: list[Drawn] = []
 
-        return Place(start.epoch, min(rows, self.rows), start.steps + steps)
+        for window in range(self._first_window(start), self._num_windows):
+            batches = self._window(start.epoch, 0, window)
+            for given, batch in enumerate(batches[skipped:], start=skipped + 1):
+                dealt.append(batch)
+                if len(dealt) < world:
+                    continue
+                steps += 1
+                yield Step(dealt[rank], number, self._after_batch(start, steps, window, given))
+                number += 1
+                dealt = []
+
+            # A resumed pass can begin within a step's batches only if the ranks are others now.
+            skipped = 0
+
+        if dealt and not self.drop_last:
+            share = shared_out(dealt, world)[rank]
+            yield Step(share, number, Place(start.epoch, self.rows, steps + 1))
+
+    def _after(self, place: Place, world: int) -> Place:
+        """Return the place after one more step, where rows are counted."""
+        rows = place.rows + world * (self.shape.batch_size or 1)
+        return Place(place.epoch, min(rows, self.rows), place.steps + 1)
+
+    def _after_batch(self, start: Place, steps: int, window: int, given: int) -> Place:
+        """Return the place after some batches of a window, where tokens are counted."""
+        return Place(start.epoch, window * self._window_rows, steps, given)
 
     def _origin(self, start: Place) -> tuple[int, int]:
         """Return at which row batches begin to be cut, and which of these batches comes first.
@@ -172,41 +247,87 @@ class EpochOrder:
         another batch size can take over.
         """
         if self.bucketed:
-            return 0, -(-start.rows // self.batch_size)
+            return 0, -(-start.rows // (self.shape.batch_size or 1))
 
         return start.rows, 0
 
     def _batches_from(self, origin: int) -> int:
-        """Return how many batches are cut from the rows at `origin` and after."""
+        """Return how many batches are cut from the rows at `origin` and after, by their number."""
         rows = self.rows - origin
+        size = self.shape.batch_size or 1
         if self.drop_last:
-            return rows // self.batch_size
+            return rows // size
 
-        return -(-rows // self.batch_size)
+        return -(-rows // size)
 
-    def _window(self, epoch: int, origin: int, number: int) -> list[RowNumbers]:
-        """Return the rows of each batch of a window (moves 1 to 3).
+    @property
+    def _window_rows(self) -> int:
+        """Rows of a window."""
+        if self.shape.batch_size is not None and not self.shape.is_by_tokens:
+            return WINDOW * self.shape.batch_size
 
-        Other ways to order rows belong into the first paragraph, other ways to cut batches into the
-        last two.
+        # As many as fill its batches on average, whatever the rows' order.
+        budget = WINDOW * (self.shape.tokens or 1)
+        return max(WINDOW, budget * self.rows // max(self.tokens or 1, 1))
+
+    def _first_window(self, start: Place) -> int:
+        """Return the window that a place is in: the one after the last at an epoch's end."""
+        return -(-start.rows // self._window_rows)
+
+    @property
+    def _num_windows(self) -> int:
+        return -(-self.rows // self._window_rows)
+
+    def _nominal_steps(self, world: int) -> int:
+        """Return about how many steps an epoch has where rows are counted by their tokens."""
+        return -(-(self.tokens or 0) // ((self.shape.tokens or 1) * world))
+
+    def _counts(self, epoch: int) -> list[int]:
+        """Return the number of batches of each window of an epoch."""
+        if epoch not in self._counted:
+            counts = [len(self._window(epoch, 0, number)) for number in range(self._num_windows)]
+            self._counted.clear()
+            self._counted[epoch] = counts
+        return self._counted[epoch]
+
+    def _window(self, epoch: int, origin: int, number: int) -> list[Drawn]:
+        """Return the batches of a window (moves 1 to 3).
+
+        Other ways to order rows belong into the first paragraph, other ways to cut batches into
+        `BatchShape`.
         """
-        size = self.batch_size
-        start = origin + number * WINDOW * size
-        stop = min(start + WINDOW * size, self.rows)
+        start = origin + number * self._window_rows
+        stop = min(start + self._window_rows, self.rows)
         if self.shuffle:
             rows = shuffle_rows(start, stop, size=self.rows, seed=self.seed, epoch=epoch)
         else:
             rows = np.arange(start, stop)
 
-        if self.lengths is None or not self.bucketed:
-            return [rows[first : first + size] for first in range(0, len(rows), size)]
+        lengths = None
+        if self.lengths is not None and (self.bucketed or self.shape.is_by_tokens):
+            lengths = self.lengths(rows)
 
-        lengths = self.lengths(rows)
+        def mix(count: int) -> RowNumbers:
+            """Return an order of so many things of this window."""
+            return _shuffled(count, _stream(_BATCH_STREAM, self.seed, epoch, number))
+
+        if lengths is not None and self.shape.is_by_tokens:
+            if not self.bucketed:
+                return self.shape.cut(rows, lengths, mix)
+            longest_first = np.argsort(-lengths, kind="stable")
+            batches = self.shape.cut(rows[longest_first], lengths[longest_first], mix)
+            return [batches[batch] for batch in mix(len(batches))]
+
+        size = self.shape.batch_size or 1
+        if lengths is None:
+            parts = [rows[first : first + size] for first in range(0, len(rows), size)]
+            return [self.shape.drawn(part) for part in parts]
+
         places = bucket_rows(lengths, size, seed=self.seed, epoch=epoch, window=number)
-        batches = [rows[batch] for batch in places]
+        parts = [rows[batch] for batch in places]
 
         # The batch of the shortest rows may stand anywhere in its window, so it is left out here.
-        return [batch for batch in batches if len(batch) == size or not self.drop_last]
+        return [self.shape.drawn(p) for p in parts if len(p) == size or not self.drop_last]
 
 
 class Cursor:
@@ -218,8 +339,7 @@ class Cursor:
 
     Attributes:
         order: The batches.
-        start: Where the present pass began.
-        given: Batches of this rank handed out since `start`. Whoever hands them out counts here.
+        place: Where the pass stands: after the batches that were counted.
         world: Ranks of the present pass.
     """
 
@@ -231,15 +351,16 @@ class Cursor:
         """
         check_count("epoch", epoch)
         self.order = order
-        self.start = Place(epoch)
-        self.given = 0
+        self.place = Place(epoch)
         self.world = 1
         self._resumed = False
+        self._ahead: deque[Place] = deque()
+        """Places after the steps that were made and not yet counted."""
 
     @property
     def epoch(self) -> int:
         """The present epoch."""
-        return self.start.epoch
+        return self.place.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
@@ -261,41 +382,51 @@ class Cursor:
         if not self._resumed:
             self._stand(Place(self.epoch))
 
-    def begin(self, world: int = 1) -> Place:
-        """Return where a new pass begins: at the epoch's first batch, or once at a loaded state.
+    def begin(self, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
+        """Begin a new pass: at the epoch's first batch, or once at a loaded state.
 
         To be called when the first batch is asked for: DataLoader makes iterators that it throws
-        away unused.
+        away unused. Whoever hands the batches out calls `count` for each.
+
+        Args:
+            rank: Whose batches.
+            world: Number of ranks.
         """
         self.rewind()
         self._resumed = False
         self.world = world
 
-        return self.start
+        steps = self.order.batches(self.place, rank=rank, world=world)
+        return _noted(steps, self._ahead)
+
+    def count(self) -> None:
+        """Count a batch as given: the earliest of those that were made and not yet counted."""
+        if self._ahead:  # else somebody goes on with a pass that another has replaced
+            self.place = self._ahead.popleft()
 
     def steps(self, world: int | None = None) -> int:
         """Return the number of each rank's batches in this epoch, with those before a resume."""
         world = self.world if world is None else world
 
-        return self.start.steps + self.order.steps(self.start, world)
+        return self.place.steps + self.order.steps(self.place, world)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands, for `load_state_dict`."""
-        place = self.order.after(self.start, self.given, self.world)
-
         return {
             "version": STATE_VERSION,
             **self._described(),
-            "batch_size": int(self.order.batch_size),
-            "epoch": int(place.epoch),
-            "rows_given": int(place.rows),
-            "steps": int(place.steps),
+            "batch_size": self._batch_size,
+            "epoch": int(self.place.epoch),
+            "rows_given": int(self.place.rows),
+            "batches_given": int(self.place.batches),
+            "steps": int(self.place.steps),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where a state was taken.
 
-        The ranks may be others now. Without buckets, so may the batch size.
+        The ranks may be others now. Where a batch is a number of rows in no buckets, that number
+        may be another too.
 
         Raises:
             ValueError: A state of other rows or options, which would repeat or lose rows, or a
@@ -308,8 +439,8 @@ class Cursor:
             )
 
         expected = self._described()
-        if self.order.bucketed:
-            expected["batch_size"] = self.order.batch_size
+        if self.order.bucketed or self.order.shape.is_by_tokens:
+            expected["batch_size"] = self._batch_size
         for name, value in expected.items():
             if state.get(name) != value:
                 raise ValueError(
@@ -317,7 +448,7 @@ class Cursor:
                     "split and pass the options that the state was saved with"
                 )
 
-        for name in ("epoch", "rows_given", "steps"):
+        for name in ("epoch", "rows_given", "batches_given", "steps"):
             check_count(f"state: {name}", state.get(name))
         if state["rows_given"] > self.order.rows:
             raise ValueError(
@@ -325,21 +456,41 @@ class Cursor:
                 f"{state['rows_given']}; load the same split"
             )
 
-        self._stand(Place(state["epoch"], state["rows_given"], state["steps"]))
+        self._stand(
+            Place(
+                epoch=state["epoch"],
+                rows=state["rows_given"],
+                steps=state["steps"],
+                batches=state["batches_given"],
+            )
+        )
         self._resumed = True
         LOGGER.info(
             "resuming epoch %d after %d of %d rows, %d steps",
-            *(self.start.epoch, self.start.rows, self.order.rows, self.start.steps),
+            *(self.place.epoch, self.place.rows, self.order.rows, self.place.steps),
         )
 
     def _stand(self, place: Place) -> None:
-        self.start = place
-        self.given = 0
+        self.place = place
+        self._ahead = deque()
         self._resumed = False
 
+    @property
+    def _batch_size(self) -> int | None:
+        size = self.order.shape.batch_size
+        return None if size is None else int(size)
+
     def _described(self) -> dict[str, Any]:
-        """Return what two orders must agree on for a number of rows to mean one place."""
+        """Return what two orders must agree on for a place to mean the same."""
         order = self.order
+        shape = order.shape
+        by_tokens = {}
+        if shape.is_by_tokens:
+            by_tokens = {
+                "batch_tokens": shape.batch_tokens,
+                "row_tokens": shape.row_tokens,
+                "multiple_of": int(shape.multiple_of),
+            }
 
         return {
             "rows": int(order.rows),
@@ -348,7 +499,15 @@ class Cursor:
             "shuffle": bool(order.shuffle),
             "bucketed": bool(order.bucketed),
             "drop_last": bool(order.drop_last),
+            **by_tokens,
         }
+
+
+def _noted(steps: Iterator[Step], ahead: deque[Place]) -> Iterator[Step]:
+    """Give steps, and note the place after each as it is made."""
+    for step in steps:
+        ahead.append(step.after)
+        yield step
 
 
 def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> RowNumbers:
@@ -387,21 +546,17 @@ def bucket_rows(
     batches = [longest_first[start : start + batch_size] for start in starts]
 
     # Without this shuffle every window would train from its longest rows to its shortest.
-    order = np.empty(len(batches), np.int64)
-    stream = _stream(_BATCH_STREAM, seed, epoch, window)
-    shuffled(0, stream, len(batches), _half_bits(len(batches)), order)
+    order = _shuffled(len(batches), _stream(_BATCH_STREAM, seed, epoch, window))
 
     return [batches[b] for b in order]
 
 
-def check_size(name: str, value: Any) -> None:
-    """Refuse what cannot be a size.
+def _shuffled(count: int, stream: np.uint64) -> RowNumbers:
+    """Return the numbers from 0 to `count`, in an order that the stream draws."""
+    order = np.empty(count, np.int64)
+    shuffled(0, stream, count, _half_bits(count), order)
 
-    Raises:
-        ValueError: Not an integer of at least 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+    return order
 
 
 def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:

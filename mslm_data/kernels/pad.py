@@ -1,4 +1,7 @@
-"""Write chosen rows of a chunk as a rectangle: B rows of L tokens or M mentions, with padding."""
+"""Write chosen rows of a chunk as a rectangle: B lines of L tokens or M mentions, with padding.
+
+A line of the rectangle holds one row or, *packed*, several rows side by side.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,48 @@ IGNORED = -100
 
 
 @kernel
-def measure_rows(rows: Array, offsets: Array, span_offsets: Array, out: Array) -> None:
-    """Find the most tokens and the most mentions of chosen rows.
+def measure_rows(
+    rows: Array, packs: Array, offsets: Array, span_offsets: Array, out: Array
+) -> None:
+    """Find the most tokens and the most mentions of the lines that chosen rows make.
 
     Args:
-        rows: int64 `[B]`.
-        offsets: int64 `[N + 1]`, tokens of the rows.
-        span_offsets: int64 `[N + 1]`, mentions of the rows.
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
+        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
+        span_offsets: int64 `[N + 1]`, mentions of the chunk's rows.
         out: int64 `[2]`, written: most tokens, most mentions; 0 where no row is chosen.
     """
-    tokens = 0
-    spans = 0
-    for b in range(len(rows)):
-        row = rows[b]
-        tokens = max(tokens, offsets[row + 1] - offsets[row])
-        spans = max(spans, span_offsets[row + 1] - span_offsets[row])
-    out[0] = tokens
-    out[1] = spans
+    most_tokens = 0
+    most_spans = 0
+    for b in range(len(packs) - 1):
+        tokens = 0
+        spans = 0
+        for row in rows[packs[b] : packs[b + 1]]:
+            tokens += offsets[row + 1] - offsets[row]
+            spans += span_offsets[row + 1] - span_offsets[row]
+        most_tokens = max(most_tokens, tokens)
+        most_spans = max(most_spans, spans)
+    out[0] = most_tokens
+    out[1] = most_spans
 
 
 @kernel
 def pad_masked(
-    rows: Array, offsets: Array, ids: Array, hidden: Array, kinds: Array, pad: int, out: Array
+    rows: Array,
+    packs: Array,
+    offsets: Array,
+    ids: Array,
+    hidden: Array,
+    kinds: Array,
+    pad: int,
+    out: Array,
 ) -> None:
     """Write the ids of chosen rows, the attention mask and the labels.
 
     Args:
-        rows: int64 `[B]`, rows of the chunk.
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
         offsets: int64 `[N + 1]`, tokens of the chunk's rows.
         ids: int32 `[T]`, ids as they were.
         hidden: int32 `[T]`, ids as the model sees them.
@@ -44,28 +62,28 @@ def pad_masked(
         out: int64 `[3, B, L]`, written: input_ids; attention_mask; and labels, -100 where nothing
             is predicted.
     """
-    for b in range(len(rows)):
-        begin, end = offsets[rows[b]], offsets[rows[b] + 1]
-        row_ids = ids[begin:end]
-        row_hidden = hidden[begin:end]
-        row_kinds = kinds[begin:end]
-
+    for b in range(len(packs) - 1):
         input_ids = out[0, b]
         attention = out[1, b]
         labels = out[2, b]
-        for t in range(len(row_ids)):
-            input_ids[t] = row_hidden[t]
-            attention[t] = 1
-            labels[t] = row_ids[t] if row_kinds[t] != 0 else IGNORED
 
-        input_ids[len(row_ids) :] = pad
-        attention[len(row_ids) :] = 0
-        labels[len(row_ids) :] = IGNORED
+        at = 0
+        for row in rows[packs[b] : packs[b + 1]]:
+            for t in range(offsets[row], offsets[row + 1]):
+                input_ids[at] = hidden[t]
+                attention[at] = 1
+                labels[at] = ids[t] if kinds[t] != 0 else IGNORED
+                at += 1
+
+        input_ids[at:] = pad
+        attention[at:] = 0
+        labels[at:] = IGNORED
 
 
 @kernel
 def pad_tags(
     rows: Array,
+    packs: Array,
     offsets: Array,
     bio: Array,
     words: Array,
@@ -76,7 +94,8 @@ def pad_tags(
     """Write the tags and kinds of chosen rows.
 
     Args:
-        rows: int64 `[B]`, rows of the chunk.
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
         offsets: int64 `[N + 1]`, tokens of the chunk's rows.
         bio: int16 `[T]`, tags.
         words: int32 `[T]`, -1 on special tokens.
@@ -84,44 +103,78 @@ def pad_tags(
         out: int64 `[B, L]`, written: the tags, -100 on special tokens and padding.
         out_kinds: uint8 `[B, L]`, written: the kinds, 0 on padding.
     """
-    for b in range(len(rows)):
-        begin, end = offsets[rows[b]], offsets[rows[b] + 1]
-        row_bio = bio[begin:end]
-        row_words = words[begin:end]
-        row_kinds = kinds[begin:end]
-
+    for b in range(len(packs) - 1):
         tags = out[b]
         kinds_of = out_kinds[b]
-        for t in range(len(row_bio)):
-            tags[t] = row_bio[t] if row_words[t] >= 0 else IGNORED
-            kinds_of[t] = row_kinds[t]
 
-        tags[len(row_bio) :] = IGNORED
-        kinds_of[len(row_bio) :] = 0
+        at = 0
+        for row in rows[packs[b] : packs[b + 1]]:
+            for t in range(offsets[row], offsets[row + 1]):
+                tags[at] = bio[t] if words[t] >= 0 else IGNORED
+                kinds_of[at] = kinds[t]
+                at += 1
+
+        tags[at:] = IGNORED
+        kinds_of[at:] = 0
 
 
 @kernel
 def pad_spans(
-    rows: Array, offsets: Array, starts: Array, ends: Array, labels: Array, out: Array
+    rows: Array,
+    packs: Array,
+    offsets: Array,
+    span_offsets: Array,
+    starts: Array,
+    ends: Array,
+    labels: Array,
+    out: Array,
 ) -> None:
-    """Write the mentions of chosen rows, padded with -1.
+    """Write the mentions of chosen rows in tokens of their line, padded with -1.
 
     Args:
-        rows: int64 `[B]`, rows of the chunk.
-        offsets: int64 `[N + 1]`, mentions of the chunk's rows.
-        starts: int32 `[S]`.
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
+        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
+        span_offsets: int64 `[N + 1]`, mentions of the chunk's rows.
+        starts: int32 `[S]`, in tokens of the row.
         ends: int32 `[S]`, half open.
         labels: int16 `[S]`.
         out: int64 `[3, B, M]`, written: starts, ends, labels.
     """
-    for b in range(len(rows)):
-        begin = offsets[rows[b]]
-        count = offsets[rows[b] + 1] - begin
-        for s in range(out.shape[2]):
-            there = s < count
-            out[0, b, s] = starts[begin + s] if there else -1
-            out[1, b, s] = ends[begin + s] if there else -1
-            out[2, b, s] = labels[begin + s] if there else -1
+    for b in range(len(packs) - 1):
+        at = 0
+        moved = 0  # tokens of the line before the row
+        for row in rows[packs[b] : packs[b + 1]]:
+            for s in range(span_offsets[row], span_offsets[row + 1]):
+                out[0, b, at] = starts[s] + moved
+                out[1, b, at] = ends[s] + moved
+                out[2, b, at] = labels[s]
+                at += 1
+            moved += offsets[row + 1] - offsets[row]
+        out[:, b, at:] = -1
+
+
+@kernel
+def number_packed(rows: Array, packs: Array, offsets: Array, out: Array) -> None:
+    """Write where each token of packed rows stands: its place in its row, and its row's number.
+
+    Args:
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
+        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
+        out: int64 `[2, B, L]`, written: places, from 0 in each row, 0 on padding; and the number of
+            the row within its line, from 0, -1 on padding.
+    """
+    for b in range(len(packs) - 1):
+        at = 0
+        for number in range(packs[b + 1] - packs[b]):
+            row = rows[packs[b] + number]
+            for place in range(offsets[row + 1] - offsets[row]):
+                out[0, b, at] = place
+                out[1, b, at] = number
+                at += 1
+        out[0, b, at:] = 0
+        out[1, b, at:] = -1
 
 
 @kernel

@@ -29,6 +29,7 @@ __all__ = [
     "confidence_heatmap",
     "count_items",
     "decode_spans",
+    "encoder_inputs",
     "evaluate",
     "mention_confidence",
     "perplexity",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
     from mslm_data.torch.model import MslmModel
     from mslm_data.torch.output import Prediction
+    from mslm_data.torch.packed import encoder_inputs
     from mslm_data.torch.ranges import decode_spans, pool_spans
     from mslm_data.torch.sampler import ShardSampler
     from mslm_data.torch.steps import count_items
@@ -74,6 +76,7 @@ else:
         "confidence_heatmap": "mslm_data.torch.heatmap",
         "count_items": "mslm_data.torch.steps",
         "decode_spans": "mslm_data.torch.ranges",
+        "encoder_inputs": "mslm_data.torch.packed",
         "evaluate": "mslm_data.torch.metrics",
         "mention_confidence": "mslm_data.torch.confidence",
         "perplexity": "mslm_data.torch.metrics",

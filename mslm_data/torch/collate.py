@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from mslm_data.batches.masked import Masked, as_strategy
-from mslm_data.batches.order import check_size
+from mslm_data.batches.shape import BatchShape, pack
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import did_you_mean
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.masked import MaskedRow, chunk_of
+from mslm_data.torch.masked import MaskedRow, placed
 from mslm_data.torch.rows import CHARACTERS, SPANS, Row, examples_of, token_ids
 
 COLUMNS = (
@@ -30,6 +30,12 @@ COLUMNS = (
     "span_labels",
     "keys",
     "doc_labels",
+    "position_ids",
+    "sequence_ids",
+    "cu_seq_lens_q",
+    "cu_seq_lens_k",
+    "max_length_q",
+    "max_length_k",
 )
 """Names of the arrays of a batch. `mslm_data.batches.collate.Batch` has their types and shapes."""
 _COLUMNS_OF = {
@@ -97,6 +103,8 @@ class MaskingCollator(FollowsEpoch):
         static: bool = False,
         tags: Sequence[str] | None = None,
         plain: bool = False,
+        row_tokens: int | None = None,
+        flat: bool = False,
         multiple_of: int = 1,
         columns: Sequence[str] | None = None,
         dtypes: Mapping[str, torch.dtype] | None = None,
@@ -115,6 +123,8 @@ class MaskingCollator(FollowsEpoch):
                 `dataset.features["labels"].feature.names` has them.
             plain: Accept rows that lack what the strategy needs, as plain text does: each token is
                 then a word.
+            row_tokens: Pack the rows of a batch side by side into rows of so many tokens.
+            flat: Put all rows of a batch side by side into one flat row.
             multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
             columns: Which of `COLUMNS` a batch has; None keeps all.
             dtypes: Column -> another dtype, such as `{"attention_mask": torch.bool}`.
@@ -124,7 +134,7 @@ class MaskingCollator(FollowsEpoch):
                 a rate that follows the training step, which a collator is not told.
             TypeError: Not a strategy, or not a tokenizer.
         """
-        check_size("multiple_of", multiple_of)
+        self._shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
         check_count("seed", seed)
         for name in (*(columns or ()), *(dtypes or ())):
             if name not in COLUMNS:
@@ -147,7 +157,6 @@ class MaskingCollator(FollowsEpoch):
         self._ids = None if tokenizer is None else token_ids(tokenizer)
         self._tags = tags
         self._needs = _needs_of(self.strategy) if not plain else []
-        self._multiple_of = multiple_of
         self._columns = columns
         self._dtypes = dict(dtypes or {})
         self._epoch = Epoch(epoch)
@@ -165,17 +174,31 @@ class MaskingCollator(FollowsEpoch):
         # Not isinstance: of an abstract class it costs more than reading a row.
         types = {type(row) for row in rows}
         if types == {MaskedRow}:
-            return self.tensors(*chunk_of(cast(Sequence[MaskedRow], rows)))
+            return self.tensors(*placed(cast(Sequence[MaskedRow], rows)))
         if MaskedRow in types:
             raise ValueError(_MIXED)
 
         return self.tensors(self._masked(rows))
 
     def tensors(
-        self, chunk: Masked, places: npt.NDArray[np.int64] | None = None
+        self,
+        chunk: Masked,
+        places: npt.NDArray[np.int64] | None = None,
+        packs: npt.NDArray[np.int64] | None = None,
     ) -> dict[str, Tensor]:
-        """Make a batch of the rows at `places`, `[B]`, of rows masked together; None takes all."""
-        batch = chunk.batch(places, multiple_of=self._multiple_of)
+        """Make a batch of rows that were masked together.
+
+        Args:
+            chunk: Rows that hold it.
+            places: `[R]`, its own rows among them; None takes all.
+            packs: `[B + 1]`, where each packed row begins among these; None packs them here, where
+                the options say so.
+        """
+        if places is None:
+            places = np.arange(len(chunk))
+        if packs is None and self._shape.is_packed:
+            places, packs = self._packed(chunk, places)
+        batch = chunk.batch(places, packs=packs, shape=self._shape)
         batch["keys"] = batch["keys"].view(np.int64)
 
         if self._columns is not None:
@@ -186,6 +209,18 @@ class MaskingCollator(FollowsEpoch):
                 made[name] = made[name].to(dtype)
 
         return made
+
+    def _packed(
+        self, chunk: Masked, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Pack rows; return their places in the order of the packed rows, and where these begin."""
+        if self._shape.row_tokens is None:
+            return places, np.array([0, len(places)])
+
+        lengths = chunk.examples.input_ids.lengths[places]
+        self._shape.refuse_longer(lengths)
+        packed = pack(lengths, self._shape.row_tokens)
+        return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
 
     def _masked(self, rows: Sequence[Row]) -> Masked:
         """Mask rows that are not masked yet."""

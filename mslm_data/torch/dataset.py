@@ -128,7 +128,10 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if not self.static and epoch is None:
             self._epoch.watch(chunk.examples.keys, _HOW)
 
-        return [MaskedRow(chunk, place) for place in range(len(chunk))]
+        if not isinstance(rows, Rows) or rows.packs is None:
+            return [MaskedRow(chunk, place) for place in range(len(chunk))]
+        packs = np.repeat(np.arange(len(rows.packs) - 1), np.diff(rows.packs)).tolist()
+        return [MaskedRow(chunk, place, pack) for place, pack in enumerate(packs)]
 
     def masked(
         self, rows: npt.NDArray[np.int64], *, epoch: int | None = None, step: int | None = None
@@ -164,7 +167,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Return the number of tokens of any rows, `[R]`."""
         return self.split.lengths(rows)
 
-    def loader(self, batch_size: int = 32, **options: Any) -> MaskedLoader:
+    def loader(self, batch_size: int | None = None, **options: Any) -> MaskedLoader:
         """Return the batches of each epoch as tensors. `MaskedLoader` lists the options."""
         from mslm_data.torch.loader import MaskedLoader
 

@@ -50,7 +50,10 @@ class MaskedLoader:
         self,
         dataset: MaskedDataset,
         *,
-        batch_size: int = 32,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        row_tokens: int | None = None,
+        flat: bool = False,
         shuffle: bool = True,
         bucketed: bool = False,
         drop_last: bool = False,
@@ -67,7 +70,10 @@ class MaskedLoader:
 
         Args:
             dataset: Masked rows; it has the seed and the first epoch.
-            batch_size: Rows of each rank's batch.
+            batch_size: Passed to `ShardSampler`, with `batch_tokens`, `row_tokens` and `flat`.
+            batch_tokens: Tokens of each rank's batch at most, padding counted.
+            row_tokens: Tokens of a packed row.
+            flat: Whether all rows of a batch are one flat row.
             shuffle: Passed to `ShardSampler`, with `bucketed` and `drop_last`.
             bucketed: Whether rows of like length share a batch.
             drop_last: Whether to leave out batches that are not full.
@@ -83,21 +89,33 @@ class MaskedLoader:
                 `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
-            ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse.
+            ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse. When iterated:
+                a row has more tokens than there is room.
         """
         self.dataset = dataset
         self.workers = workers
         self.sampler = ShardSampler(
             dataset,
             batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            row_tokens=row_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
             shuffle=shuffle,
             bucketed=bucketed,
             drop_last=drop_last,
             rank=rank,
             world=world,
         )
+        self.sampler.counts = False  # workers make it hand out batches that training has not seen
         self._pin = pin_memory
-        self._collator = MaskingCollator(multiple_of=multiple_of, columns=columns, dtypes=dtypes)
+        self._collator = MaskingCollator(
+            row_tokens=row_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
+            columns=columns,
+            dtypes=dtypes,
+        )
         self._loader = DataLoader(
             dataset,
             batch_sampler=self.sampler,
@@ -138,8 +156,8 @@ class MaskedLoader:
         place = self.sampler.state_dict()
 
         return (
-            f"MaskedLoader({len(self):,} batches of {self.sampler.batch_size:,} rows from "
-            f"{self.dataset!r}; epoch {place['epoch']}, {place['steps']:,} given)"
+            f"MaskedLoader({len(self):,} batches of {self.sampler.shape} from {self.dataset!r}; "
+            f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -159,11 +177,8 @@ class MaskedLoader:
         """Give the batches from where the sampler stands to the end of its epoch."""
         batches = iter(self._loader) if self.workers else self._in_process()
 
-        # Workers make the sampler count batches that are still to come; what counts is what was
-        # handed out.
-        self.sampler.cursor.given = 0
-        for given, batch in enumerate(batches, start=1):
-            self.sampler.cursor.given = given
+        for batch in batches:
+            self.sampler.cursor.count()
             yield batch
 
         self._finished = epoch
@@ -171,17 +186,17 @@ class MaskedLoader:
     def _in_process(self) -> Iterator[dict[str, Tensor]]:
         """Make batches here, many of them gathered and masked by one call."""
         dataset = self.dataset
-        epoch, batches = self.sampler.begin()
+        steps = self.sampler.begin()
         masked_batches = mask_batches(
             dataset.split,
             dataset.strategy,
-            batches,
-            batch_size=self.sampler.batch_size,
+            steps,
+            shape=self.sampler.shape,
             seed=dataset.seed,
-            epoch=dataset.epoch if dataset.static else epoch,
+            epoch=dataset.epoch if dataset.static else self.sampler.epoch,
         )
-        for masked, places in masked_batches:
-            batch = self._collator.tensors(masked, places)
+        for masked, places, packs in masked_batches:
+            batch = self._collator.tensors(masked, places, packs)
             if self._pin:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.masked import Masked
+from mslm_data.batches.masked import Masked, PlacedBatch
 
 
 class MaskedRow(UserDict[str, Any]):
@@ -22,12 +22,14 @@ class MaskedRow(UserDict[str, Any]):
     Attributes:
         chunk: The rows that were masked together.
         place: Which of them this is.
+        pack: The number of the packed row that it becomes a part of; None where none is packed.
     """
 
-    def __init__(self, chunk: Masked, place: int) -> None:
+    def __init__(self, chunk: Masked, place: int, pack: int | None = None) -> None:
         """Remember where the row is; nothing is copied before it is asked for."""
         self.chunk = chunk
         self.place = place
+        self.pack = pack
 
     @cached_property
     def data(self) -> dict[str, Any]:  # type: ignore[override]
@@ -41,15 +43,16 @@ class MaskedRow(UserDict[str, Any]):
         return f"MaskedRow({self.chunk.examples.input_ids.lengths[self.place]} tokens)"
 
 
-def chunk_of(rows: Sequence[MaskedRow]) -> tuple[Masked, npt.NDArray[np.int64]]:
-    """Return one chunk that holds all these rows, and their places in it, `[B]`.
+def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
+    """Return one chunk that holds all these rows, and where they are in it.
 
     Only rows of several chunks are copied.
     """
-    chunks = {id(row.chunk): row.chunk for row in rows}
     places = np.array([row.place for row in rows], np.int64)
+    packs = _packs_of(rows)
+    chunks = {id(row.chunk): row.chunk for row in rows}
     if len(chunks) == 1:
-        return rows[0].chunk, places
+        return PlacedBatch(rows[0].chunk, places, packs)
 
     # The chunks are put one after the other: a row's place moves by the rows of the chunks before
     # its own.
@@ -57,4 +60,15 @@ def chunk_of(rows: Sequence[MaskedRow]) -> tuple[Masked, npt.NDArray[np.int64]]:
     firsts = dict(zip(chunks, np.cumsum([0, *sizes]).tolist(), strict=False))
     moves = np.array([firsts[id(row.chunk)] for row in rows])
 
-    return Masked.concatenate(list(chunks.values())), places + moves
+    return PlacedBatch(Masked.concatenate(list(chunks.values())), places + moves, packs)
+
+
+def _packs_of(rows: Sequence[MaskedRow]) -> npt.NDArray[np.int64] | None:
+    """Return where each packed row begins among rows, `[B + 1]`; None where none is packed."""
+    numbers = [row.pack for row in rows]
+    if None in numbers:
+        return None
+    begins = [
+        place for place in range(len(rows)) if place == 0 or numbers[place] != numbers[place - 1]
+    ]
+    return np.array([*begins, len(rows)], np.int64)

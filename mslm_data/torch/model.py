@@ -20,6 +20,7 @@ from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
+from mslm_data.torch.packed import OF_PACKED_ROWS, encoder_inputs
 from mslm_data.torch.ranges import NO_SPAN, decode_spans
 from mslm_data.torch.steps import divide, warn_if_accumulated
 
@@ -189,7 +190,7 @@ class MslmModel(PreTrainedModel):
         span_labels: Tensor | None = None,
         keys: Tensor | None = None,  # noqa: ARG002
         num_items_in_batch: Tensor | int | None = None,
-        **encoder_inputs: Any,
+        **others: Any,
     ) -> MslmOutput:
         """Encode a batch, and compute each part of Eq. 12 that the batch has labels for.
 
@@ -212,7 +213,8 @@ class MslmModel(PreTrainedModel):
                 `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
                 latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
                 the step is this batch.
-            encoder_inputs: Passed to the encoder, but for `doc_labels`, which batches may have.
+            others: Passed to the encoder, but for `doc_labels`, which batches may have. The columns
+                of packed rows are turned into what it takes, see `encoder_inputs`.
 
         Returns:
             `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
@@ -220,8 +222,8 @@ class MslmModel(PreTrainedModel):
             labels for them.
 
         Raises:
-            ValueError: Labels come without mask kinds, or the counts of a step of several batches
-                are not known.
+            ValueError: Labels come without mask kinds, the counts of a step of several batches are
+                not known, or rows are packed and the model cannot keep them apart.
         """
         if labels is not None and mask_kinds is None:
             raise ValueError(
@@ -230,7 +232,7 @@ class MslmModel(PreTrainedModel):
             )
 
         hidden, logits = self._encode(
-            input_ids, attention_mask, encoder_inputs, for_mslm=labels is not None
+            input_ids, attention_mask, others, for_mslm=labels is not None
         )
         sums: dict[str, LossSum] = {}
         tag_logits = None
@@ -274,17 +276,21 @@ class MslmModel(PreTrainedModel):
         # Not a parameter of `forward`: the Trainer takes those with "label" in their names for
         # labels that every batch must have.
         others = {name: value for name, value in others.items() if name != "doc_labels"}
+        others |= {"input_ids": input_ids, "attention_mask": attention_mask}
+        if "sequence_ids" in others:
+            packed = encoder_inputs(others, self)
+            others = {name: x for name, x in others.items() if name not in OF_PACKED_ROWS} | packed
 
         encoder = self.masked_lm.base_model
         if not for_mslm or decoder_of(self.masked_lm) is not None:
-            return encoder(input_ids, attention_mask=attention_mask, **others)[0], None
+            return encoder(**others)[0], None
 
         # The whole model is run for its logits, and its hidden states are caught on their way to
         # the head.
         seen: list[Tensor] = []
         watch = encoder.register_forward_hook(lambda *call: seen.append(call[-1][0]))
         try:
-            logits = self.masked_lm(input_ids, attention_mask=attention_mask, **others).logits
+            logits = self.masked_lm(**others).logits
         finally:
             watch.remove()
         return seen[-1], logits
@@ -306,7 +312,7 @@ class MslmModel(PreTrainedModel):
         attention_mask: Tensor | None = None,
         *,
         special_tokens_mask: Tensor | None = None,
-        **encoder_inputs: Any,
+        **others: Any,
     ) -> Prediction:
         """Find the entities of unmasked text, without dropout.
 
@@ -315,7 +321,7 @@ class MslmModel(PreTrainedModel):
             attention_mask: `[B, L]`; None is all ones.
             special_tokens_mask: `[B, L]`, as tokenizers give it: 1 on tokens that are in no
                 mention. None takes the configuration's `special_ids`.
-            encoder_inputs: Passed to the encoder.
+            others: As of `forward`.
 
         Raises:
             ValueError: The model has no labels.
@@ -329,7 +335,7 @@ class MslmModel(PreTrainedModel):
         was_training = self.training
         self.train(False)
         try:
-            hidden, _ = self._encode(input_ids, attention_mask, encoder_inputs, for_mslm=False)
+            hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
             tags = self.detection(hidden).argmax(-1).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
-from mslm_data.batches.order import Cursor, EpochOrder, RowNumbers
+from mslm_data.batches.order import Cursor, EpochOrder, Step
+from mslm_data.batches.shape import BatchShape
 
 
 class Rows(list[int]):
@@ -21,17 +24,20 @@ class Rows(list[int]):
     Attributes:
         epoch: Which pass over the data.
         step: Batches of this rank before, those of earlier epochs included.
+        packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
     """
 
     epoch: int
     step: int
+    packs: npt.NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, rows: RowNumbers, *, epoch: int, step: int) -> Rows:
-        """Make a list from an array `[B]`."""
-        made = cls(rows.tolist())
+    def of(cls, step: Step, *, epoch: int) -> Rows:
+        """Make a list of a step's rows."""
+        made = cls(step.drawn.rows.tolist())
         made.epoch = epoch
-        made.step = step
+        made.step = step.number
+        made.packs = step.drawn.packs
 
         return made
 
@@ -56,17 +62,22 @@ class ShardSampler(Sampler[Rows]):
 
     Attributes:
         dataset: The rows.
-        batch_size: Rows of a rank's batch.
+        shape: What a rank's batch is made of.
         drop_last: Whether batches that are not full are left out.
-        cursor: How far the present pass has come; `MaskedLoader` sets its count to what training
-            has seen.
+        cursor: How far the present pass has come.
+        counts: Whether batches count as given when they are handed out here. `MaskedLoader` counts
+            what training has seen instead.
     """
 
     def __init__(
         self,
         dataset: Sized,
         *,
-        batch_size: int = 32,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        row_tokens: int | None = None,
+        flat: bool = False,
+        multiple_of: int = 1,
         seed: int | None = None,
         epoch: int | None = None,
         shuffle: bool = True,
@@ -78,9 +89,16 @@ class ShardSampler(Sampler[Rows]):
         """Configure the order of a dataset's rows.
 
         Args:
-            dataset: Anything of some length; `bucketed` needs one with `lengths`, as
-                `MaskedDataset` has.
-            batch_size: Rows of each rank's batch.
+            dataset: Anything of some length; `bucketed` and tokens to be counted need one with
+                `lengths` and `tokens`, as `MaskedDataset` has.
+            batch_size: Rows of each rank's batch, 32 if nothing else is said; with `row_tokens`,
+                packed ones.
+            batch_tokens: Tokens of each rank's batch at most, padding counted.
+            row_tokens: Pack several rows side by side into each row of a batch, so many tokens
+                wide. `MaskingCollator` needs rows of a `MaskedDataset` for that.
+            flat: Whether all rows of a batch are one flat row.
+            multiple_of: What the collator rounds a batch's width up to a multiple of; matters for
+                `batch_tokens` alone.
             seed: Seeds the order, in `[0, 2**63)`; None takes the dataset's, or 0.
             epoch: The first epoch; None takes the dataset's, or 0.
             shuffle: Whether rows come in an order of (seed, epoch), or as stored.
@@ -102,14 +120,21 @@ class ShardSampler(Sampler[Rows]):
             raise ValueError(f"rank: expected one of {world} ranks, counted from 0, got {rank}")
 
         self.dataset = dataset
-        self.batch_size = batch_size
+        self.shape = BatchShape(
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            row_tokens=row_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
+        )
         self.drop_last = drop_last
+        self.counts = True
         self._rank = rank
         self._world = world
         order = EpochOrder(
             rows=len(dataset),
             tokens=getattr(dataset, "tokens", None),
-            batch_size=batch_size,
+            shape=self.shape,
             seed=getattr(dataset, "seed", 0) if seed is None else seed,
             shuffle=shuffle,
             bucketed=bucketed,
@@ -122,6 +147,11 @@ class ShardSampler(Sampler[Rows]):
     def sampler(self) -> ShardSampler:
         """The sampler itself: where Lightning and Accelerate look for `set_epoch`."""
         return self
+
+    @property
+    def batch_size(self) -> int | None:
+        """Rows of a rank's batch; None where tokens are counted: here Accelerate looks for it."""
+        return self.shape.batch_size
 
     @property
     def epoch(self) -> int:
@@ -152,20 +182,18 @@ class ShardSampler(Sampler[Rows]):
 
     def _pass(self) -> Iterator[Rows]:
         """Give the batches from where the cursor stands to the end of its epoch."""
-        epoch, batches = self.begin()
-        for given, (rows, step) in enumerate(batches, start=1):
-            self.cursor.given = given
-            yield Rows.of(rows, epoch=epoch, step=step)
+        steps = self.begin()
+        epoch = self.epoch
+        for step in steps:
+            if self.counts:
+                self.cursor.count()
+            yield Rows.of(step, epoch=epoch)
 
-    def begin(self) -> tuple[int, Iterator[tuple[RowNumbers, int]]]:
-        """Begin a pass; return its epoch, and the rows of each batch with its step.
-
-        The caller counts the batches, in `cursor.given`.
-        """
+    def begin(self) -> Iterator[Step]:
+        """Begin a pass, and return its batches; `cursor.count` is to be called for each."""
         rank, world = self.ranks()
-        start = self.cursor.begin(world)
 
-        return start.epoch, self.cursor.order.batches(start, rank=rank, world=world)
+        return self.cursor.begin(rank=rank, world=world)
 
     def ranks(self) -> tuple[int, int]:
         """Return this process's rank and how many there are."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mslm_data.batches.order import (
@@ -17,9 +17,9 @@ from mslm_data.batches.order import (
     EpochOrder,
     Place,
     bucket_rows,
-    check_size,
     shuffle_rows,
 )
+from mslm_data.batches.shape import BatchShape
 from tests.reference import order as reference
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097]
@@ -121,13 +121,29 @@ def lengths_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return rows * 7 % 50
 
 
+SHAPES = {"batch_size", "batch_tokens", "row_tokens", "flat", "multiple_of"}
+
+
+def lengths_from_one(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return lengths_of(rows) + 1
+
+
 def order_of(rows: int, **options: Any) -> EpochOrder:
-    return EpochOrder(rows=rows, lengths=lengths_of, **options)
+    shape = BatchShape(**{name: options.pop(name) for name in SHAPES & set(options)})
+    lengths = lengths_from_one if shape.is_by_tokens else lengths_of
+    options = {"tokens": int(lengths(np.arange(rows)).sum())} | options
+    return EpochOrder(rows=rows, shape=shape, lengths=lengths, **options)
 
 
 def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
     batches = order.batches(start, rank=rank, world=world)
-    return [[rows.tolist(), step] for rows, step in batches]
+    return [[step.drawn.rows.tolist(), step.number] for step in batches]
+
+
+def after(order: EpochOrder, start: Place, steps: int, **ranks: int) -> Place:
+    """Return the place after some steps."""
+    places = [start, *(step.after for step in order.batches(start, **ranks))]
+    return places[steps]
 
 
 @pytest.mark.parametrize(
@@ -186,10 +202,84 @@ def test_batches__of_a_later_place_are_the_rest(
     whole = lists(order, Place(3), rank=world - 1, world=world)
     steps = data.draw(st.integers(0, len(whole)))
 
-    later = order.after(Place(3), steps, world)
+    later = after(order, Place(3), steps, world=world)
 
     assert lists(order, later, rank=world - 1, world=world) == whole[steps:]
     assert order.steps(later, world) == len(whole) - steps
+
+
+BY_TOKENS: list[dict[str, Any]] = [
+    {"batch_tokens": 120},
+    {"batch_tokens": 120, "bucketed": True},
+    {"batch_size": 2, "row_tokens": 80},
+    {"batch_tokens": 120, "flat": True},
+]
+
+
+@pytest.mark.parametrize("options", BY_TOKENS)
+@given(rows=st.integers(0, 2000), world=st.integers(1, 4), drop_last=st.booleans(), data=st.data())
+@settings(max_examples=30)
+def test_batches__by_tokens_of_a_later_place_are_the_rest(
+    options: dict[str, Any], rows: int, world: int, drop_last: bool, data: st.DataObject
+) -> None:
+    order = order_of(rows, drop_last=drop_last, **options)
+    ranks = [lists(order, Place(3), rank=rank, world=world) for rank in range(world)]
+    assert {len(of_rank) for of_rank in ranks} == {order.steps(Place(3), world)}
+    steps = data.draw(st.integers(0, len(ranks[0])))
+
+    later = after(order, Place(3), steps, world=world)
+
+    for rank in range(world):
+        assert lists(order, later, rank=rank, world=world) == ranks[rank][steps:]
+    assert order.steps(later, world) == len(ranks[0]) - steps
+
+
+@pytest.mark.parametrize("options", BY_TOKENS)
+@given(rows=st.integers(0, 2000), before=st.integers(1, 4), now=st.integers(1, 4), data=st.data())
+@settings(max_examples=30)
+def test_batches__by_tokens_go_on_with_other_ranks(
+    options: dict[str, Any], rows: int, before: int, now: int, data: st.DataObject
+) -> None:
+    order = order_of(rows, **options)
+    ranks = [lists(order, Place(), rank=rank, world=before) for rank in range(before)]
+    steps = data.draw(st.integers(0, max(len(ranks[0]) - 1, 0)))
+    seen = [row for of_rank in ranks for drawn, _ in of_rank[:steps] for row in drawn]
+
+    later = after(order, Place(), steps, world=before)
+    rest = [lists(order, later, rank=rank, world=now) for rank in range(now)]
+
+    left = [row for of_rank in rest for drawn, _ in of_rank for row in drawn]
+    assert {len(of_rank) for of_rank in rest} == {order.steps(later, now)}
+    assert set(seen) | set(left) == set(range(rows))
+    assert not set(seen) & set(left)
+    assert len(seen) + len(left) - rows < max(now, 1)  # repeated so that no rank has nothing
+
+
+@pytest.mark.parametrize("options", BY_TOKENS)
+def test_batches__by_tokens_fill_their_budget_and_mix_lengths(options: dict[str, Any]) -> None:
+    large = {name: 20 * value if "tokens" in name else value for name, value in options.items()}
+    order = order_of(200_000, **large)
+
+    means = []
+    tokens = []
+    for step in order.batches(Place()):
+        lengths = lengths_from_one(step.drawn.rows)
+        tokens.append(int(lengths.sum()))
+        means.append(float(lengths.mean()))
+
+    filled = sum(tokens) / (len(tokens) * (order.shape.tokens or 0))
+    assert filled > (0.95 if order.shape.is_packed or order.bucketed else 0.5)
+    if not order.bucketed:
+        first, second = np.array_split(np.array(means), 2)
+        assert abs(first.mean() - second.mean()) < 1
+
+
+def test_batches__by_tokens_differ_between_epochs() -> None:
+    order = order_of(500, batch_tokens=200, flat=True)
+
+    first, second = ([rows for rows, _ in lists(order, Place(epoch))] for epoch in (0, 1))
+
+    assert first != second
 
 
 def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
@@ -199,26 +289,25 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
         asked.append(len(rows))
         return rows % 50
 
-    order = EpochOrder(rows=10**12, batch_size=32, bucketed=True, lengths=lengths)
+    shape = BatchShape(batch_size=32)
+    order = EpochOrder(rows=10**12, shape=shape, bucketed=True, lengths=lengths)
 
-    rows, step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
+    step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
 
-    assert len(rows) == 32
-    assert step == order.steps(Place(1)) + 10**9
+    assert len(step.drawn.rows) == 32
+    assert step.number == order.steps(Place(1)) + 10**9
     assert asked == [32 * WINDOW]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": "32"}, "batch_size: expected an integer of at least 1, got '32'"),
-        ({"batch_size": 2.0}, "batch_size: expected an integer of at least 1, got 2.0"),
-        ({"batch_size": True}, "batch_size: expected an integer of at least 1, got True"),
-        ({"batch_size": 0}, "batch_size: expected an integer of at least 1, got 0"),
         ({"seed": -1}, "seed: expected an integer in"),
         ({"shuffle": "yes"}, "shuffle: expected True or False, got 'yes'"),
         ({"bucketed": 1}, "bucketed: expected True or False, got 1"),
         ({"drop_last": None}, "drop_last: expected True or False, got None"),
+        ({"bucketed": True, "flat": True}, "bucketed: expected False for packed rows"),
+        ({"batch_tokens": 64, "tokens": None}, "batch_tokens, row_tokens: expected a dataset that"),
     ],
 )
 def test_order__refuses_wrong_options(options: dict[str, Any], message: str) -> None:
@@ -226,20 +315,17 @@ def test_order__refuses_wrong_options(options: dict[str, Any], message: str) -> 
         order_of(3, **options)
 
 
-def test_check_size__takes_integers_of_numpy() -> None:
-    check_size("batch_size", np.int32(4))
-
-
 # Cursor --------------------------------------------------------------------------------------------
 
 
 def test_state_dict__is_plain_and_small() -> None:
-    cursor = Cursor(order_of(10, batch_size=np.int64(2), seed=np.int64(3)), epoch=1)  # type: ignore[arg-type]
-    cursor.begin(world=2)
-    cursor.given = 2
+    order = order_of(10, batch_size=np.int64(2), seed=np.int64(3), tokens=None)
+    cursor = Cursor(order, epoch=1)
+    for _ in itertools.islice(cursor.begin(world=2), 2):
+        cursor.count()
 
     assert json.loads(json.dumps(cursor.state_dict())) == {
-        "version": 2,
+        "version": 3,
         "rows": 10,
         "tokens": None,
         "seed": 3,
@@ -249,6 +335,7 @@ def test_state_dict__is_plain_and_small() -> None:
         "batch_size": 2,
         "epoch": 1,
         "rows_given": 8,
+        "batches_given": 0,
         "steps": 2,
     }
 
@@ -257,8 +344,10 @@ def test_begin__stands_at_a_loaded_state_once() -> None:
     cursor = Cursor(order_of(10, batch_size=2))
     cursor.load_state_dict(cursor.state_dict() | {"rows_given": 4, "steps": 2})
 
-    assert cursor.begin() == Place(0, 4, 2)
-    assert cursor.begin() == Place(0)
+    cursor.begin()
+    assert cursor.place == Place(0, 4, 2)
+    cursor.begin()
+    assert cursor.place == Place(0)
 
 
 def test_set_epoch__keeps_a_loaded_state_of_that_epoch_alone() -> None:
@@ -267,19 +356,21 @@ def test_set_epoch__keeps_a_loaded_state_of_that_epoch_alone() -> None:
 
     cursor.load_state_dict(state)
     cursor.set_epoch(3)
-    kept = cursor.begin()
+    cursor.begin()
+    kept = cursor.place
     cursor.load_state_dict(state)
     cursor.set_epoch(4)
+    cursor.begin()
 
     assert kept == Place(3, 4, 2)
-    assert cursor.begin() == Place(4)
+    assert cursor.place == Place(4)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("version", 1, "state: expected version 2, got 1; begin the epoch anew"),
-        ("version", None, "state: expected version 2, got None"),
+        ("version", 1, "state: expected version 3, got 1; begin the epoch anew"),
+        ("version", None, "state: expected version 3, got None"),
         ("rows", 9, "state: expected rows = 10, got 9; load the same split and pass the options"),
         ("tokens", 9, "state: expected tokens = 99, got 9"),
         ("seed", 1, "state: expected seed = 0, got 1"),

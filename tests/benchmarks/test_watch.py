@@ -73,7 +73,7 @@ def test_looks__tell_waiting_for_the_disk_from_waiting_for_a_process(
     seen = {1: of_first, 2: watch._Seen(cpu=0, runs=True, waits=False)}
     monkeypatch.setattr(watch, "_below", lambda _: iter(seen))
     monkeypatch.setattr(watch, "_see", seen.__getitem__)
-    monkeypatch.setattr(watch, "_memory", lambda _: 0)
+    monkeypatch.setattr(watch, "memory", lambda _: 0)
     monkeypatch.setattr(watch.time, "perf_counter", lambda: 1.0)
     looks = watch._Looks(start=0.0)
 

@@ -1,19 +1,47 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.pad import measure_rows, pad_masked, pad_rows, pad_spans, pad_tags
+from mslm_data.kernels.pad import (
+    measure_rows,
+    number_packed,
+    pad_masked,
+    pad_rows,
+    pad_spans,
+    pad_tags,
+)
+
+Packs: TypeAlias = npt.NDArray[np.int64]
 
 some_rows = st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=5)
 
 
 def picks_of(rows: Sequence[object], data: st.DataObject) -> list[int]:
     return data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=5))
+
+
+def packs_of(picked: list[int], data: st.DataObject) -> Packs:
+    """Draw where the lines of packed rows begin among those picked: all alone, or side by side."""
+    if data.draw(st.booleans()):
+        return np.arange(len(picked) + 1)
+    inner = data.draw(st.sets(st.integers(1, len(picked) - 1))) if len(picked) > 1 else set()
+    return np.array(sorted({0, *inner, len(picked)}), np.int64)
+
+
+def lines(rows: Sequence[list[Any]], picked: list[int], packs: Packs) -> list[list[Any]]:
+    """Return each line's rows, one after the other."""
+    return [
+        [item for pick in picked[first:past] for item in rows[pick]]
+        for first, past in itertools.pairwise(packs.tolist())
+    ]
 
 
 def padded(row: list[int], width: int, with_: int) -> list[int]:
@@ -25,13 +53,15 @@ def test_measure_rows__finds_the_longest_of_those_asked_for(
     rows: list[list[int]], spans: st.DataObject
 ) -> None:
     picked = picks_of(rows, spans)
+    packs = packs_of(picked, spans)
     tokens, mentions = Ragged.of(rows, np.int32), Ragged.of([row[1:] for row in rows], np.int32)
     out = np.full(2, -7, np.int64)
 
-    measure_rows(np.array(picked, np.int64), tokens.offsets, mentions.offsets, out)
+    measure_rows(np.array(picked, np.int64), packs, tokens.offsets, mentions.offsets, out)
 
     assert out.tolist() == [
-        max((len(column[p]) for p in picked), default=0) for column in (tokens, mentions)
+        max(map(len, lines(column, picked, packs)), default=0)
+        for column in (rows, [row[1:] for row in rows])
     ]
 
 
@@ -43,8 +73,9 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
         [4 if kind else id_ for kind, id_ in zip(*pair, strict=True)]
         for pair in zip(kinds, ids, strict=True)
     ]
-    width = max((len(kinds[p]) for p in picked), default=0) + 1
-    out = np.full((3, len(picked), width), -7, np.int64)
+    packs = packs_of(picked, data)
+    width = max(map(len, lines(kinds, picked, packs)), default=0) + 1
+    out = np.full((3, len(packs) - 1, width), -7, np.int64)
     columns = [
         Ragged.of(rows, dtype)
         for rows, dtype in ((ids, np.int32), (hidden, np.int32), (kinds, np.uint8))
@@ -52,6 +83,7 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
 
     pad_masked(
         np.array(picked, np.int64),
+        packs,
         columns[0].offsets,
         *(column.values for column in columns),
         9,
@@ -59,11 +91,12 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
     )
 
     labels = [
-        [id_ if kind else -100 for kind, id_ in zip(kinds[p], ids[p], strict=True)] for p in picked
+        [id_ if kind else -100 for kind, id_ in zip(*pair, strict=True)]
+        for pair in zip(kinds, ids, strict=True)
     ]
-    assert out[0].tolist() == [padded(hidden[p], width, 9) for p in picked]
-    assert out[1].tolist() == [padded([1] * len(ids[p]), width, 0) for p in picked]
-    assert out[2].tolist() == [padded(row, width, -100) for row in labels]
+    present = [[1] * len(row) for row in ids]
+    for array, rows, fill in ((out[0], hidden, 9), (out[1], present, 0), (out[2], labels, -100)):
+        assert array.tolist() == [padded(line, width, fill) for line in lines(rows, picked, packs)]
 
 
 @given(tags=some_rows, data=st.data())
@@ -71,10 +104,11 @@ def test_pad_tags__equals_its_twin(tags: list[list[int]], data: st.DataObject) -
     picked = picks_of(tags, data)
     words = [[data.draw(st.integers(-1, 1)) for _ in row] for row in tags]
     kinds = [[(tag + 1) % 3 for tag in row] for row in tags]
-    width = max((len(tags[p]) for p in picked), default=0) + 1
+    packs = packs_of(picked, data)
+    width = max(map(len, lines(tags, picked, packs)), default=0) + 1
     out, out_kinds = (
-        np.full((len(picked), width), -7, np.int64),
-        np.full((len(picked), width), 7, np.uint8),
+        np.full((len(packs) - 1, width), -7, np.int64),
+        np.full((len(packs) - 1, width), 7, np.uint8),
     )
     columns = [
         Ragged.of(rows, dtype)
@@ -82,36 +116,68 @@ def test_pad_tags__equals_its_twin(tags: list[list[int]], data: st.DataObject) -
     ]
     values = (column.values for column in columns)
 
-    pad_tags(np.array(picked, np.int64), columns[0].offsets, *values, out, out_kinds)
+    pad_tags(np.array(picked, np.int64), packs, columns[0].offsets, *values, out, out_kinds)
 
     kept = [
-        [tag if word >= 0 else -100 for tag, word in zip(tags[p], words[p], strict=True)]
-        for p in picked
+        [tag if word >= 0 else -100 for tag, word in zip(*pair, strict=True)]
+        for pair in zip(tags, words, strict=True)
     ]
-    assert out.tolist() == [padded(row, width, -100) for row in kept]
-    assert out_kinds.tolist() == [padded(kinds[p], width, 0) for p in picked]
+    for array, rows, fill in ((out, kept, -100), (out_kinds, kinds, 0)):
+        assert array.tolist() == [padded(line, width, fill) for line in lines(rows, picked, packs)]
 
 
 @given(starts=some_rows, data=st.data())
 def test_pad_spans__equals_its_twin(starts: list[list[int]], data: st.DataObject) -> None:
     picked = picks_of(starts, data)
-    columns = [
-        starts,
-        [[start + 5 for start in row] for row in starts],
-        [[start + 9 for start in row] for row in starts],
-    ]
-    width = max((len(starts[p]) for p in picked), default=0)
-    out = np.full((3, len(picked), width), -7, np.int64)
+    packs = packs_of(picked, data)
+    lengths = [data.draw(st.integers(0, 9)) for _ in starts]
+    columns = [[[start + by for start in row] for row in starts] for by in (0, 5, 9)]
+    width = max(map(len, lines(starts, picked, packs)), default=0)
+    out = np.full((3, len(packs) - 1, width), -7, np.int64)
     ragged = [
         Ragged.of(rows, dtype)
         for rows, dtype in zip(columns, (np.int32, np.int32, np.int16), strict=True)
     ]
 
     pad_spans(
-        np.array(picked, np.int64), ragged[0].offsets, *(column.values for column in ragged), out
+        np.array(picked, np.int64),
+        packs,
+        np.cumsum([0, *lengths]),
+        ragged[0].offsets,
+        *(column.values for column in ragged),
+        out,
     )
 
-    assert out.tolist() == [[padded(rows[p], width, -1) for p in picked] for rows in columns]
+    expected: list[list[list[int]]] = [[], [], []]
+    for first, past in itertools.pairwise(packs.tolist()):
+        before = 0
+        line: list[list[int]] = [[], [], []]
+        for pick in picked[first:past]:
+            line[0] += [start + before for start in columns[0][pick]]
+            line[1] += [end + before for end in columns[1][pick]]
+            line[2] += columns[2][pick]
+            before += lengths[pick]
+        for column, values in zip(expected, line, strict=True):
+            column.append(padded(values, width, -1))
+    assert out.tolist() == expected
+
+
+@given(rows=some_rows, data=st.data())
+def test_number_packed__equals_its_twin(rows: list[list[int]], data: st.DataObject) -> None:
+    picked = picks_of(rows, data)
+    packs = packs_of(picked, data)
+    width = max(map(len, lines(rows, picked, packs)), default=0) + 1
+    out = np.full((2, len(packs) - 1, width), -7, np.int64)
+
+    number_packed(np.array(picked, np.int64), packs, Ragged.of(rows, np.int32).offsets, out)
+
+    places = [list(range(len(row))) for row in rows]
+    assert out[0].tolist() == [padded(line, width, 0) for line in lines(places, picked, packs)]
+    numbers = [
+        [number for number, pick in enumerate(picked[first:past]) for _ in rows[pick]]
+        for first, past in itertools.pairwise(packs.tolist())
+    ]
+    assert out[1].tolist() == [padded(line, width, -1) for line in numbers]
 
 
 @given(ids=some_rows, data=st.data())

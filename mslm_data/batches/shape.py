@@ -1,0 +1,255 @@
+"""How rows become batches: by number or by tokens, padded or packed.
+
+| words | a batch |
+|---|---|
+| `batch_size=32` | 32 rows, each padded to the longest |
+| `batch_tokens=16_384` | as many rows as fit the budget, padding counted |
+| `batch_size=8, row_tokens=1_024` | 8 packed rows, 1,024 wide, each of several rows side by side |
+| `batch_tokens=16_384, flat=True` | one flat row of as many rows as fit |
+| `batch_size=32, flat=True` | one flat row of 32 rows |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
+
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+"""`[R]`, numbers of rows of a split."""
+
+_DEFAULT_SIZE = 32
+
+
+class Drawn(NamedTuple):
+    """The rows of a batch.
+
+    Attributes:
+        rows: int64 `[R]`, in the order in which the batch has them.
+        packs: int64 `[P + 1]`, where each packed row begins among them; None where each row is
+            padded by itself.
+    """
+
+    rows: RowNumbers
+    packs: npt.NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchShape:
+    """Describe a batch of one rank; the module's table has the forms that there are.
+
+    Attributes:
+        batch_size: Rows of a batch, packed ones where `row_tokens` is given; None: 32, or as many
+            as `batch_tokens` says.
+        batch_tokens: Tokens of a batch at most.
+        row_tokens: Tokens of a packed row.
+        flat: Whether a batch is one flat row.
+        multiple_of: A padded batch's width is rounded up to a multiple of this.
+
+    Raises:
+        ValueError: A number below 1, or words that do not go together.
+    """
+
+    batch_size: int | None = None
+    batch_tokens: int | None = None
+    row_tokens: int | None = None
+    flat: bool = False
+    multiple_of: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "batch_tokens", "row_tokens"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        check_size("multiple_of", self.multiple_of)
+        if not isinstance(self.flat, bool | np.bool_):
+            raise ValueError(f"flat: expected True or False, got {self.flat!r}")
+
+        if self.batch_tokens is not None:
+            if self.batch_size is not None:
+                raise ValueError(
+                    "batch_size, batch_tokens: expected one of them, got both; batch_tokens takes "
+                    "as many rows as fit"
+                )
+            if self.row_tokens is not None:
+                raise ValueError(
+                    "batch_tokens: expected batch_size beside row_tokens, which is the number of "
+                    f"packed rows; pass batch_size={max(1, self.batch_tokens // self.row_tokens)}"
+                )
+        elif self.batch_size is None:
+            object.__setattr__(self, "batch_size", _DEFAULT_SIZE)
+
+        if self.flat and self.row_tokens is not None:
+            raise ValueError(
+                "flat: expected False beside row_tokens; a flat row has the tokens of its batch: "
+                "pass batch_tokens"
+            )
+
+    @property
+    def is_by_tokens(self) -> bool:
+        """Whether rows are counted by their tokens, so that batches have different numbers."""
+        return self.batch_tokens is not None or self.row_tokens is not None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of a batch at most; None where rows are counted."""
+        if self.row_tokens is not None and self.batch_size is not None:
+            return self.batch_size * self.row_tokens
+        return self.batch_tokens
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows stand side by side."""
+        return self.flat or self.row_tokens is not None
+
+    def __str__(self) -> str:
+        if self.row_tokens is not None:
+            return f"{self.batch_size:,} packed rows of {self.row_tokens:,} tokens"
+        size = (
+            f"{self.batch_size:,} rows" if self.batch_tokens is None else f"{self.tokens:,} tokens"
+        )
+        return f"{size} in one flat row" if self.flat else size
+
+    def drawn(self, rows: RowNumbers) -> Drawn:
+        """Return a batch of rows that were counted by their number."""
+        packs = np.array([0, len(rows)]) if self.flat else None
+        return Drawn(rows, packs)
+
+    def cut(
+        self,
+        rows: RowNumbers,
+        lengths: npt.NDArray[np.int64],
+        mix: Callable[[int], npt.NDArray[np.int64]],
+    ) -> list[Drawn]:
+        """Make batches of rows that are counted by their tokens.
+
+        Args:
+            rows: In the order in which they come.
+            lengths: int64 `[R]`, tokens of each.
+            mix: Number -> the order in which so many packed rows come.
+
+        Returns:
+            Padded batches hold rows that follow each other, in their order.
+
+        Raises:
+            ValueError: A row has more tokens than a batch or a packed row may have.
+        """
+        self.refuse_longer(lengths)
+        if not self.is_packed:
+            firsts = np.empty(len(rows), np.int64)
+            count = cut_to_budget(lengths, self.tokens or 0, self.multiple_of, firsts)
+            return [Drawn(part, None) for part in np.split(rows, firsts[1:count])]
+
+        # The longest rows are in the first packs, so these come in another order.
+        packed = pack(lengths, self._capacity)
+        packed = [packed[number] for number in mix(len(packed))]
+
+        at_once = 1 if self.flat else (self.batch_size or 1)
+        batches = []
+        for first in range(0, len(packed), at_once):
+            together = packed[first : first + at_once]
+            packs = np.cumsum([0, *map(len, together)])
+            batches.append(Drawn(rows[np.concatenate(together)], packs))
+        return batches
+
+    @property
+    def _capacity(self) -> int:
+        """Tokens of a packed row, padding not counted."""
+        if self.row_tokens is not None:
+            return self.row_tokens
+        tokens = self.batch_tokens or 0
+        return tokens - tokens % self.multiple_of
+
+    def refuse_longer(self, lengths: npt.NDArray[np.int64]) -> None:
+        """Refuse rows that fit nowhere.
+
+        Raises:
+            ValueError: A row has more tokens than a batch or a packed row may have.
+        """
+        if self.row_tokens is not None:
+            name, most, multiple = "row_tokens", self.row_tokens, 1
+        else:
+            name, most, multiple = "batch_tokens", self.batch_tokens or 0, self.multiple_of
+
+        longest = int(lengths.max(initial=0))
+        if -(-longest // multiple) * multiple > most:
+            raise ValueError(
+                f"{name}: expected at least the tokens of the longest row, {longest}, got {most}; "
+                f"pass more, or build with a smaller encode.max_tokens"
+            )
+
+
+def pack(lengths: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.int64]]:
+    """Put rows side by side, the longest first, each into the fullest packed row that has room.
+
+    This is best fit decreasing, which needs at most 11/9 of the packed rows that the best way needs
+    (Johnson 1973), and with many short rows fills all but the last.
+
+    Args:
+        lengths: int64 `[R]`, tokens of each row, from 1 to the capacity.
+        capacity: Tokens of a packed row.
+
+    Returns:
+        The numbers of each packed row's rows, rising; those of the longest rows come first.
+    """
+    if not len(lengths):
+        return []
+
+    longest_first = np.argsort(-lengths, kind="stable")
+    tops = np.full(capacity + 1, -1, np.int64)
+    bits = np.zeros(capacity // WORD + 1, np.uint64)
+    below = np.empty(len(lengths), np.int64)
+    pack_of = np.empty(len(lengths), np.int64)
+    num_packs = best_fit(lengths, longest_first, capacity, tops, below, bits, pack_of)
+
+    sizes = np.bincount(pack_of, minlength=num_packs)
+    return np.split(np.argsort(pack_of, kind="stable"), np.cumsum(sizes)[:-1])
+
+
+def shared_out(batches: list[Drawn], world: int) -> list[Drawn]:
+    """Share out fewer batches than ranks, so that each rank has one that is within the budget.
+
+    The batch of the most rows is halved until there are enough. Only where there are fewer rows
+    than ranks do some ranks repeat a row: a rank without a batch would leave the others waiting in
+    their gradient exchange for ever.
+
+    Args:
+        batches: One or more, each of one row or more.
+        world: Number of ranks.
+    """
+    shares = list(batches)
+    while len(shares) < world:
+        largest = max(range(len(shares)), key=lambda number: len(shares[number].rows))
+        batch = shares[largest]
+        if len(batch.rows) == 1:
+            shares.append(batch)
+        else:
+            shares[largest : largest + 1] = _halves(batch)
+    return shares
+
+
+def _halves(batch: Drawn) -> list[Drawn]:
+    """Cut a batch of two rows or more in two."""
+    half = len(batch.rows) // 2
+    parts = []
+    for start, stop in ((0, half), (half, len(batch.rows))):
+        packs = batch.packs
+        if packs is not None:
+            inner = packs[(packs > start) & (packs < stop)]
+            packs = np.array([start, *inner.tolist(), stop]) - start
+        parts.append(Drawn(batch.rows[start:stop], packs))
+    return parts
+
+
+def check_size(name: str, value: Any) -> None:
+    """Refuse what cannot be a size.
+
+    Raises:
+        ValueError: Not an integer of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")

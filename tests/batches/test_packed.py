@@ -1,0 +1,226 @@
+"""Batches by tokens and packed rows: what is in them, and that they resume."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mslm_data.batches.batches import Batches
+from mslm_data.batches.collate import Batch
+from mslm_data.loading import load
+from mslm_data.mask.table import strategy
+from mslm_data.shard.split import Split
+from tests import made
+
+JOINT = strategy("joint", elm=0.5, blm=0.2)
+PACKED: list[dict[str, Any]] = [
+    {"batch_size": 3, "row_tokens": 40},
+    {"batch_tokens": 90, "flat": True},
+    {"batch_tokens": 90, "flat": True, "multiple_of": 8},
+    {"batch_size": 5, "flat": True},
+]
+BY_TOKENS: list[dict[str, Any]] = [
+    {"batch_tokens": 90},
+    {"batch_tokens": 90, "multiple_of": 8, "shuffle": False},
+    {"batch_tokens": 90, "bucketed": True},
+    *PACKED,
+]
+COLUMNS = ("input_ids", "labels", "mask_kinds", "bio")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows in one shard and in many, of 3 to 24 tokens."""
+    base = tmp_path_factory.mktemp("folders")
+    for name, unit_bytes in (("one", 1 << 20), ("many", 1500)):
+        made.built(
+            base / name, pipeline=made.pipeline_of(unit_bytes=unit_bytes, encode={"max_tokens": 24})
+        )
+
+    return {name: base / name for name in ("one", "many")}
+
+
+@pytest.fixture(scope="module")
+def train(folders: dict[str, Path]) -> Split:
+    return load(folders["many"])["train"]
+
+
+def lists(batch: Batch) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in batch.items()}
+
+
+def all_lists(batches: Batches) -> list[dict[str, Any]]:
+    return [lists(batch) for batch in batches]
+
+
+def alone(split: Split, **options: Any) -> dict[int, Any]:
+    """Return each row as a batch of its own, by its key."""
+    found = {}
+    for batch in Batches(split, JOINT, batch_size=1, shuffle=False, **options):
+        row = lists(batch)
+        spans = zip(row["span_starts"][0], row["span_ends"][0], row["span_labels"][0], strict=True)
+        found[row["keys"][0]] = {name: row[name][0] for name in COLUMNS} | {"spans": [*spans]}
+    return found
+
+
+def unpacked(batch: Batch) -> Iterator[tuple[int, Any]]:
+    """Give the key and the content of each row of a packed batch, mentions in its own tokens."""
+    keys = iter(batch["keys"].tolist())
+    for line in range(len(batch["input_ids"])):
+        sequences = batch["sequence_ids"][line]
+        spans = [
+            (start, end, label)
+            for start, end, label in zip(
+                *(batch[f"span_{name}"][line].tolist() for name in ("starts", "ends", "labels")),
+                strict=True,
+            )
+            if start >= 0
+        ]
+        for number in range(sequences.max(initial=-1) + 1):
+            places = np.flatnonzero(sequences == number)
+            first, past = int(places[0]), int(places[-1]) + 1
+            assert places.tolist() == list(range(first, past))
+            assert batch["position_ids"][line, first:past].tolist() == list(range(past - first))
+            assert batch["attention_mask"][line, first:past].all()
+            own = [span for span in spans if first <= span[0] < past]
+            assert all(end <= past for _, end, _ in own)
+            yield (
+                next(keys),
+                {name: batch[name][line, first:past].tolist() for name in COLUMNS}
+                | {"spans": [(start - first, end - first, label) for start, end, label in own]},
+            )
+
+
+@pytest.mark.parametrize("options", PACKED)
+def test_batches__packed_hold_each_row_as_it_is_alone(
+    train: Split, options: dict[str, Any]
+) -> None:
+    expected = alone(train, seed=5, epoch=2)
+
+    batches = list(Batches(train, JOINT, seed=5, epoch=2, **options))
+
+    rows = [row for batch in batches for row in unpacked(batch)]
+    assert len(rows) == len(train) == len(expected)
+    assert dict(rows) == expected
+    for batch in batches:
+        padding = batch["sequence_ids"] < 0
+        assert (batch["attention_mask"] == ~padding).all()
+        assert (batch["labels"][padding] == -100).all()
+        assert (batch["bio"][padding] == -100).all()
+        assert not batch["position_ids"][padding].any()
+
+
+def test_batches__packed_are_rectangles_of_the_width_that_was_asked_for(train: Split) -> None:
+    shapes = [
+        batch["input_ids"].shape for batch in Batches(train, JOINT, batch_size=3, row_tokens=40)
+    ]
+
+    assert {width for _, width in shapes} == {40}
+    assert max(rows for rows, _ in shapes) == 3
+    assert any(
+        batch["sequence_ids"].max() > 1
+        for batch in Batches(train, JOINT, batch_size=3, row_tokens=40)
+    )
+
+
+@pytest.mark.parametrize(("multiple_of", "flat"), [(1, True), (8, True), (1, False), (8, False)])
+def test_batches__by_tokens_are_within_their_budget(
+    train: Split, multiple_of: int, flat: bool
+) -> None:
+    shapes = [
+        batch["input_ids"].shape
+        for batch in Batches(train, JOINT, batch_tokens=90, flat=flat, multiple_of=multiple_of)
+    ]
+
+    assert all(rows * width <= 90 for rows, width in shapes)
+    assert all(width % multiple_of == 0 for _, width in shapes)
+    assert {rows for rows, _ in shapes} == {1} or not flat
+    assert sum(rows * width for rows, width in shapes) > 0.6 * 90 * len(shapes)
+
+
+def test_batches__flat_say_where_each_row_begins(train: Split) -> None:
+    for batch in Batches(train, JOINT, batch_tokens=90, flat=True, multiple_of=4):
+        sequences = batch["sequence_ids"][0]
+        lengths = np.bincount(sequences[sequences >= 0])
+        bounds = [0, *np.cumsum(lengths).tolist()]
+
+        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
+            assert batch[name].dtype == np.int32
+            assert batch[name].tolist() == bounds
+        for name in ("max_length_q", "max_length_k"):
+            assert batch[name].shape == ()
+            assert batch[name] == lengths.max()
+
+
+def test_batches__of_rows_alone_have_no_columns_of_packed_ones(train: Split) -> None:
+    (batch, *_) = Batches(train, JOINT, batch_tokens=90)
+
+    assert not set(batch) & {"position_ids", "sequence_ids", "cu_seq_lens_q", "max_length_q"}
+
+
+@pytest.mark.parametrize("options", BY_TOKENS)
+@pytest.mark.parametrize("after", [0, 1, 7, 20])
+def test_state_dict__goes_on_with_exactly_the_rest(
+    folders: dict[str, Path], train: Split, options: dict[str, Any], after: int
+) -> None:
+    options = options | {"seed": 3}
+    batches = Batches(train, JOINT, epoch=4, **options)
+    before = [lists(batch) for batch in itertools.islice(batches, after)]
+
+    state = json.loads(json.dumps(batches.state_dict()))
+    again = Batches(load(folders["one"])["train"], JOINT, **options)
+    again.load_state_dict(state)
+    rest = all_lists(again)
+
+    whole = Batches(train, JOINT, epoch=4, **options)
+    assert before + rest == all_lists(whole)
+    assert len(whole) == len(before) + len(rest)
+    assert again.epoch == 4
+
+
+@pytest.mark.parametrize("options", BY_TOKENS)
+def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(
+    train: Split, options: dict[str, Any]
+) -> None:
+    batches = Batches(train, JOINT, **options)
+    every = all_lists(batches)
+
+    again = Batches(train, JOINT, **options)
+    again.load_state_dict(batches.state_dict())
+
+    assert all_lists(again) == []
+    assert all_lists(again) == every
+
+
+@pytest.mark.parametrize(
+    "other", [{"batch_tokens": 91}, {"multiple_of": 2}, {"row_tokens": 90, "batch_tokens": None}]
+)
+def test_load_state_dict__refuses_a_state_of_another_budget(
+    train: Split, other: dict[str, Any]
+) -> None:
+    state = Batches(train, JOINT, batch_tokens=90).state_dict()
+    batches = Batches(train, JOINT, **({"batch_tokens": 90} | other))
+
+    with pytest.raises(ValueError, match=r"state: expected .*; load the same split and pass"):
+        batches.load_state_dict(state)
+
+
+def test_batches__refuse_a_budget_that_the_longest_row_exceeds(train: Split) -> None:
+    longest = int(train.lengths(np.arange(len(train))).max())
+
+    with pytest.raises(ValueError, match=f"row_tokens: .* longest row, {longest}, got 20; pass"):
+        list(Batches(train, JOINT, row_tokens=20))
+
+
+def test_repr__says_what_a_batch_is(train: Split) -> None:
+    batches = Batches(train, JOINT, batch_tokens=90, flat=True)
+
+    assert repr(batches) == (
+        f"Batches({len(batches)} of 90 tokens in one flat row from {train!r}; epoch 0, 0 given)"
+    )

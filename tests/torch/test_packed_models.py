@@ -1,0 +1,202 @@
+"""Packed rows through models: as if each were alone, for every family, and no row sees another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs  # noqa: E402
+from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
+from tests.torch.families import OF_FAMILY, masked_lm  # noqa: E402
+
+FAMILIES = sorted(
+    set(OF_FAMILY) - {"deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "mpnet"}
+)
+ATTENTIONS = ("eager", "sdpa")
+SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"flat": True}}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    """Rows of 2 to 54 tokens, with mentions of two labels."""
+    return [
+        {
+            "key": row.key,
+            "input_ids": row.ids,
+            "word_ids": row.word_ids,
+            "bio": row.bio,
+            "span_starts": [start for start, _, _ in row.mentions],
+            "span_ends": [end for _, end, _ in row.mentions],
+            "span_labels": [label for _, _, label in row.mentions],
+        }
+        for row in rows_of(fixed_examples(12))
+    ]
+
+
+def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    """Return a batch of rows, masked by one strategy and seed."""
+    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)(rows)
+
+
+def model_of(family: str, attention: str) -> Any:
+    # Two layers: what leaks in the first is seen by all tokens in the second.
+    more: dict[str, Any] = {
+        "attn_implementation": attention,
+        "num_hidden_layers": 2,
+        "pad_token_id": IDS.pad,  # in which the kin of RoBERTa see no place in the text
+    }
+    if family == "distilbert":
+        more["n_layers"] = 2
+    if family == "modernbert":
+        more |= {"local_attention": 8, "global_attn_every_n_layers": 2}
+    return masked_lm(family, **more)
+
+
+def hidden_of_rows(hidden: Any, batch: dict[str, Any]) -> list[Any]:
+    """Return the hidden states of each row, packed or not, in the order of the batch's keys."""
+    found = []
+    for line in range(len(hidden)):
+        if "sequence_ids" not in batch:
+            found.append(hidden[line][batch["attention_mask"][line].bool()])
+            continue
+        numbers = batch["sequence_ids"][line]
+        found += [hidden[line][numbers == n] for n in range(int(numbers.max()) + 1)]
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed__hidden_states_are_those_of_the_rows_alone(
+    family: str, attention: str, shape: str, rows: list[dict[str, Any]]
+) -> None:
+    model = model_of(family, attention)
+    encoder = model.base_model
+    packed = collated(rows, **SHAPES[shape])
+    alone = {int(key): None for key in packed["keys"]}
+    for row in rows:
+        batch = collated([row])
+        with torch.no_grad():
+            output = encoder(**encoder_inputs(batch, model))[0]
+        alone[int(batch["keys"][0])] = output[0]
+
+    with torch.no_grad():
+        output = encoder(**encoder_inputs(packed, model))[0]
+
+    found = hidden_of_rows(output, packed)
+    assert len(found) == len(rows)
+    for key, hidden in zip(packed["keys"].tolist(), found, strict=True):
+        torch.testing.assert_close(hidden, alone[key], rtol=1e-5, atol=2e-6)
+    assert torch.isfinite(output).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed__changing_a_row_changes_no_other(
+    family: str, attention: str, shape: str, rows: list[dict[str, Any]]
+) -> None:
+    model = model_of(family, attention)
+    batch = collated(rows, **SHAPES[shape])
+    changed = {**batch, "input_ids": batch["input_ids"].clone()}
+    first = (batch["sequence_ids"][0] == 0).nonzero().flatten()
+    changed["input_ids"][0, first] = 7
+
+    with torch.no_grad():
+        before = model.base_model(**encoder_inputs(batch, model))[0]
+        after = model.base_model(**encoder_inputs(changed, model))[0]
+
+    same = torch.ones_like(batch["input_ids"], dtype=torch.bool)
+    same[0, first] = False
+    assert torch.equal(before[same], after[same])
+    assert not torch.equal(before[~same], after[~same])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "electra"])
+def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
+    family: str, shape: str, rows: list[dict[str, Any]]
+) -> None:
+    model = MslmModel.wrap(model_of(family, "sdpa"), labels=["Drug", "Gene"], dropout=0.0)
+    results = []
+    for options in ({}, SHAPES[shape]):
+        model.zero_grad()
+        output = model(**collated(rows, **options))
+        output.loss.backward()
+        losses = [output.mslm_loss, output.detection_loss, output.classification_loss]
+        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        results.append((torch.stack(losses), gradients))
+
+    (padded, of_padded), (packed, of_packed) = results
+    torch.testing.assert_close(packed, padded, rtol=1e-5, atol=1e-6)
+    assert len(of_packed) == len(of_padded) > 10
+    for ours, theirs in zip(of_packed, of_padded, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_packed__without_being_told_an_encoder_lets_rows_see_each_other(
+    rows: list[dict[str, Any]],
+) -> None:
+    """What `encoder_inputs` is for: the same test fails for a model that gets the columns as they are."""
+    model = model_of("bert", "sdpa")
+    batch = collated(rows, flat=True)
+    changed = batch["input_ids"].clone()
+    first = batch["sequence_ids"][0] == 0
+    changed[0, first] = 7
+
+    with torch.no_grad():
+        before, after = (
+            model.base_model(ids, position_ids=batch["position_ids"])[0]
+            for ids in (batch["input_ids"], changed)
+        )
+
+    assert not torch.equal(before[0, ~first], after[0, ~first])
+
+
+def test_encoder_inputs__of_padded_rows_are_the_usual_ones(rows: list[dict[str, Any]]) -> None:
+    batch = collated(rows)
+
+    inputs = encoder_inputs(batch, model_of("deberta-v2", "eager"))
+
+    assert inputs == {name: batch[name] for name in ("input_ids", "attention_mask")}
+
+
+def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, Any]]) -> None:
+    """By the arguments that transformers documents; FlashAttention itself needs a GPU."""
+    batch = collated(rows, flat=True)
+    model = model_of("bert", "sdpa")
+    model.config._attn_implementation_internal = "flash_attention_2"
+
+    inputs = encoder_inputs(batch, model)
+
+    lengths = [len(row["input_ids"]) for row in rows]
+    assert inputs["attention_mask"] is None
+    assert inputs["cu_seq_lens_q"].tolist() == np.cumsum([0, *lengths]).tolist()
+    assert inputs["cu_seq_lens_k"].dtype == torch.int32
+    assert inputs["max_length_q"] == inputs["max_length_k"] == max(lengths)
+    assert isinstance(inputs["max_length_q"], int)
+    assert inputs["position_ids"].tolist() == batch["position_ids"].tolist()
+    with pytest.raises(ValueError, match="expected a flat row for 'flash_attention_2'"):
+        encoder_inputs(collated(rows, row_tokens=64), model)
+
+
+@pytest.mark.parametrize("family", ["deberta", "deberta-v2", "mpnet"])
+def test_encoder_inputs__refuse_a_family_by_name(family: str, rows: list[dict[str, Any]]) -> None:
+    model = model_of(family, "eager")
+
+    with pytest.raises(ValueError, match=f"packed rows: expected a model of .*, got '{family}'"):
+        MslmModel.wrap(model, labels=["Drug", "Gene"])(**collated(rows, flat=True))
+
+
+def test_encoder_inputs__refuse_an_attention_by_name(rows: list[dict[str, Any]]) -> None:
+    model = model_of("bert", "sdpa")
+    model.config._attn_implementation_internal = "flex_attention"
+
+    with pytest.raises(ValueError, match="got 'flex_attention'; load it with attn_implementation"):
+        encoder_inputs(collated(rows, flat=True), model)

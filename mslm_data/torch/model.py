@@ -15,6 +15,7 @@ from torch import Tensor
 from mslm_data import _optional
 from mslm_data.errors import PushError
 from mslm_data.kernels.pad import IGNORED
+from mslm_data.torch.by_row import attending_by_row
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
@@ -277,20 +278,26 @@ class MslmModel(PreTrainedModel):
         # labels that every batch must have.
         others = {name: value for name, value in others.items() if name != "doc_labels"}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
-        if "sequence_ids" in others:
+        if "sequence_ids" not in others:
+            return self._run(others, for_mslm=for_mslm)
+
+        with attending_by_row(self.masked_lm.config):
             packed = encoder_inputs(others, self)
             others = {name: x for name, x in others.items() if name not in OF_PACKED_ROWS} | packed
+            return self._run(others, for_mslm=for_mslm)
 
+    def _run(self, inputs: dict[str, Any], *, for_mslm: bool) -> tuple[Tensor, Tensor | None]:
+        """Return what `_encode` returns, of the encoder's own arguments."""
         encoder = self.masked_lm.base_model
         if not for_mslm or decoder_of(self.masked_lm) is not None:
-            return encoder(**others)[0], None
+            return encoder(**inputs)[0], None
 
         # The whole model is run for its logits, and its hidden states are caught on their way to
         # the head.
         seen: list[Tensor] = []
         watch = encoder.register_forward_hook(lambda *call: seen.append(call[-1][0]))
         try:
-            logits = self.masked_lm(**others).logits
+            logits = self.masked_lm(**inputs).logits
         finally:
             watch.remove()
         return seen[-1], logits

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mslm_data.torch.by_row import BY_ROW, row_groups
+
 _COLUMNS = ("input_ids", "attention_mask")
 """Columns of a batch that is not packed which an encoder takes."""
 _FLASH = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
@@ -32,9 +34,10 @@ _AFTER_PADDING = ("camembert", "roberta", "xlm-roberta")
 def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     """Return what an encoder takes of a batch, so that packed rows are as if they were alone.
 
-    With `eager` and `sdpa` attention it is a mask of all pairs of tokens, whose memory grows with
-    the square of a packed row's length. With FlashAttention it is where each row of a flat batch
-    begins; its arguments are those that transformers documents.
+    With attention by row (`model.set_attn_implementation(BY_ROW)`) it is the rows themselves. With
+    `eager` and `sdpa` it is a mask of all pairs of tokens, whose memory grows with the square of a
+    packed row's length. With FlashAttention it is where each row of a flat batch begins; its
+    arguments are those that transformers documents.
 
     Args:
         batch: A batch of `md.Batches` as tensors, or of a loader; packed or not.
@@ -55,14 +58,17 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     inputs["position_ids"] = _positions(batch["position_ids"], config)
 
     attention = config._attn_implementation
-    if attention in ("eager", "sdpa"):
+    if attention == BY_ROW:
+        inputs["row_groups"] = row_groups(batch["sequence_ids"])
+        inputs["attention_mask"] = _unused(batch["sequence_ids"], config)
+    elif attention in ("eager", "sdpa"):
         inputs["attention_mask"] = _masks(batch["sequence_ids"], config, model.dtype)
     elif attention.startswith("flash_attention"):
         inputs |= _bounds(batch, attention)
     else:
         raise ValueError(
-            f"packed rows: expected a model whose attention is eager, sdpa or FlashAttention, got "
-            f"'{attention}'; load it with attn_implementation='sdpa'"
+            f"packed rows: expected a model whose attention is '{BY_ROW}', eager, sdpa or "
+            f"FlashAttention, got '{attention}'; load it with attn_implementation='sdpa'"
         )
     return inputs
 
@@ -114,6 +120,14 @@ def _as_attention_takes_it(may_BLL: Tensor, config: Any, dtype: torch.dtype) -> 
     return torch.zeros(may_BHLL.shape, dtype=dtype, device=may_BHLL.device).masked_fill(
         ~may_BHLL, forbidden
     )
+
+
+def _unused(sequences_BL: Tensor, config: Any) -> Tensor | dict[str, Tensor]:
+    """Return a mask that nobody looks at: models make one of all pairs if they are given none."""
+    one = torch.ones((1, 1, 1, 1), dtype=torch.bool, device=sequences_BL.device)
+    if config.model_type == "modernbert":
+        return {"full_attention": one, "sliding_attention": one}
+    return one
 
 
 def _bounds(batch: Mapping[str, Tensor], attention: str) -> dict[str, Any]:

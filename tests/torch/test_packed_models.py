@@ -12,13 +12,14 @@ pytest.importorskip("transformers")
 
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs  # noqa: E402
+from mslm_data.torch.by_row import BY_ROW  # noqa: E402
 from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
 from tests.torch.families import OF_FAMILY, masked_lm  # noqa: E402
 
 FAMILIES = sorted(
     set(OF_FAMILY) - {"deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "mpnet"}
 )
-ATTENTIONS = ("eager", "sdpa")
+ATTENTIONS = ("eager", "sdpa", BY_ROW)
 SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"flat": True}}
 
 

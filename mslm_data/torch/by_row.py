@@ -1,0 +1,215 @@
+"""Attention by row: each row of a packed batch attends to itself, without a mask of all pairs.
+
+A mask of all pairs of tokens costs the square of a packed row's length, and nearly all of it is
+forbidden. Here the rows are gathered into a few padded groups of like length, attended there, and
+scattered back. Everything else of the encoder sees packed rows without padding. The result is that
+of the rows alone, and the cost grows with the tokens.
+
+It is an attention function of transformers: `model.set_attn_implementation(BY_ROW)` selects it.
+Batches that are not packed it hands on to `sdpa`.
+
+Dimensions: B packed rows, L tokens, H heads, D width of a head; R rows of a group, M tokens of its
+longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mslm_data import _optional
+
+if TYPE_CHECKING:
+    import transformers
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import sdpa_mask
+else:
+    transformers = _optional.load("transformers", wanted_by="encoder_inputs")
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import sdpa_mask
+
+BY_ROW = "mslm_by_row"
+"""The name of this attention in transformers."""
+
+_GROUPS = 4
+"""Groups of rows of like length: more pad less, and cost more calls."""
+_PLAIN_TOKENS = 128
+"""Rows up to which a CPU attends by plain operations, which are then faster than sdpa's."""
+
+
+class RowGroup(NamedTuple):
+    """Rows of like length, of all packed rows of a batch.
+
+    Attributes:
+        places: int64 `[R, M]`, the tokens of each row among the `B * L` of the batch; 0 where a row
+            is shorter.
+        is_token: bool `[R, M]`, whether the row has such a token; None where all have.
+        inner: int64 `[T]`, the places of the rows' tokens among the `R * M` of the group.
+    """
+
+    places: Tensor
+    is_token: Tensor | None
+    inner: Tensor
+
+
+def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
+    """Return the rows of a packed batch in groups of like length.
+
+    Args:
+        sequences_BL: int64, the number of each token's row within its packed row, -1 on padding.
+    """
+    sequences = sequences_BL.cpu().numpy()
+    begins = np.diff(sequences, axis=1, prepend=-2) != 0
+    firsts = np.flatnonzero(begins)
+    lengths = np.diff(np.append(firsts, sequences.size))
+    is_row = sequences.ravel()[firsts] >= 0
+    firsts = firsts[is_row]
+    lengths = lengths[is_row]
+
+    shortest_first = np.argsort(lengths, kind="stable")
+    parts = np.array_split(shortest_first, min(_GROUPS, len(lengths))) if len(lengths) else []
+    return tuple(_group(firsts[part], lengths[part], sequences_BL.device) for part in parts)
+
+
+def _group(firsts: Any, lengths: Any, device: torch.device) -> RowGroup:
+    """Return rows as a group.
+
+    Args:
+        firsts: int64 `[R]`, the first token of each row.
+        lengths: int64 `[R]`, tokens of each.
+        device: Where the group is needed.
+    """
+    within = np.arange(lengths.max())
+    is_token = within < lengths[:, None]
+    places = np.where(is_token, firsts[:, None] + within, 0)
+
+    def moved(array: Any) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    return RowGroup(
+        places=moved(places),
+        is_token=None if is_token.all() else moved(is_token),
+        inner=moved(np.flatnonzero(is_token)),
+    )
+
+
+def attention_by_row(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    row_groups: Sequence[RowGroup] | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend within each row; the form is that of transformers' attention functions.
+
+    Args:
+        module: The attention layer.
+        query: `[B, H, L, D]`.
+        key: `[B, H, L, D]`.
+        value: `[B, H, L, D]`.
+        attention_mask: Used where the batch is not packed.
+        dropout: Of attention weights.
+        scaling: Of scores; None: by the square root of D.
+        sliding_window: How many tokens a token sees to each side, itself counted; None: all.
+        row_groups: The rows; None where the batch is not packed.
+        others: What other attention functions take.
+
+    Returns:
+        `[B, L, H, D]`, 0 on padding; and no weights.
+    """
+    if row_groups is None:
+        result: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
+        )
+        return result
+
+    size, heads, width, depth = query.shape
+    query_THD, key_THD, value_THD = (
+        states.transpose(1, 2).reshape(size * width, heads, depth) for states in (query, key, value)
+    )
+
+    attended = []
+    tokens = []
+    for group in row_groups:
+        query_RHMD, key_RHMD, value_RHMD = (
+            states[group.places].transpose(1, 2) for states in (query_THD, key_THD, value_THD)
+        )
+        mask = _mask(group, sliding_window)
+        found = _attend(query_RHMD, key_RHMD, value_RHMD, mask, dropout, scaling)
+
+        attended.append(found.transpose(1, 2).reshape(-1, heads, depth)[group.inner])
+        tokens.append(group.places.flatten()[group.inner])
+
+    nothing = query_THD.new_zeros(size * width, heads, depth)
+    output = nothing.index_copy(0, torch.cat(tokens), torch.cat(attended))
+    return output.view(size, width, heads, depth), None
+
+
+def _mask(group: RowGroup, sliding_window: int | None) -> Tensor | None:
+    """Return which tokens of a group's rows attend to which, `[R or 1, 1, M or 1, M]`."""
+    mask = None if group.is_token is None else group.is_token[:, None, None, :]
+    most = group.places.shape[1]
+    if sliding_window is None or most <= sliding_window:
+        return mask
+
+    places = torch.arange(most, device=group.places.device)
+    near = ((places[:, None] - places[None, :]).abs() < sliding_window)[None, None]
+    if mask is None:
+        return near
+
+    # The rectangle's tokens beyond a row's end see nothing of it if it ends too far before them, so
+    # they see themselves: a softmax over none is not a number.
+    itself = torch.eye(most, dtype=torch.bool, device=near.device)[None, None]
+    return (mask & near) | itself
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    scaling: float | None,
+) -> Tensor:
+    """Return the attention of padded rows, `[R, H, M, D]`."""
+    if query.device.type != "cpu" or query.shape[2] > _PLAIN_TOKENS:
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
+        )
+
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = (query * scale) @ key.transpose(2, 3)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = F.dropout(scores.softmax(-1), dropout) if dropout else scores.softmax(-1)
+    return weights @ value
+
+
+@contextmanager
+def attending_by_row(config: Any) -> Iterator[None]:
+    """Have a model with `sdpa` attention attend by row instead; others stay as they are."""
+    before = config._attn_implementation
+    if before != "sdpa":
+        yield
+        return
+
+    config._attn_implementation = BY_ROW
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+transformers.AttentionInterface.register(BY_ROW, attention_by_row)
+transformers.AttentionMaskInterface.register(BY_ROW, sdpa_mask)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mslm_data.cli.output import echo
 from mslm_data.builds import Progress
+from mslm_data.cli.output import echo
 from mslm_data.log import plain
 
 _EVERY_S = 10.0

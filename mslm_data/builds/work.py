@@ -47,6 +47,10 @@ class BuildWork:
         refuse_changed(self.stamps, task.paths)
         return answer(task, value)
 
+    def is_light(self, task: Task) -> bool:
+        """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
+        return isinstance(task, Digest) and looking.is_short(task)
+
     def died(self, task: Task, how: str) -> None:
         """Record that a process died at a task; see `engine.Work`."""
         Trail(Path(self.folder), task.name).died(how)

@@ -50,6 +50,13 @@ class Work(Protocol[Task_contra]):
         """Do a task, and return the name of the receipt that it left."""
         ...
 
+    def is_light(self, task: Task_contra) -> bool:
+        """Return whether the leading process may do a task while its workers start.
+
+        Such a task is short, needs nothing that is preloaded, and cannot end its process.
+        """
+        ...
+
     def died(self, task: Task_contra, how: str) -> None:
         """Record that a worker died while it was at a task, which will be tried again.
 

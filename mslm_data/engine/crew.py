@@ -6,6 +6,9 @@ A worker has one task at most. A dead worker is never asked again: another is st
 for as long as tasks wait. Two things end a build early. Either workers die in a row before they
 are ready, or the work itself says that its task has cost too many of them (`Work.died`).
 
+While all workers start, the leading process does light tasks itself (`Work.is_light`): loading what
+workers need takes them half a second.
+
 A finished task may make others possible, so there can be more to do later than at the beginning.
 Workers that idle meanwhile are kept, and missing ones are started when there is enough to do.
 
@@ -75,8 +78,12 @@ class Workers(Protocol):
         """Ask a worker for a task. If it is dead by now, `answers` will say so."""
         ...
 
-    def answers(self) -> Sequence[Answer]:
-        """Wait until workers have something to say, or for a few seconds."""
+    def answers(self, *, waits: bool) -> Sequence[Answer]:
+        """Return what workers have said.
+
+        Args:
+            waits: Whether to wait until they have something to say, or for a few seconds.
+        """
         ...
 
     def end(self) -> None:
@@ -133,7 +140,8 @@ class _Crew(Generic[AnyTask]):
         while self._waiting or self._at:
             self._start_missing()
             self._give_out()
-            for worker, said in self._workers.answers():
+            was_busy = self._do_light_task()
+            for worker, said in self._workers.answers(waits=not was_busy):
                 self._take(worker, said)
 
     def _start_missing(self) -> None:
@@ -149,6 +157,18 @@ class _Crew(Generic[AnyTask]):
             task = self._waiting.popleft()
             self._at[worker] = task
             self._workers.give(worker, task)
+
+    def _do_light_task(self) -> bool:
+        """Do a light task here as long as all workers start; return whether there was one."""
+        if not self._starting or self._idle or self._at:
+            return False
+        task = next((task for task in self._waiting if self._work.is_light(task)), None)
+        if task is None:
+            return False
+
+        self._waiting.remove(task)
+        self._waiting += self._done(self._work(task))
+        return True
 
     def _take(self, worker: Any, said: str | MslmDataError | Ready | Died) -> None:
         """Take a worker's answer."""

@@ -54,9 +54,9 @@ class Processes:
         with suppress(OSError):  # it is dead: `answers` finds its pipe broken
             worker.send(task)
 
-    def answers(self) -> list[Answer]:
-        """Wait for a process that has answered or died."""
-        ready: list[Any] = wait(list(self._how_it_ended))
+    def answers(self, *, waits: bool) -> list[Answer]:
+        """Return what processes have answered, and which have died; see `Workers`."""
+        ready: list[Any] = wait(list(self._how_it_ended), timeout=None if waits else 0)
         return [Answer(worker, self._answer(worker)) for worker in ready]
 
     def _answer(self, worker: Connection) -> Any:

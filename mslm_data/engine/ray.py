@@ -130,12 +130,13 @@ class Actors:
         """Ask an actor for a task."""
         self._asked[worker.attempt.remote(self._work, task)] = worker
 
-    def answers(self) -> list[Answer]:
-        """Wait for an answer, though not so long that new nodes stay unused."""
+    def answers(self, *, waits: bool) -> list[Answer]:
+        """Return an answer, waiting not so long that new nodes stay unused; see `Workers`."""
+        patience = _LOOK_S if waits else 0
         if not self._asked:
-            time.sleep(_LOOK_S)
+            time.sleep(patience)
             return []
-        answered, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=_LOOK_S)
+        answered, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=patience)
         return [self._answer(answer) for answer in answered]
 
     def _answer(self, answer: Any) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from mslm_data import builds
 from mslm_data.builds import looking
 from mslm_data.builds.plan import Plan, find, refuse_changed, stamps_of
+from mslm_data.builds.tasks import Digest
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
 from tests import made
@@ -124,3 +126,17 @@ def test_find__refuses_splits_named_like_files_of_a_built_folder(name: str) -> N
 
     with pytest.raises(PipelineError, match=f"expected another name.*got '{name}'; call the split"):
         find(pipeline, [NCBI])
+
+
+def test_is_short__goes_by_the_bytes_of_all_files(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    for path, size in ((small, 1000), (large, 200 << 20)):
+        path.touch()
+        os.truncate(path, size)
+
+    def short(*paths: Path) -> bool:
+        return looking.is_short(Digest(0, tuple(map(str, paths))))
+
+    assert short(small, small)
+    assert not short(small, large)
+    assert not short(tmp_path / "gone")

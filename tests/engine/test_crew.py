@@ -45,11 +45,23 @@ class Told:
         self.given.append((worker, unit.number))
         self._answers.append(Answer(worker, self._said(worker, unit)))
 
-    def answers(self) -> list[Answer]:
+    def answers(self, *, waits: bool) -> list[Answer]:
         return [self._answers.popleft()] if self._answers else []
 
     def end(self) -> None:
         self.ended = True
+
+
+class Slow(Told):
+    """Workers that say nothing at first, as they start."""
+
+    silences = 3
+
+    def answers(self, *, waits: bool) -> list[Answer]:
+        if self.silences and not waits:
+            self.silences -= 1
+            return []
+        return super().answers(waits=waits)
 
 
 def well(_: int, unit: WorkUnit | None) -> Any:
@@ -111,6 +123,28 @@ def test_supervise__gives_tasks_to_workers_that_idled(work: Fake) -> None:
 
     assert workers.started == [0, 1, 2]
     assert {worker for worker, _ in workers.given[3:]} == {0, 1, 2}
+
+
+def test_supervise__does_light_tasks_itself_while_all_workers_start(work: Fake) -> None:
+    work.light = (0, 2, 3)
+    first, second, third, fourth = units(4)
+    done = Done({first.name: [fourth]})
+    slow = Slow(well, room=[2])
+
+    supervise(work, [first, second, third], slow, done)
+
+    assert done.names[:3] == [first.name, third.name, fourth.name]
+    assert [number for _, number in slow.given] == [1]
+
+
+def test_supervise__leaves_light_tasks_to_workers_that_are_ready(work: Fake) -> None:
+    work.light = (1, 2, 3)
+    first, *others = units(4)
+    workers = Told(well, room=[2])
+
+    supervise(work, [first], workers, Done({first.name: others}))
+
+    assert sorted(number for _, number in workers.given) == [0, 1, 2, 3]
 
 
 def test_supervise__tries_a_task_of_the_second_wave_again(work: Fake) -> None:

@@ -49,11 +49,13 @@ class Fake:
         folder: Where it notes it.
         how: What happens at unit 1 the first time, the second, …
         deaths: Names of units whose process died.
+        light: Numbers of units that the leading process may do.
     """
 
     folder: str
     how: tuple[str, ...] = ()
     deaths: list[str] = field(default_factory=list)
+    light: tuple[int, ...] = ()
 
     def __call__(self, unit: WorkUnit) -> str:
         folder = Path(self.folder)
@@ -62,6 +64,9 @@ class Fake:
         if unit.number == 1 and times < len(self.how):
             _fail(self.how[times])
         return unit.name
+
+    def is_light(self, unit: WorkUnit) -> bool:
+        return unit.number in self.light
 
     def died(self, unit: WorkUnit, how: str) -> None:
         self.deaths.append(unit.name)
@@ -123,6 +128,9 @@ class SlowWork(BuildWork):
         receipt = super().__call__(of)
         note.unlink()
         return receipt
+
+    def is_light(self, of: Task) -> bool:
+        return False
 
     def died(self, of: Task, how: str) -> None:
         with Path(f"{self.folder}.deaths").open("a", encoding="utf-8") as file:

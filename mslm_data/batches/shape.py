@@ -171,15 +171,17 @@ class BatchShape:
             ValueError: A row has more tokens than a batch or a packed row may have.
         """
         if self.row_tokens is not None:
-            name, most, multiple = "row_tokens", self.row_tokens, 1
+            name = "row_tokens"
+            most = self.row_tokens
         else:
-            name, most, multiple = "batch_tokens", self.batch_tokens or 0, self.multiple_of
+            name = "batch_tokens"
+            most = (self.batch_tokens or 0) // self.multiple_of * self.multiple_of
 
         longest = int(lengths.max(initial=0))
-        if -(-longest // multiple) * multiple > most:
+        if longest > most:
             raise ValueError(
                 f"{name}: expected at least the tokens of the longest row, {longest}, got {most}; "
-                f"pass more, or build with a smaller encode.max_tokens"
+                "pass more, or build with a smaller encode.max_tokens"
             )
 
 

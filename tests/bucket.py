@@ -20,6 +20,8 @@ import boto3
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
+from tests.source.server import running
+
 BUCKET = "corpora"
 BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
@@ -222,17 +224,11 @@ def serving() -> Iterator[Bucket]:
         def handle_error(self, *args: object) -> None:
             """Say nothing of clients that did not wait."""
 
-    proxy = Server(("127.0.0.1", 0), Handler)
-    bucket.url = f"http://127.0.0.1:{proxy.server_address[1]}"
-    thread = threading.Thread(
-        target=proxy.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
-    thread.start()
     try:
-        yield bucket
+        with running(Server(("127.0.0.1", 0), Handler)) as bucket.url:
+            try:
+                yield bucket
+            finally:
+                bucket.closing.set()
     finally:
-        bucket.closing.set()
-        proxy.shutdown()
-        proxy.server_close()
-        thread.join()
         moto.stop()

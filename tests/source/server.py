@@ -75,15 +75,21 @@ def serving() -> Iterator[Site]:
         def handle_error(self, *args: object) -> None:
             """Say nothing of clients that did not wait."""
 
-    httpd = Server(("127.0.0.1", 0), Handler)
-    site = Site(f"http://127.0.0.1:{httpd.server_address[1]}")
+    with running(Server(("127.0.0.1", 0), Handler)) as url:
+        site = Site(url)
+        yield site
+
+
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[str]:
+    """Run a server in a thread for as long as the context lasts, and give its URL."""
     thread = threading.Thread(
-        target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )
     thread.start()
     try:
-        yield site
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        httpd.shutdown()
-        httpd.server_close()
+        server.shutdown()
+        server.server_close()
         thread.join()

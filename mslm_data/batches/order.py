@@ -219,7 +219,8 @@ class EpochOrder:
                 if len(dealt) < world:
                     continue
                 steps += 1
-                yield Step(dealt[rank], number, self._after_batch(start, steps, window, given))
+                after = Place(start.epoch, window * self._window_rows, steps, given)
+                yield Step(dealt[rank], number, after)
                 number += 1
                 dealt = []
 
@@ -234,10 +235,6 @@ class EpochOrder:
         """Return the place after one more step, where rows are counted."""
         rows = place.rows + world * (self.shape.batch_size or 1)
         return Place(place.epoch, min(rows, self.rows), place.steps + 1)
-
-    def _after_batch(self, start: Place, steps: int, window: int, given: int) -> Place:
-        """Return the place after some batches of a window, where tokens are counted."""
-        return Place(start.epoch, window * self._window_rows, steps, given)
 
     def _origin(self, start: Place) -> tuple[int, int]:
         """Return at which row batches begin to be cut, and which of these batches comes first.
@@ -415,7 +412,7 @@ class Cursor:
         return {
             "version": STATE_VERSION,
             **self._described(),
-            "batch_size": self._batch_size,
+            "batch_size": _plain(self.order.shape.batch_size),
             "epoch": int(self.place.epoch),
             "rows_given": int(self.place.rows),
             "batches_given": int(self.place.batches),
@@ -440,7 +437,7 @@ class Cursor:
 
         expected = self._described()
         if self.order.bucketed or self.order.shape.is_by_tokens:
-            expected["batch_size"] = self._batch_size
+            expected["batch_size"] = _plain(self.order.shape.batch_size)
         for name, value in expected.items():
             if state.get(name) != value:
                 raise ValueError(
@@ -475,11 +472,6 @@ class Cursor:
         self._ahead = deque()
         self._resumed = False
 
-    @property
-    def _batch_size(self) -> int | None:
-        size = self.order.shape.batch_size
-        return None if size is None else int(size)
-
     def _described(self) -> dict[str, Any]:
         """Return what two orders must agree on for a place to mean the same."""
         order = self.order
@@ -487,20 +479,26 @@ class Cursor:
         by_tokens = {}
         if shape.is_by_tokens:
             by_tokens = {
-                "batch_tokens": shape.batch_tokens,
-                "row_tokens": shape.row_tokens,
-                "multiple_of": int(shape.multiple_of),
+                "batch_tokens": _plain(shape.batch_tokens),
+                "row_tokens": _plain(shape.row_tokens),
+                "flat": bool(shape.flat),
+                "multiple_of": _plain(shape.multiple_of),
             }
 
         return {
             "rows": int(order.rows),
-            "tokens": None if order.tokens is None else int(order.tokens),
+            "tokens": _plain(order.tokens),
             "seed": int(order.seed),
             "shuffle": bool(order.shuffle),
             "bucketed": bool(order.bucketed),
             "drop_last": bool(order.drop_last),
             **by_tokens,
         }
+
+
+def _plain(number: int | None) -> int | None:
+    """Return a number as JSON takes it, which may be one of NumPy's."""
+    return None if number is None else int(number)
 
 
 def _noted(steps: Iterator[Step], ahead: deque[Place]) -> Iterator[Step]:

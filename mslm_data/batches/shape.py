@@ -91,7 +91,7 @@ class BatchShape:
 
     @property
     def is_by_tokens(self) -> bool:
-        """Whether rows are counted by their tokens, so that batches have different numbers."""
+        """Whether batches are filled by tokens, so that their numbers of rows differ."""
         return self.batch_tokens is not None or self.row_tokens is not None
 
     @property
@@ -103,7 +103,7 @@ class BatchShape:
 
     @property
     def is_packed(self) -> bool:
-        """Whether rows stand side by side."""
+        """Whether several rows stand side by side in one row of a batch."""
         return self.flat or self.row_tokens is not None
 
     def __str__(self) -> str:

@@ -199,7 +199,13 @@ def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(
 
 
 @pytest.mark.parametrize(
-    "other", [{"batch_tokens": 91}, {"multiple_of": 2}, {"row_tokens": 90, "batch_tokens": None}]
+    "other",
+    [
+        {"batch_tokens": 91},
+        {"multiple_of": 2},
+        {"flat": True},
+        {"row_tokens": 90, "batch_tokens": None},
+    ],
 )
 def test_load_state_dict__refuses_a_state_of_another_budget(
     train: Split, other: dict[str, Any]

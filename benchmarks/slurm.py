@@ -90,7 +90,7 @@ _HEADER = """
 
 
 class Outcome(NamedTuple):
-    """What became of one folder.
+    """Record how the array job of one folder went, and whether its bytes are right.
 
     Attributes:
         counts: What was done to the array -> how often.

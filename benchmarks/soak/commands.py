@@ -25,7 +25,7 @@ _NEVER = re.compile(
     r"Traceback|Exception ignored|Fatal Python error|Segmentation|Bus error|resource_tracker|"
     r"should not happen|ResourceWarning|core dumped"
 )
-"""What nobody should read on stderr."""
+"""Words on stderr by which a command has crashed, and not ended with a message."""
 
 
 class Ended(NamedTuple):
@@ -168,7 +168,10 @@ CODES = {
     "SIGTERM to all": (143, -signal.SIGTERM, 0),
     "Ctrl-C": (130, -signal.SIGINT, 0),
 }
-"""What was done to a command -> the exit codes that are right; 0 where it came too late."""
+"""Name of a disturbance -> exit codes that a disturbed command may have.
+
+0 is among them, as a disturbance may come after the command has ended.
+"""
 
 
 def session(leader: int) -> set[int]:

@@ -1,4 +1,4 @@
-"""Whether the memory of the process that lives on has grown, and the page of results."""
+"""Judges whether the soak's long-lived process has grown, and writes the page of results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Growth(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether no more grew than comes and goes."""
+        """Whether memory grew by no more than it varies from answer to answer."""
         return self.grown <= max(_LEAST_MIB, _MOST_GROWTH * self.level)
 
 

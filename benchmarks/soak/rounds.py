@@ -363,4 +363,4 @@ ROUNDS: Mapping[Round, int] = {
     damaged_folder: 4,
     damaged_unfinished: 3,
 }
-"""What a round can be -> how often it is, beside the others."""
+"""Kinds of rounds -> how often each is drawn, relative to the others."""

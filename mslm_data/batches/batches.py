@@ -12,6 +12,7 @@ from typing import Any
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import as_strategy, check_split, mask_batches
 from mslm_data.batches.order import Cursor, EpochOrder
+from mslm_data.batches.row_order import row_order
 from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
@@ -81,11 +82,10 @@ class Batches:
             multiple_of=multiple_of,
         )
         self._order = EpochOrder(
-            rows=len(split),
+            row_order=row_order(split, shuffle=shuffle),
             tokens=split.record.tokens,
             shape=self._shape,
             seed=seed,
-            shuffle=shuffle,
             bucketed=bucketed,
             drop_last=drop_last,
             lengths=split.lengths,

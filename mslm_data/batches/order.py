@@ -6,8 +6,8 @@ An epoch is laid out in four moves. Each is computed from numbers alone (rows, l
 ranks), so any place of any epoch is reached without walking there, and every process finds the same
 batches.
 
-1. Rows take places. The rows at places `[a, b)` are either rows `a` to `b` as stored, or those of a
-   permutation that is computed for (seed, epoch) and never held in memory (`shuffle_rows`).
+1. Rows take places. The rows at places `[a, b)` are found as `RowOrder` says: as stored, or those
+   of a permutation that is computed for (seed, epoch) and never held in memory.
 2. Places are cut into windows of about `WINDOW` batches. A window is all that is ever held, however
    long the epoch. It has a fixed number of rows.
 3. A window's rows are cut into batches as `BatchShape` says: by number or by tokens, padded or
@@ -32,9 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.row_order import RowOrder, shuffled_part, stream_of
 from mslm_data.batches.shape import BatchShape, Drawn, RowNumbers, shared_out
-from mslm_data.kernels.draws import fold
-from mslm_data.kernels.shuffle import shuffled
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
 
@@ -46,7 +45,6 @@ More bring rows of closer lengths together and mix an epoch's batches less.
 STATE_VERSION = 3
 """Version of the states that `Cursor` saves; 2 knew batches of a number of rows alone."""
 
-_ROW_STREAM = 0x0BDE
 _BATCH_STREAM = 0xBA7C
 
 
@@ -90,10 +88,9 @@ class EpochOrder:
     """The rows of every batch, as a pure function of these fields, the epoch and the ranks.
 
     Attributes:
-        rows: Number of rows.
+        row_order: Which row stands at which place.
         shape: What a batch is made of.
         seed: In `[0, 2**63)`.
-        shuffle: Whether rows come in an order of (seed, epoch), or as stored.
         bucketed: Whether rows of like length share a batch.
         drop_last: Whether to leave out a batch that is not full, and a last step that has no batch
             for some rank.
@@ -107,10 +104,9 @@ class EpochOrder:
             lengths.
     """
 
-    rows: int
+    row_order: RowOrder
     shape: BatchShape = field(default_factory=BatchShape)
     seed: int = 0
-    shuffle: bool = True
     bucketed: bool = False
     drop_last: bool = False
     tokens: int | None = None
@@ -124,7 +120,7 @@ class EpochOrder:
 
     def __post_init__(self) -> None:
         check_count("seed", self.seed)
-        for name in ("shuffle", "bucketed", "drop_last"):
+        for name in ("bucketed", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_):
                 raise ValueError(f"{name}: expected True or False, got {value!r}")
@@ -143,6 +139,11 @@ class EpochOrder:
                 "batch_tokens, row_tokens: expected a dataset that has `lengths` and `tokens`, got "
                 "one without; use a MaskedDataset, or batch_size alone"
             )
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of an epoch."""
+        return self.row_order.size
 
     def steps(self, start: Place, world: int = 1) -> int:
         """Return how many batches each of `world` ranks has from `start` to the epoch's end.
@@ -288,17 +289,10 @@ class EpochOrder:
         return self._counted[epoch]
 
     def _window(self, epoch: int, origin: int, number: int) -> list[Drawn]:
-        """Return the batches of a window (moves 1 to 3).
-
-        Other ways to order rows belong into the first paragraph, other ways to cut batches into
-        `BatchShape`.
-        """
+        """Return the batches of a window (moves 1 to 3)."""
         start = origin + number * self._window_rows
         stop = min(start + self._window_rows, self.rows)
-        if self.shuffle:
-            rows = shuffle_rows(start, stop, size=self.rows, seed=self.seed, epoch=epoch)
-        else:
-            rows = np.arange(start, stop)
+        rows = self.row_order.rows(start, stop, seed=self.seed, epoch=epoch)
 
         lengths = None
         if self.lengths is not None and (self.bucketed or self.shape.is_by_tokens):
@@ -306,7 +300,7 @@ class EpochOrder:
 
         def mix(count: int) -> RowNumbers:
             """Return an order of so many things of this window."""
-            return _shuffled(count, _stream(_BATCH_STREAM, self.seed, epoch, number))
+            return _shuffled(count, stream_of(_BATCH_STREAM, self.seed, epoch, number))
 
         if lengths is not None and self.shape.is_by_tokens:
             if not self.bucketed:
@@ -486,10 +480,9 @@ class Cursor:
             }
 
         return {
-            "rows": int(order.rows),
+            **order.row_order.described(),
             "tokens": _plain(order.tokens),
             "seed": int(order.seed),
-            "shuffle": bool(order.shuffle),
             "bucketed": bool(order.bucketed),
             "drop_last": bool(order.drop_last),
             **by_tokens,
@@ -506,22 +499,6 @@ def _noted(steps: Iterator[Step], ahead: deque[Place]) -> Iterator[Step]:
     for step in steps:
         ahead.append(step.after)
         yield step
-
-
-def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> RowNumbers:
-    """Return the rows at places `[start, stop)` of the shuffled order of an epoch.
-
-    Args:
-        start: First place.
-        stop: Place after the last; at most `size`.
-        size: Rows of the split.
-        seed: In `[0, 2**63)`.
-        epoch: In `[0, 2**63)`; each has an order of its own.
-    """
-    out = np.empty(stop - start, np.int64)
-    shuffled(start, _stream(_ROW_STREAM, seed, epoch), size, _half_bits(size), out)
-
-    return out
 
 
 def bucket_rows(
@@ -544,17 +521,14 @@ def bucket_rows(
     batches = [longest_first[start : start + batch_size] for start in starts]
 
     # Without this shuffle every window would train from its longest rows to its shortest.
-    order = _shuffled(len(batches), _stream(_BATCH_STREAM, seed, epoch, window))
+    order = _shuffled(len(batches), stream_of(_BATCH_STREAM, seed, epoch, window))
 
     return [batches[b] for b in order]
 
 
 def _shuffled(count: int, stream: np.uint64) -> RowNumbers:
     """Return the numbers from 0 to `count`, in an order that the stream draws."""
-    order = np.empty(count, np.int64)
-    shuffled(0, stream, count, _half_bits(count), order)
-
-    return order
+    return shuffled_part(0, count, size=count, stream=stream)
 
 
 def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
@@ -567,17 +541,3 @@ def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
     enough = np.resize(rows, max(len(rows), world))
 
     return np.array_split(enough, world)[rank]
-
-
-def _half_bits(size: int) -> int:
-    """Return half of the bits that number `size` rows, rounded up, as `shuffled` takes it."""
-    return max(1, -(-(size - 1).bit_length() // 2))
-
-
-def _stream(*names: int) -> np.uint64:
-    """Return the stream of draws that these numbers name, each folded into the one before."""
-    stream = np.uint64(0)
-    for name in names:
-        stream = np.uint64(fold(stream, name))
-
-    return stream

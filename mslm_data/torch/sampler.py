@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import Sampler
 
 from mslm_data.batches.order import Cursor, EpochOrder, Step
+from mslm_data.batches.row_order import row_order
 from mslm_data.batches.shape import BatchShape
 
 
@@ -132,11 +133,10 @@ class ShardSampler(Sampler[Rows]):
         self._rank = rank
         self._world = world
         order = EpochOrder(
-            rows=len(dataset),
+            row_order=row_order(dataset, shuffle=shuffle),
             tokens=getattr(dataset, "tokens", None),
             shape=self.shape,
             seed=getattr(dataset, "seed", 0) if seed is None else seed,
-            shuffle=shuffle,
             bucketed=bucketed,
             drop_last=drop_last,
             lengths=getattr(dataset, "lengths", None),

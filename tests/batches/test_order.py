@@ -17,69 +17,10 @@ from mslm_data.batches.order import (
     EpochOrder,
     Place,
     bucket_rows,
-    shuffle_rows,
 )
+from mslm_data.batches.row_order import Shuffled, row_order
 from mslm_data.batches.shape import BatchShape
 from tests.reference import order as reference
-
-SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097]
-
-
-def whole(size: int, *, seed: int = 0, epoch: int = 0) -> list[int]:
-    return shuffle_rows(0, size, size=size, seed=seed, epoch=epoch).tolist()
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_shuffle_rows__gives_each_row_one_place(size: int) -> None:
-    assert sorted(whole(size)) == list(range(size))
-
-
-@given(st.integers(0, 200), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_shuffle_rows__equals_its_twin(size: int, seed: int, epoch: int) -> None:
-    assert whole(size, seed=seed, epoch=epoch) == reference.epoch_order(size, seed, epoch)
-
-
-@given(st.integers(1, 300), st.data())
-def test_shuffle_rows__is_the_same_in_pieces(size: int, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, size))
-    stop = data.draw(st.integers(start, size))
-
-    piece = shuffle_rows(start, stop, size=size, seed=5, epoch=2)
-
-    assert piece.tolist() == whole(size, seed=5, epoch=2)[start:stop]
-
-
-def test_shuffle_rows__has_an_order_for_each_seed_and_epoch() -> None:
-    orders = {tuple(whole(50, seed=seed, epoch=epoch)) for seed in range(10) for epoch in range(10)}
-
-    assert len(orders) == 100
-
-
-@pytest.mark.parametrize("size", [5, 8, 13])
-def test_shuffle_rows__puts_every_row_everywhere_alike(size: int) -> None:
-    """Chi-square of row against place over 4,000 epochs; with so many cells 5 sigma is beyond any chance."""
-    epochs = 4000
-    counts = np.zeros((size, size))
-    for epoch in range(epochs):
-        counts[np.arange(size), shuffle_rows(0, size, size=size, seed=1, epoch=epoch)] += 1
-
-    expected = epochs / size
-    chi_square = float(((counts - expected) ** 2 / expected).sum())
-    freedom = (size - 1) ** 2
-    assert abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5
-
-
-def test_shuffle_rows__moves_neighbours_apart() -> None:
-    """The differences of rows at neighbouring places are as those of a random permutation: few are small."""
-    order = np.array(whole(4096, seed=3))
-
-    near = np.abs(np.diff(order)) <= 4
-
-    assert near.mean() < 0.006  # 8 / 4096 expected, 0.002
-
-
-def test_shuffle_rows__never_changes() -> None:
-    assert whole(10, seed=1, epoch=2) == [8, 0, 6, 3, 1, 5, 4, 2, 7, 9]
 
 
 @given(
@@ -132,7 +73,8 @@ def order_of(rows: int, **options: Any) -> EpochOrder:
     shape = BatchShape(**{name: options.pop(name) for name in SHAPES & set(options)})
     lengths = lengths_from_one if shape.is_by_tokens else lengths_of
     options = {"tokens": int(lengths(np.arange(rows)).sum())} | options
-    return EpochOrder(rows=rows, shape=shape, lengths=lengths, **options)
+    placed = row_order(range(rows), shuffle=options.pop("shuffle", True))
+    return EpochOrder(row_order=placed, shape=shape, lengths=lengths, **options)
 
 
 def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
@@ -290,7 +232,7 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
         return rows % 50
 
     shape = BatchShape(batch_size=32)
-    order = EpochOrder(rows=10**12, shape=shape, bucketed=True, lengths=lengths)
+    order = EpochOrder(row_order=Shuffled(10**12), shape=shape, bucketed=True, lengths=lengths)
 
     step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
 

@@ -16,7 +16,7 @@ _ROW_STREAM = 0x0BDE
 
 
 class RowOrder(Protocol):
-    """Which row stands at which place of an epoch: a pure function of the seed and the epoch."""
+    """Finds the row at each place of an epoch, as a pure function of the seed and the epoch."""
 
     @property
     def size(self) -> int:

@@ -61,6 +61,10 @@ class PushError(MslmDataError):
     """A folder or model may not be uploaded, or could not be."""
 
 
+class ExportError(MslmDataError):
+    """An export cannot be written into this folder."""
+
+
 class VocabularyError(MslmDataError):
     """A lexicon or score column that a strategy needs is missing, damaged, or of other shards."""
 

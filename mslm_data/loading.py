@@ -6,9 +6,9 @@ train = shards["train"]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
@@ -21,6 +21,9 @@ from mslm_data.registry import did_you_mean
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split, table_of_splits
+
+if TYPE_CHECKING:
+    from mslm_data.shard.export import Export
 
 
 def load(folder: str | Path) -> Shards:
@@ -114,6 +117,35 @@ class Shards(Mapping[str, Split]):
             VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
         """
         return with_artefacts(make(name, options), self._file)
+
+    def export(
+        self,
+        *,
+        to: str,
+        out: str | Path,
+        splits: Sequence[str] | None = None,
+        progress: Callable[[int, int], None] = lambda *_: None,
+    ) -> Export:
+        """Write rows for tools that do not read Arrow; what `mslm-data export` does.
+
+        Args:
+            to: `parquet`, `mds` or `jsonl`.
+            out: A new folder, which appears when it is whole. If it holds this export already,
+                nothing is done.
+            splits: Names of the splits. None: all.
+            progress: Called with the rows that are done, and all rows.
+
+        Raises:
+            CallError: An unknown `to`.
+            ExportError: `out` holds something else.
+            ShardError: No such split, or a shard is missing or damaged.
+        """
+        from mslm_data.shard.export import export
+
+        chosen = {name: self[name] for name in (self.splits if splits is None else splits)}
+        return export(
+            chosen, self.manifest, self.tokenizer, to=to, out=Path(out), progress=progress
+        )
 
     def _file(self, name: str) -> str:
         """Return where a lexicon or score column is, which must be of this tokenizer."""

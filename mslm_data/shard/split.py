@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged, Three, offsets_of
@@ -157,6 +158,19 @@ class Split:
         self.bring()
         for start in range(0, len(self), rows):
             yield self.examples(start, min(start + rows, len(self)))
+        self.check()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield each shard whole, with all its columns; those of a large split are mapped files.
+
+        Shards of a remote folder are fetched one at a time.
+
+        Raises:
+            ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
+        """
+        self.check()
+        for shard in self._shards:
+            yield shard.batch
         self.check()
 
     def texts(self, rows: int = 8192) -> Iterator[str]:

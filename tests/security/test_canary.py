@@ -84,6 +84,7 @@ def test_commands__on_a_folder_of_notes(
     gold = ("--gold", SAMPLE.parent.parent / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
     works = (
         ("mask-stats", out, "--sweep"),
+        ("export", out, "--to", "parquet", "--out", world / "exported"),
         ("verify", out),
         ("vocab", "pmi", out, "--min-count", 2),
         ("vocab", "anchors", out, "--general", out, "--min-count", 2),

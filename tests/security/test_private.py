@@ -55,6 +55,7 @@ def test_commands__all_they_write_is_private(
             "encode.keep_text=true",
         ),
         ("mask-stats", out, "--report", world / "page.html"),
+        ("export", out, "--to", "mds", "--out", world / "exported"),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", out, "--min-count", 2),
         ("vocab", "scores", "frequency", out),

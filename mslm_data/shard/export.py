@@ -1,0 +1,302 @@
+"""Writes the rows of a built folder as files for trainers and tools that do not read Arrow.
+
+An export is made in a private folder beside its own, which takes the name when all of it is on the
+disk. So a folder with `export.json` is whole, and one that a killed process left is removed by the
+next export that is made beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from mslm_data.data.columns import FORMAT
+from mslm_data.errors import CallError, ExportError
+from mslm_data.io.files import (
+    canonical_json,
+    make_folder,
+    making_folder,
+    sha256_of,
+    sync_folder,
+    writing_whole,
+)
+from mslm_data.registry import did_you_mean
+from mslm_data.shard import mds
+from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.split import Split
+
+NAME = "export.json"
+"""The record of an export; it is in each folder that is whole."""
+_ROWS_AT_ONCE = 1024
+"""Rows that are turned into JSON at a time."""
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """Describe one file of an export.
+
+    Attributes:
+        file: Its name in the folder of its split.
+        rows: Number of its rows.
+        bytes: Its size.
+        sha256: Its digest.
+    """
+
+    file: str
+    rows: Bytes
+    bytes: Bytes
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Describe an export; `export.json` holds it.
+
+    Attributes:
+        to: `parquet`, `mds` or `jsonl`.
+        format: The format of the built folder, whose FORMAT.md says what the columns mean.
+        name: The name of the pipeline that built it.
+        plan: SHA-256 of all that made its rows.
+        about: What the pipeline says of the corpus; `protected` marks patients' text.
+        tokenizer: Its SHA-256 and special ids.
+        labels: The label of each index of `span_labels`.
+        tags: The tag of each index of `bio`.
+        doc_labels: The label of each index of `doc_label`; None where there is no such column.
+        splits: Name -> its files, in order.
+    """
+
+    to: str
+    format: int
+    name: str
+    plan: str
+    about: Mapping[str, Any]
+    tokenizer: Mapping[str, Any]
+    labels: tuple[str, ...]
+    tags: tuple[str, ...]
+    doc_labels: tuple[str, ...] | None
+    splits: Mapping[str, tuple[ExportedFile, ...]]
+
+    @property
+    def protected(self) -> bool:
+        """Return whether the rows are patients' text."""
+        return bool(self.about.get("protected", False))
+
+
+def export(
+    splits: Mapping[str, Split],
+    manifest: Manifest,
+    tokenizer: Path,
+    *,
+    to: str,
+    out: Path,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Export:
+    """Write splits as files of another kind; one shard at a time is in memory.
+
+    Args:
+        splits: Name -> the split; at least one.
+        manifest: Of their folder.
+        tokenizer: Its tokenizer's file, of which the export gets a copy.
+        to: `parquet`, `mds` or `jsonl`.
+        out: The export's folder. If it is an export of the same rows already, nothing is done.
+        progress: Called with the rows that are done, and all rows.
+
+    Raises:
+        CallError: An unknown `to`.
+        ExportError: `out` holds something else.
+        ShardError: A shard is missing or damaged.
+        FetchError: A shard of a remote folder is out of reach.
+    """
+    if to not in WRITERS:
+        raise CallError(
+            f"to: expected one of {', '.join(WRITERS)}, got '{to}'{did_you_mean(to, WRITERS)}"
+        )
+    there = _already(out, to, manifest, splits)
+    if there is not None:
+        return there
+
+    place = out.resolve()
+    make_folder(place.parent)
+    total = sum(map(len, splits.values()))
+    with making_folder(place) as temporary:
+        done = 0
+        files: dict[str, tuple[ExportedFile, ...]] = {}
+        for name, split in splits.items():
+            make_folder(temporary / name)
+            written = []
+            for file in WRITERS[to](split, temporary / name):
+                written.append(file)
+                done += file.rows
+                progress(done, total)
+            files[name] = tuple(written)
+
+        made = _described(to, manifest, files)
+        _write(temporary / "tokenizer.json", tokenizer.read_bytes())
+        _write(temporary / "README.md", _page(made).encode())
+        _write(temporary / NAME, canonical_json(asdict(made)))
+        try:
+            temporary.rename(place)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise _occupied(out) from None
+            raise
+    sync_folder(place.parent)
+    return made
+
+
+# The folder ---------------------------------------------------------------------------------------
+
+
+def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]) -> Export | None:
+    """Return what a folder holds if it is the export that is asked for, None if it is free.
+
+    Raises:
+        ExportError: It holds something else.
+    """
+    if not out.exists() and not out.is_symlink():
+        return None
+    if not out.is_dir() or (any(out.iterdir()) and not (out / NAME).is_file()):
+        raise _occupied(out)
+    if not (out / NAME).is_file():
+        return None
+
+    try:
+        found = msgspec.json.decode((out / NAME).read_bytes(), type=Export)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _occupied(out) from None
+    asked = {name: len(split) for name, split in splits.items()}
+    held = {name: sum(file.rows for file in files) for name, files in found.splits.items()}
+    if (found.to, found.plan, held) != (to, manifest.plan, asked):
+        raise ExportError(
+            f"{out}: expected a new folder, got an export to {found.to} of "
+            f"{', '.join(found.splits)} that is not the one asked for; choose another --out, "
+            "or remove the folder"
+        )
+    return replace(found, splits={name: found.splits[name] for name in splits})
+
+
+def _occupied(out: Path) -> ExportError:
+    return ExportError(
+        f"{out}: expected a new or empty folder, got other files; choose another --out"
+    )
+
+
+def _described(
+    to: str, manifest: Manifest, files: Mapping[str, tuple[ExportedFile, ...]]
+) -> Export:
+    return Export(
+        to=to,
+        format=FORMAT,
+        name=manifest.name,
+        plan=manifest.plan,
+        about=manifest.about,
+        tokenizer=manifest.tokenizer,
+        labels=manifest.labels,
+        tags=manifest.tags,
+        doc_labels=manifest.doc_labels,
+        splits=files,
+    )
+
+
+def _page(made: Export) -> str:
+    """Return the export's README: how to read it, and whether it is patients' text."""
+    protected = (
+        "**Patients' text: token ids can be turned back into it. "
+        "Treat this folder as you treat the notes.**\n\n"
+        if made.protected
+        else ""
+    )
+    split = next(iter(made.splits))
+    return (
+        "# Rows of a folder built by mslm-data\n\n"
+        f"{protected}"
+        f"```python\n{_READ[made.to].format(split=split)}\n```\n\n"
+        f"`{NAME}` has the labels and tags of each index, the special ids, and the digest of every "
+        "file.\nmslm-data's FORMAT.md says what the columns mean.\n"
+    )
+
+
+_READ = {
+    "parquet": "from datasets import load_dataset\n"
+    'rows = load_dataset("parquet", data_files="this folder/{split}/*.parquet")',
+    "jsonl": "import json\n"
+    'with open("this folder/{split}/FILE.jsonl") as file:\n'
+    "    rows = [json.loads(line) for line in file]",
+    "mds": "from streaming import StreamingDataset\n"
+    'rows = StreamingDataset(local="this folder", split="{split}", batch_size=32)',
+}
+"""How files of each kind are read."""
+
+
+def _write(path: Path, data: bytes) -> None:
+    with writing_whole(path) as file:
+        file.write(data)
+
+
+# The files ----------------------------------------------------------------------------------------
+
+
+def _parquet(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write a parquet file for each shard."""
+    # Not imported by those who open a folder: it takes a tenth of a second.
+    from pyarrow import parquet
+
+    for name, batch in _shards(split, "parquet"):
+        with writing_whole(folder / name) as file:
+            parquet.write_table(pa.Table.from_batches([batch]), file)
+        yield _written(folder / name, batch.num_rows)
+
+
+def _jsonl(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write a file of one object a line for each shard; keys are strings of digits.
+
+    Many readers of JSON take numbers above 2**53 as floats, so that keys would be rounded.
+    """
+    encode = msgspec.json.encode
+    for name, batch in _shards(split, "jsonl"):
+        with writing_whole(folder / name) as file:
+            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                rows = batch.slice(start, _ROWS_AT_ONCE).to_pylist()
+                for row in rows:
+                    row["key"] = str(row["key"])
+                file.writelines(encode(row) + b"\n" for row in rows)
+        yield _written(folder / name, batch.num_rows)
+
+
+def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write files of at most 64 MiB, and the index of all of them."""
+    index: list[tuple[str, int, mds.MdsFile]] = []
+    for batch in split.batches():
+        for file in mds.files_of(batch):
+            name = mds.name_of(len(index))
+            with writing_whole(folder / name) as sink:
+                for piece in file.pieces:
+                    sink.write(piece)
+            written = _written(folder / name, file.rows)
+            index.append((name, written.bytes, file._replace(pieces=())))
+            yield written
+    _write(folder / "index.json", mds.index_of(index))
+
+
+def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Give each shard with the name of the file that it becomes."""
+    for record, batch in zip(split.record.shards, split.batches(), strict=True):
+        yield f"{Path(record.file).stem}.{suffix}", batch
+
+
+def _written(path: Path, rows: int) -> ExportedFile:
+    return ExportedFile(
+        file=path.name, rows=rows, bytes=path.stat().st_size, sha256=sha256_of(path)
+    )
+
+
+Writer: TypeAlias = Callable[[Split, Path], Iterator[ExportedFile]]
+WRITERS: Mapping[str, Writer] = {"parquet": _parquet, "mds": _mds, "jsonl": _jsonl}
+"""Name of a kind of files -> the function that writes a split into a folder."""

@@ -1,0 +1,293 @@
+"""Rows written as parquet, MDS and JSON lines, read by those who read such files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import mslm_data as md
+from mslm_data.errors import CallError
+from mslm_data.io import files as whole_files
+from tests import made
+from tests.cli.running import run
+from tests.cli.test_killed import killed, temporaries
+from tests.shard.mds_reader import read_split
+
+KINDS = ("parquet", "mds", "jsonl")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three splits, of which one has several shards, with all columns of texts."""
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    made.built(out, pipeline=made.pipeline_of(unit_bytes=2000, encode={"keep_text": True}))
+    return out
+
+
+def rows_of(folder: Path, split: str) -> list[dict[str, Any]]:
+    return list(md.load(folder)[split])
+
+
+def lines_of(out: Path, split: str) -> list[dict[str, Any]]:
+    """Return the objects of JSON lines with their keys as numbers."""
+    rows = [
+        json.loads(line)
+        for path in sorted((out / split).glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    return [{**row, "key": int(row["key"])} for row in rows]
+
+
+@pytest.mark.parametrize("to", KINDS)
+def test_export__every_file_is_private_and_counted(to: str, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+
+    done = run("export", folder, "--to", to, "--out", out, "--json")
+
+    assert done.code == 0
+    splits = {name: len(split) for name, split in md.load(folder).items()}
+    assert {name: of["rows"] for name, of in done.json["splits"].items()} == splits
+    assert (done.json["out"], done.json["to"], done.json["protected"]) == (str(out), to, False)
+
+    record = json.loads((out / "export.json").read_bytes())
+    for split, files in record["splits"].items():
+        assert sum(file["rows"] for file in files) == splits[split]
+        for file in files:
+            data = (out / split / file["file"]).read_bytes()
+            assert len(data) == file["bytes"]
+            assert hashlib.sha256(data).hexdigest() == file["sha256"]
+    assert record["labels"] == list(md.load(folder).labels)
+    assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+
+    for path in [out, *out.rglob("*")]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+    assert temporaries(tmp_path) == []
+
+
+def test_export__parquet_is_what_datasets_and_pandas_read(folder: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    pandas = pytest.importorskip("pandas")
+    run("export", folder, "--to", "parquet", "--out", tmp_path / "out")
+
+    for split in md.load(folder):
+        files = sorted(map(str, (tmp_path / "out" / split).glob("*.parquet")))
+        assert len(files) == len(md.load(folder)[split].record.shards)
+        read = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "hf"))
+        frame = pandas.concat(map(pandas.read_parquet, files))
+
+        assert read["train"].to_list() == rows_of(folder, split)
+        assert read["train"].features == datasets.load_from_disk(str(folder / split)).features
+        assert frame["key"].tolist() == [row["key"] for row in rows_of(folder, split)]
+        assert str(frame["key"].dtype) == "uint64"
+
+
+def test_export__jsonl_has_an_object_a_row_and_exact_keys(folder: Path, tmp_path: Path) -> None:
+    run("export", folder, "--to", "jsonl", "--out", tmp_path / "out")
+
+    for split in md.load(folder):
+        assert lines_of(tmp_path / "out", split) == rows_of(folder, split)
+    first = next((tmp_path / "out" / "train").glob("*.jsonl")).read_text().splitlines()[0]
+    assert isinstance(json.loads(first)["key"], str)
+
+
+def test_export__mds_is_what_a_reader_of_the_format_reads(folder: Path, tmp_path: Path) -> None:
+    run("export", folder, "--to", "mds", "--out", tmp_path / "out")
+
+    for split in md.load(folder):
+        assert read_split(tmp_path / "out" / split) == rows_of(folder, split)
+
+
+def test_export__chosen_splits_only(folder: Path, tmp_path: Path) -> None:
+    words = ("export", folder, "--to", "jsonl", "--split", "test", "--split", "train")
+
+    done = run(*words, "--out", tmp_path / "out")
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == [
+        "test",
+        "train",
+    ]
+    assert done.out.splitlines()[0].startswith(f"{tmp_path}/out/test: ")
+    assert done.out.splitlines()[1].endswith("rows in 4 files")
+
+
+def test_export__no_text_unless_the_folder_has_text(tmp_path: Path) -> None:
+    made.built(tmp_path / "plain")
+    run("export", tmp_path / "plain", "--to", "jsonl", "--out", tmp_path / "out")
+
+    (row, *_) = lines_of(tmp_path / "out", "train")
+    assert not {"text", "token_starts", "token_ends"} & set(row)
+
+
+def test_export__of_patients_text_is_marked(tmp_path: Path) -> None:
+    run("build", "--source", "blurb/bc2gm", "--sample", "--set", "about.protected=true",
+        "--out", tmp_path / "notes")  # fmt: skip
+
+    done = run("export", tmp_path / "notes", "--to", "mds", "--out", tmp_path / "out")
+
+    assert done.out.splitlines()[-1] == (
+        f"{tmp_path}/out: patients' text, as token ids can be turned back into it"
+    )
+    assert json.loads((tmp_path / "out" / "export.json").read_bytes())["about"]["protected"] is True
+    assert "**Patients' text:" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_export__the_same_rows_are_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    for to in KINDS:
+        trees = []
+        for name in ("one", "two"):
+            run("export", folder, "--to", to, "--out", tmp_path / to / name)
+            trees.append(made.tree(tmp_path / to / name))
+        assert trees[0] == trees[1]
+
+
+def test_export__a_url_is_read_shard_by_shard(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "/sets/exported", recursive=True)
+
+    done = run("export", "memory://sets/exported", "--to", "parquet", "--out", tmp_path / "there")
+    run("export", folder, "--to", "parquet", "--out", tmp_path / "here")
+
+    memory.rm("/sets", recursive=True)
+    assert done.code == 0
+    assert made.tree(tmp_path / "there") == made.tree(tmp_path / "here")
+
+
+# Folders that cannot be written -------------------------------------------------------------------
+
+
+def test_export__again_does_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export", folder, "--to", "parquet", "--out", tmp_path / "out")
+    first = run(*words)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+
+    assert run(*words) == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
+
+
+@pytest.mark.parametrize("words", [("--to", "jsonl"), ("--to", "parquet", "--split", "test")])
+def test_export__another_export_is_refused(
+    words: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
+    run("export", folder, "--to", "parquet", "--out", tmp_path / "out")
+    before = made.tree(tmp_path / "out")
+
+    done = run("export", folder, *words, "--out", tmp_path / "out")
+
+    assert done.code == 1
+    assert (
+        f"{tmp_path}/out: expected a new folder, got an export to parquet of test, train, "
+        "validation that is not the one asked for; choose another --out, or remove the folder"
+    ) in done.err
+    assert made.tree(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("kind", ["other files", "a file", "a dead link", "no export", "the built folder"])  # fmt: skip
+def test_export__what_is_not_its_own_is_refused(kind: str, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    if kind == "the built folder":
+        out = Path(shutil.copytree(folder, out))
+    elif kind == "a file":
+        out.write_text("mine")
+    elif kind == "a dead link":
+        out.symlink_to(tmp_path / "nothing")
+    else:
+        out.mkdir()
+        (out / ("export.json" if kind == "no export" else "notes.txt")).write_text("{}")
+    before = made.tree(tmp_path)
+
+    done = run("export", folder, "--to", "jsonl", "--out", out)
+
+    assert done.code == 1
+    assert f"{out}: expected a new or empty folder, got other files; choose another" in done.err
+    assert made.tree(tmp_path) == before
+
+
+def test_export__an_empty_folder_or_a_link_to_one_is_taken(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    assert run("export", folder, "--to", "jsonl", "--out", tmp_path / "link").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o700
+    assert lines_of(tmp_path / "real", "test") == rows_of(folder, "test")
+
+
+def test_export__a_folder_that_fills_meanwhile_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def fill(done: int, total: int) -> None:
+        out.mkdir(exist_ok=True)
+        (out / "mine").write_text("x")
+
+    with pytest.raises(md.MslmDataError, match="expected a new or empty folder"):
+        md.load(folder).export(to="mds", out=out, progress=fill)
+    assert made.tree(tmp_path) == {"out/mine": b"x"}
+
+
+@pytest.mark.parametrize("to", KINDS)
+def test_export__a_killed_one_leaves_no_folder_and_the_next_clears_it(
+    to: str, folder: Path, tmp_path: Path
+) -> None:
+    words = ("export", folder, "--to", to, "--out", tmp_path / "out")
+    killed(*words)
+    left = temporaries(tmp_path)
+    if whole_files.fcntl is None:
+        pytest.skip("without locks all of it stays")
+    assert not (tmp_path / "out").exists()
+    assert len(left) == 2  # the folder and a file in it
+
+    assert run(*words).code == 0
+    assert temporaries(tmp_path) == []
+
+
+def test_export__a_damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    damaged = Path(shutil.copytree(folder, tmp_path / "damaged"))
+    path = sorted((damaged / "train").glob("*.arrow"))[-1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+    done = run("export", damaged, "--to", "parquet", "--out", tmp_path / "out")
+
+    assert done.code == 1
+    assert str(path) in done.err
+    assert sorted(tmp_path.iterdir()) == [damaged]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--to", "csv"), 2, "'csv' is not one of 'parquet', 'mds', 'jsonl'"),
+        (("--to", "mds", "--split", "trai"), 1, "no split 'trai'; did you mean 'train'?"),
+        ((), 2, "Missing option '--to'"),
+    ],
+)
+def test_export__wrong_calls(
+    words: tuple[str, ...], code: int, said: str, folder: Path, tmp_path: Path
+) -> None:
+    done = run("export", folder, *words, "--out", tmp_path / "out")
+
+    assert done.code == code
+    assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export__unknown_kind_and_missing_folder(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CallError, match="expected one of parquet, mds, jsonl, got 'parket'; did"):
+        md.load(folder).export(to="parket", out=tmp_path / "out")
+
+    done = run("export", tmp_path / "nothing", "--to", "mds", "--out", tmp_path / "out")
+    assert (done.code, "expected a built folder, found none" in done.err) == (1, True)

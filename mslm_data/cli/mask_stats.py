@@ -128,8 +128,6 @@ def command(
         _refuse_to_show_text(shards, {"--top-words": top, "--report": report_file})
 
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
-    for name, strategy in strategies.items():
-        _refuse_steps(name, strategy)
 
     first = names[0]
     counted_strategy = strategies[first]
@@ -246,18 +244,6 @@ def _refuse_to_show_text(shards: Shards, asked_for: dict[str, Any]) -> None:
                 f"{shards.folder}: holds patients' text, which {option} shows; pass --show-text to "
                 "see it"
             )
-
-
-def _refuse_steps(name: str, strategy: Strategy) -> None:
-    """Refuse a strategy whose rates follow the training step, which no epoch knows."""
-    from mslm_data.errors import PipelineError
-
-    if strategy.follows_step:
-        raise PipelineError(
-            f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
-            "follows the step of training, which a count of epochs does not know; set it to a "
-            "number"
-        )
 
 
 def _rate(strategy: Strategy, option: str) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.errors import PipelineError
 from mslm_data.mask import NO_MASKS, options_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def make_strategies(
             is TOML, or else a bare string.
 
     Raises:
-        PipelineError: A strategy or an option is unknown, or a value is refused.
+        PipelineError: A strategy or an option is unknown, a value is refused, or a rate follows
+            training, which no command knows the place of.
         UsageError: One of `sets` is not of that form.
     """
     rates = {name: value for name, value in (("elm", elm), ("blm", blm)) if value is not None}
@@ -54,6 +56,12 @@ def make_strategies(
                 options[option] = value
 
         strategies[name] = shards.strategy(name, **options)
+        if strategies[name].follows_training:
+            raise PipelineError(
+                f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
+                "follows the steps or tokens of training, which a command does not know; set it to "
+                "a number, such as the rate of one phase"
+            )
 
     return strategies
 

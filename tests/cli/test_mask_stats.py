@@ -306,15 +306,19 @@ def test_mask_stats__wrong_calls_exit_with_2(built: Path, words: list[str], expe
     assert expected in done.err
 
 
-def test_mask_stats__a_rate_by_the_step_is_not_counted(built: Path) -> None:
-    rate = '{shape = "linear", start = 0.3, stop = 0.1, over = 10, per = "step"}'
-    done = run("mask-stats", built, "--strategy", "blm", "--set", f"blm={rate}")
+@pytest.mark.parametrize("command", ["mask-stats", "inspect"])
+@pytest.mark.parametrize("per", ["step", "tokens"])
+def test_mask_stats__a_rate_that_follows_training_is_refused(
+    built: Path, command: str, per: str
+) -> None:
+    rate = f'{{shape = "linear", start = 0.3, stop = 0.1, over = 10, per = "{per}"}}'
+    done = run(command, built, "--strategy", "blm", "--set", f"blm={rate}")
 
     assert done.code == 1
     assert (
-        "strategy 'blm': expected rates that stay or follow the epoch, got one that follows the step"
-        in done.err
-    )
+        "strategy 'blm': expected rates that stay or follow the epoch, got one that follows the "
+        "steps or tokens of training, which a command does not know; set it to a number"
+    ) in done.err
 
 
 class Row(NamedTuple):

@@ -23,7 +23,8 @@ class Batches:
 
     A batch is a pure function of the rows, the strategy, the options below, the epoch, and its
     number. Where a rate follows the training step, the step is the number of batches before, those
-    of earlier epochs included.
+    of earlier epochs included; where it follows tokens, these are counted by
+    `EpochOrder.tokens_before`.
 
     A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the
     state was taken. The batches are those of `mslm_data.torch.MaskedLoader` with the same options,

@@ -48,13 +48,14 @@ class Masked:
         seed: int,
         epoch: int,
         step: int | None = None,
+        tokens: int | None = None,
     ) -> Masked:
         """Mask rows; each row's mask is a pure function of its key and the arguments.
 
         Raises:
             ValueError: What `Strategy.plan` and `Strategy.corrupt` refuse.
         """
-        plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step)
+        plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
         hidden = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
         return cls(examples=examples, kinds=plan.kinds, hidden=hidden)
@@ -128,7 +129,12 @@ def mask_batches(
     while group := list(islice(steps, at_once)):
         rows = np.concatenate([step.drawn.rows for step in group])
         masked = Masked.of(
-            gather_rows(split, rows), strategy, seed=seed, epoch=epoch, step=group[0].number
+            gather_rows(split, rows),
+            strategy,
+            seed=seed,
+            epoch=epoch,
+            step=group[0].number,
+            tokens=group[0].tokens,
         )
 
         places = np.arange(len(rows))
@@ -182,7 +188,7 @@ def as_strategy(strategy: Strategy | str) -> Strategy:
 
 def _batches_at_once(split: Split, strategy: Strategy, shape: BatchShape) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
-    if strategy.follows_step:
+    if strategy.follows_training:
         return 1
 
     tokens = shape.tokens

@@ -75,11 +75,14 @@ class Step(NamedTuple):
         number: The training step that it is for: the batches of this rank before, with those of
             earlier epochs. Where rows are counted by their tokens, earlier epochs count as many as
             their tokens fill.
+        tokens: Tokens that all ranks were given before this step, those of earlier epochs included;
+            see `EpochOrder.tokens_before`. None where tokens are not known.
         after: The place after it.
     """
 
     drawn: Drawn
     number: int
+    tokens: int | None
     after: Place
 
 
@@ -161,6 +164,24 @@ class EpochOrder:
             return left // world
         return -(-left // world)
 
+    def tokens_before(self, epoch: int, rows: int) -> int | None:
+        """Return how many tokens were given before a place, or None where tokens are not known.
+
+        They are counted without reading any length: each epoch before has the tokens of all rows,
+        and of the present one the share of its rows that were given, rounded down. So the number is
+        the same on all ranks, after a resume, and for any order of the rows. In buckets, a batch
+        that is not full counts as full.
+
+        Args:
+            epoch: The present epoch.
+            rows: Rows of this epoch that all ranks together were given before.
+        """
+        if self.tokens is None:
+            return None
+
+        tokens = int(self.tokens)
+        return epoch * tokens + tokens * rows // max(self.rows, 1)
+
     def batches(self, start: Place, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
         """Give one rank's batches from `start` to the end of its epoch.
 
@@ -188,12 +209,13 @@ class EpochOrder:
         whole = max(batches - first, 0) // world * world
         held = -1
         for batch in range(first + rank, first + whole, world):
+            tokens = self.tokens_before(after.epoch, after.rows)
             window_number, place = divmod(batch, WINDOW)
             if window_number != held:
                 window = self._window(start.epoch, origin, window_number)
                 held = window_number
             after = self._after(after, world)
-            yield Step(window[place], number, after)
+            yield Step(window[place], number, tokens, after)
             number += 1
 
         # What is left is shared out row by row. Its batches can lie on both sides of a window's
@@ -204,7 +226,8 @@ class EpochOrder:
             windows = {number: self._window(start.epoch, origin, number) for number in numbers}
             rows = np.concatenate([windows[batch // WINDOW][batch % WINDOW].rows for batch in left])
             share = self.shape.drawn(_shared_out(rows, rank, world))
-            yield Step(share, number, self._after(after, world))
+            tokens = self.tokens_before(after.epoch, after.rows)
+            yield Step(share, number, tokens, self._after(after, world))
 
     def _by_tokens(self, start: Place, rank: int, world: int) -> Iterator[Step]:
         """Give batches of a number of tokens: how many a window has is found by cutting it."""
@@ -213,16 +236,20 @@ class EpochOrder:
         skipped = start.batches
         dealt: list[Drawn] = []
 
-        for window in range(self._first_window(start), self._num_windows):
+        first_window = self._first_window(start)
+        rows = first_window * self._window_rows  # of the steps before, all ranks together
+        for window in range(first_window, self._num_windows):
             batches = self._window(start.epoch, 0, window)
+            rows += sum(len(batch.rows) for batch in batches[:skipped])
             for given, batch in enumerate(batches[skipped:], start=skipped + 1):
                 dealt.append(batch)
                 if len(dealt) < world:
                     continue
                 steps += 1
                 after = Place(start.epoch, window * self._window_rows, steps, given)
-                yield Step(dealt[rank], number, after)
+                yield Step(dealt[rank], number, self.tokens_before(start.epoch, rows), after)
                 number += 1
+                rows += sum(len(batch.rows) for batch in dealt)
                 dealt = []
 
             # A resumed pass can begin within a step's batches only if the ranks are others now.
@@ -230,7 +257,8 @@ class EpochOrder:
 
         if dealt and not self.drop_last:
             share = shared_out(dealt, world)[rank]
-            yield Step(share, number, Place(start.epoch, self.rows, steps + 1))
+            tokens = self.tokens_before(start.epoch, rows)
+            yield Step(share, number, tokens, Place(start.epoch, self.rows, steps + 1))
 
     def _after(self, place: Place, world: int) -> Place:
         """Return the place after one more step, where rows are counted."""

@@ -16,7 +16,7 @@ from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, Draws
 from mslm_data.mask.pick import AnyPick, Pick, real_tokens, run
 from mslm_data.mask.plan import Draft, MaskKind
-from mslm_data.mask.rate import Rate, check_rate, check_share, follows_step, rate_at
+from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
 
 
 def needs_of(picks: Sequence[AnyPick]) -> frozenset[str]:
@@ -56,8 +56,8 @@ class OneOf:
         return needs_of([pick for way in self.ways for pick in way])
 
     @property
-    def follows_step(self) -> bool:
-        return any(pick.follows_step for way in self.ways for pick in way)
+    def follows_training(self) -> bool:
+        return any(pick.follows_training for way in self.ways for pick in way)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         branch = which_way(self.chances, draws)
@@ -101,8 +101,8 @@ class ByEpoch:
         return needs_of([pick for way in self.ways for pick in way])
 
     @property
-    def follows_step(self) -> bool:
-        return any(pick.follows_step for way in self.ways for pick in way)
+    def follows_training(self) -> bool:
+        return any(pick.follows_training for way in self.ways for pick in way)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         way = int(np.searchsorted(np.cumsum(self.epochs), draws.epoch, side="right"))
@@ -127,8 +127,8 @@ class WithoutMentions:
         return self.of.needs | {"mentions"}
 
     @property
-    def follows_step(self) -> bool:
-        return self.of.follows_step
+    def follows_training(self) -> bool:
+        return self.of.follows_training
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         own = draft.branch()
@@ -165,8 +165,8 @@ class Hints:
         return self.of.needs
 
     @property
-    def follows_step(self) -> bool:
-        return self.of.follows_step
+    def follows_training(self) -> bool:
+        return self.of.follows_training
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         top = draft.trial()
@@ -209,8 +209,8 @@ class Coins:
         return self.of.needs
 
     @property
-    def follows_step(self) -> bool:
-        return self.of.follows_step or follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return self.of.follows_training or follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         some = draft.trial()

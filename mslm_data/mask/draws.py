@@ -68,6 +68,8 @@ class Draws:
         epoch: In `[0, 2**63)`.
         step: In `[0, 2**63)`, or None where steps are not counted. It names no stream: a row draws
             the same at any step.
+        tokens: Tokens given before the step, 0 or more, or None where they are not counted. Names
+            no stream either.
         path: Numbers from the recipe down to the pick; see `number_of`.
         ways: Ways taken through mixtures of strategies, outermost first.
     """
@@ -76,6 +78,7 @@ class Draws:
     seed: int
     epoch: int
     step: int | None = None
+    tokens: int | None = None
     path: tuple[int, ...] = ()
     ways: tuple[int, ...] = ()
 

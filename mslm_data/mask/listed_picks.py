@@ -18,7 +18,7 @@ from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, Draws
 from mslm_data.mask.pick import free_tokens, trie_of
 from mslm_data.mask.plan import Draft, MaskKind
-from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_step, rate_at
+from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.units import Units
 
 
@@ -50,8 +50,8 @@ class InOrder:
         return frozenset({"word_ids"})
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         if self.rate == 0:
@@ -96,8 +96,8 @@ class Scattered:
         return frozenset()
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         if self.rate == 0:
@@ -155,8 +155,8 @@ class Occurrences:
         return frozenset({"word_ids"})
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         starts, ends, entries = trie_of(self.lexicon, usual="concepts.arrow").matches(examples)

@@ -27,7 +27,7 @@ from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.draws import BRANCH, Draws
 from mslm_data.mask.plan import Draft, MaskKind
-from mslm_data.mask.rate import check_limit, follows_step, rate_at
+from mslm_data.mask.rate import check_limit, follows_training, rate_at
 from mslm_data.mask.score import Score
 from mslm_data.mask.toml import USUAL_PICK
 from mslm_data.mask.units import UNITS, UnitName, Units, mentions, runs
@@ -46,7 +46,7 @@ class AnyPick(Protocol):
         ...
 
     @property
-    def follows_step(self) -> bool:
+    def follows_training(self) -> bool:
         """Whether a rate depends on the step."""
         ...
 
@@ -216,8 +216,8 @@ class Pick:
         return needs
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.budget.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.budget.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         if self.hides_nothing:

@@ -1,9 +1,10 @@
-"""Rates: a share that stays, follows the epoch or the step, or is drawn by each row."""
+"""Rates: a share that stays, follows the epoch or training, or is drawn by each row."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,55 +20,106 @@ class Schedule:
     `linear` goes straight from one end to the other and stays there (Ankner et al. 2024: 0.3 to
     0.15; Yang et al. 2023: `2p` to 0). `cosine` goes along half a wave (Yang et al. 2023).
     `uniform` draws a rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5).
-    Scheduled rates are rounded to 6 decimals, so that every machine counts the same.
+    `phases` keeps each rate until the next phase begins (mmBERT: 0.3, 0.15, 0.05), in TOML
+    `{shape = "phases", phases = [[0, 0.3], [1_000_000, 0.15]], per = "tokens"}`.
+    Rates between two ends are rounded to 6 decimals, so that every machine counts the same.
 
     Attributes:
-        shape: `linear`, `cosine` or `uniform`.
-        start: Rate at the first epoch or step, or the lower end of `uniform`; in `[0, 1]`.
-        stop: Rate from `over` epochs or steps on, or the upper end of `uniform`; in `[0, 1]`.
-        over: Epochs or steps from one end to the other, 1 or more; unused by `uniform`.
-        per: Whether epochs or steps are counted. `plan` must be told the step where steps are.
+        shape: `linear`, `cosine`, `uniform` or `phases`.
+        start: Rate at the beginning, or the lower end of `uniform`; in `[0, 1]`. Not of `phases`.
+        stop: Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not of `phases`.
+        over: Epochs, steps or tokens from one end to the other, 1 or more; unused by `uniform` and
+            `phases`.
+        phases: Of `phases` alone: pairs of the epoch, step or token that a phase begins with,
+            rising from 0, and its rate in `[0, 1]`.
+        per: Whether epochs, steps or tokens are counted. Tokens are those that all ranks together
+            were given before. `plan` must be told the step, or the tokens, where these are counted.
 
     Raises:
-        ValueError: An end outside `[0, 1]`, or `over` below 1.
+        ValueError: A rate outside `[0, 1]`, `over` below 1, an end or the phases missing, or phases
+            that do not rise from 0.
     """
 
-    shape: Literal["linear", "cosine", "uniform"]
-    start: float
-    stop: float
+    shape: Literal["linear", "cosine", "uniform", "phases"]
+    start: float | None = None
+    stop: float | None = None
     over: int = 1
-    per: Literal["epoch", "step"] = "epoch"
+    phases: tuple[tuple[int, float], ...] | None = None
+    per: Literal["epoch", "step", "tokens"] = "epoch"
 
     def __post_init__(self) -> None:
-        check_share("start", self.start)
-        check_share("stop", self.stop)
+        if self.shape == "phases":
+            self._check_phases()
+            return
+
+        if self.phases is not None:
+            raise ValueError(f"phases: expected none for shape '{self.shape}', got some")
+        for name, end in (("start", self.start), ("stop", self.stop)):
+            if end is None:
+                raise ValueError(f"{name}: expected a rate for shape '{self.shape}', got none")
+            check_share(name, end)
         if self.over < 1:
             raise ValueError(f"over: expected 1 or more, got {self.over}")
 
+    def _check_phases(self) -> None:
+        if self.start is not None or self.stop is not None:
+            raise ValueError("start, stop: expected none for shape 'phases', which has the rates")
+        if not self.phases:
+            raise ValueError(
+                "phases: expected a list of [beginning, rate] for shape 'phases', got none"
+            )
+
+        beginnings = [beginning for beginning, _ in self.phases]
+        if beginnings[0] != 0 or any(a >= b for a, b in pairwise(beginnings)):
+            raise ValueError(f"phases: expected beginnings that rise from 0, got {beginnings}")
+        for _, rate in self.phases:
+            check_share("phases", rate)
+
     @property
-    def follows_step(self) -> bool:
-        """Whether the rate depends on the step."""
-        return self.shape != "uniform" and self.per == "step"
+    def follows_training(self) -> bool:
+        """Whether the rate depends on the step, or on the tokens that were given before."""
+        return self.shape != "uniform" and self.per != "epoch"
+
+    @property
+    def highest(self) -> float:
+        """The highest rate that it takes."""
+        if self.phases is not None:
+            return max(rate for _, rate in self.phases)
+        return max(self._ends)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """`start` and `stop` of the shapes that have them."""
+        assert self.start is not None  # noqa: S101 - checked when it was made
+        assert self.stop is not None  # noqa: S101 - checked when it was made
+        return self.start, self.stop
 
     def at(self, draws: Draws) -> float | npt.NDArray[np.float64]:
-        """Return the rate of this epoch or step, or of each row, `[N]`.
+        """Return the rate of this epoch, step or number of tokens, or of each row, `[N]`.
 
         Raises:
-            ValueError: The rate follows the step and none is given.
+            ValueError: The rate follows the step or the tokens, and these are not given.
         """
         if self.shape == "uniform":
-            return self.start + (self.stop - self.start) * draws.uniforms(RATE)
+            start, stop = self._ends
+            return start + (stop - start) * draws.uniforms(RATE)
 
-        now = draws.epoch if self.per == "epoch" else draws.step
+        now = {"epoch": draws.epoch, "step": draws.step, "tokens": draws.tokens}[self.per]
         if now is None:
-            raise ValueError("step: expected one, as a rate follows it; pass plan(…, step=…)")
+            raise ValueError(
+                f"{self.per}: expected a number, as a rate follows it; pass plan(…, {self.per}=…)"
+            )
 
+        if self.phases is not None:
+            return [rate for beginning, rate in self.phases if beginning <= now][-1]
+
+        start, stop = self._ends
         done = min(now / self.over, 1.0)
         if self.shape == "linear":
             left = 1 - done
         else:
             left = (1 + math.cos(math.pi * done)) / 2
-        return round(self.stop + (self.start - self.stop) * left, 6)
+        return round(stop + (start - stop) * left, 6)
 
 
 Rate: TypeAlias = Annotated[float | Schedule, "rate"]
@@ -87,9 +139,9 @@ def rate_at(rate: float | Schedule, draws: Draws) -> float | npt.NDArray[np.floa
     return rate
 
 
-def follows_step(rate: float | Schedule) -> bool:
-    """Return whether a rate depends on the step."""
-    return isinstance(rate, Schedule) and rate.follows_step
+def follows_training(rate: float | Schedule) -> bool:
+    """Return whether a rate depends on the step, or on the tokens that were given before."""
+    return isinstance(rate, Schedule) and rate.follows_training
 
 
 def check_rate(name: str, rate: float | Schedule) -> None:

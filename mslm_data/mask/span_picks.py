@@ -19,7 +19,7 @@ from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
 from mslm_data.mask.pick import real_tokens
 from mslm_data.mask.plan import Draft, MaskKind
-from mslm_data.mask.rate import Rate, check_rate, follows_step, rate_at
+from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ class PlaceSpans:
         return frozenset({"word_ids"}) if self.released else frozenset()
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         ids = examples.input_ids
@@ -126,8 +126,8 @@ class GrowSpans:
         return frozenset({"word_ids", "mentions"} if self.mentions else {"word_ids"})
 
     @property
-    def follows_step(self) -> bool:
-        return follows_step(self.rate)
+    def follows_training(self) -> bool:
+        return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         offsets = examples.input_ids.offsets

@@ -62,8 +62,11 @@ class Strategy(ABC):
 
     @property
     @abstractmethod
-    def follows_step(self) -> bool:
-        """Whether a rate depends on the training step, so that `plan` must be told it."""
+    def follows_training(self) -> bool:
+        """Whether a rate depends on how far training is, so that `plan` must be told.
+
+        How far it is, is the number of its step, or of the tokens that were given before.
+        """
 
     @abstractmethod
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
@@ -74,7 +77,13 @@ class Strategy(ABC):
         """Corrupt with given draws; `corrupt` is for callers."""
 
     def plan(
-        self, examples: Examples, *, seed: int = 0, epoch: int = 0, step: int | None = None
+        self,
+        examples: Examples,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        step: int | None = None,
+        tokens: int | None = None,
     ) -> MaskPlan:
         """Decide which tokens are predicted, as a pure function of row, seed, epoch and strategy.
 
@@ -83,9 +92,10 @@ class Strategy(ABC):
             seed: In `[0, 2**63)`.
             epoch: Which pass over the data, in `[0, 2**63)`; always 0 gives a static mask.
             step: Which training step; read only by rates that follow the step.
+            tokens: Tokens that training was given before; read only by rates that follow them.
 
         Raises:
-            ValueError: Seed, epoch or step is out of range, or a rate follows the step and none
+            ValueError: A number is out of range, or a rate follows the step or the tokens and none
                 came.
             VocabularyError: A lexicon or score column is missing, damaged, or of other shards.
         """
@@ -93,8 +103,10 @@ class Strategy(ABC):
         check_count("epoch", epoch)
         if step is not None:
             check_count("step", step)
+        if tokens is not None and tokens < 0:
+            raise ValueError(f"tokens: expected 0 or more, got {tokens}")
         return self.plan_with(
-            examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step)
+            examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
         )
 
     def corrupt(
@@ -151,8 +163,8 @@ class Recipe(Strategy):
         return needs_of(self.picks) | self.corruption.needs
 
     @property
-    def follows_step(self) -> bool:
-        return any(pick.follows_step for pick in self.picks)
+    def follows_training(self) -> bool:
+        return any(pick.follows_training for pick in self.picks)
 
     def table(self) -> dict[str, Any]:
         return {
@@ -203,8 +215,8 @@ class Mixture(Strategy):
         return _needs_of_parts(self.parts)
 
     @property
-    def follows_step(self) -> bool:
-        return any(part.follows_step for part in self.parts)
+    def follows_training(self) -> bool:
+        return any(part.follows_training for part in self.parts)
 
     def table(self) -> dict[str, Any]:
         return {
@@ -269,8 +281,8 @@ class Curriculum(Strategy):
         return _needs_of_parts(self.parts)
 
     @property
-    def follows_step(self) -> bool:
-        return any(part.follows_step for part in self.parts)
+    def follows_training(self) -> bool:
+        return any(part.follows_training for part in self.parts)
 
     def table(self) -> dict[str, Any]:
         return {

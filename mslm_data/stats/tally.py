@@ -47,7 +47,7 @@ def mask_stats(
 
     Raises:
         ValueError: There is no epoch to count, the seed is out of range, or a rate of the strategy
-            follows the step of training.
+            follows the steps or tokens of training.
     """
     check_epochs(epochs)
     tally = Tally(labels, epochs)

@@ -131,7 +131,7 @@ class MaskingCollator(FollowsEpoch):
 
         Raises:
             ValueError: A number out of range, an unknown column, a strategy without a tokenizer, or
-                a rate that follows the training step, which a collator is not told.
+                a rate that follows training, whose steps and tokens a collator is not told.
             TypeError: Not a strategy, or not a tokenizer.
         """
         self._shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
@@ -145,11 +145,11 @@ class MaskingCollator(FollowsEpoch):
                 "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
             )
         self.strategy = None if strategy is None else as_strategy(strategy)
-        if self.strategy is not None and self.strategy.follows_step:
+        if self.strategy is not None and self.strategy.follows_training:
             raise ValueError(
-                "strategy: expected rates that do not follow the step, which a collator is not "
-                "told; take the batches from MaskedDataset(...).loader(...), or let the rate "
-                "follow the epoch (per='epoch')"
+                "strategy: expected rates that do not follow training, as a collator is not told "
+                "its steps or tokens; take the batches from MaskedDataset(...).loader(...), or let "
+                "the rate follow the epoch (per='epoch')"
             )
 
         self.seed = seed

@@ -72,20 +72,26 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Raises:
             TypeError: Not a split, such as the folder itself, or not a strategy.
-            ValueError: A seed or epoch out of range, or an unknown strategy.
+            ValueError: A seed or epoch out of range, an unknown strategy, or a static dataset whose
+                rate follows training.
             ShardError: A shard is missing or damaged, as far as the first row tells.
         """
         check_split(split)
         check_count("seed", seed)
         self.split = split
         self.strategy = as_strategy(strategy)
+        if static and self.strategy.follows_training:
+            raise ValueError(
+                "static: expected a strategy whose rates stay, so that masks do too, got one whose "
+                "rate follows training; pass one with a number as rate, such as 0.15"
+            )
         self.seed = seed
         self.static = static
         self._epoch = Epoch(epoch)
         self._checked: int | None = None
         """The epoch at whose first rows this process has looked at the split's files."""
 
-        self.masked(np.arange(min(1, len(self))), step=0).batch()
+        self.masked(np.arange(min(1, len(self))), step=0, tokens=0).batch()
 
     @property
     def tokens(self) -> int:
@@ -106,7 +112,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         Raises:
             IndexError: No such row.
             TypeError: Not a row's number, such as a slice.
-            ValueError: A rate follows the training step.
+            ValueError: A rate follows training, by its steps or tokens.
         """
         number = number_of(row, len(self))
 
@@ -116,15 +122,16 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Return rows that were gathered and masked at once, as DataLoader asks for them.
 
         Raises:
-            ValueError: A rate follows the training step, and the rows are not those of `loader` or
+            ValueError: A rate follows training, and the rows are not those of `loader` or
                 `ShardSampler`.
         """
-        epoch = step = None
+        epoch = step = tokens = None
         if isinstance(rows, Rows):
             epoch = rows.epoch
             step = rows.step
+            tokens = rows.tokens
 
-        chunk = self.masked(np.asarray(rows, np.int64), epoch=epoch, step=step)
+        chunk = self.masked(np.asarray(rows, np.int64), epoch=epoch, step=step, tokens=tokens)
         if not self.static and epoch is None:
             self._epoch.watch(chunk.examples.keys, _HOW)
 
@@ -134,7 +141,12 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return [MaskedRow(chunk, place, pack) for place, pack in enumerate(packs)]
 
     def masked(
-        self, rows: npt.NDArray[np.int64], *, epoch: int | None = None, step: int | None = None
+        self,
+        rows: npt.NDArray[np.int64],
+        *,
+        epoch: int | None = None,
+        step: int | None = None,
+        tokens: int | None = None,
     ) -> Masked:
         """Gather and mask any rows, in any order.
 
@@ -142,16 +154,17 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             rows: int64 `[R]`, each in `[0, len(self))`.
             epoch: None takes the present one, as a static dataset always does.
             step: The training step, where a rate follows it.
+            tokens: Tokens that training was given before, where a rate follows them.
 
         Raises:
-            ValueError: A rate follows the step, and there is none.
+            ValueError: A rate follows the step or the tokens, and there is none.
             ShardError: A shard is missing or damaged, or has changed by the first rows of an epoch.
         """
-        if step is None and self.strategy.follows_step:
+        if step is None and tokens is None and self.strategy.follows_training:
             raise ValueError(
-                "step: expected one, as a rate follows it, got rows of a sampler that does not "
-                "tell; take the batches from dataset.loader(...), or let the rate follow the epoch "
-                "(per='epoch')"
+                "step, tokens: expected them, as a rate follows training, got rows of a sampler "
+                "that does not tell; take the batches from dataset.loader(...) or ShardSampler, or "
+                "let the rate follow the epoch (per='epoch')"
             )
         if epoch is None or self.static:
             epoch = self.epoch
@@ -161,7 +174,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             self._checked = epoch
 
         examples = self.split.take(rows)
-        return Masked.of(examples, self.strategy, seed=self.seed, epoch=epoch, step=step)
+        return Masked.of(
+            examples, self.strategy, seed=self.seed, epoch=epoch, step=step, tokens=tokens
+        )
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, `[R]`."""

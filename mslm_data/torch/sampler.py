@@ -25,11 +25,13 @@ class Rows(list[int]):
     Attributes:
         epoch: Which pass over the data.
         step: Batches of this rank before, those of earlier epochs included.
+        tokens: Tokens that all ranks were given before this step; None where they are not known.
         packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
     """
 
     epoch: int
     step: int
+    tokens: int | None
     packs: npt.NDArray[np.int64] | None
 
     @classmethod
@@ -38,6 +40,7 @@ class Rows(list[int]):
         made = cls(step.drawn.rows.tolist())
         made.epoch = epoch
         made.step = step.number
+        made.tokens = step.tokens
         made.packs = step.drawn.packs
 
         return made

@@ -197,6 +197,54 @@ def test_batches__by_tokens_go_on_with_other_ranks(
     assert len(seen) + len(left) - rows < max(now, 1)  # repeated so that no rank has nothing
 
 
+@pytest.mark.parametrize("options", [{"batch_size": 3}, *BY_TOKENS])
+@given(
+    rows=st.integers(0, 1500),
+    before=st.integers(1, 4),
+    now=st.integers(1, 4),
+    drop_last=st.booleans(),
+    data=st.data(),
+)
+@settings(max_examples=30)
+def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
+    options: dict[str, Any],
+    rows: int,
+    before: int,
+    now: int,
+    drop_last: bool,
+    data: st.DataObject,
+) -> None:
+    """Counted row by row over all ranks, and on with other ranks after a resume."""
+    order = order_of(rows, drop_last=drop_last, **options)
+    total = int(lengths_of(np.arange(rows)).sum()) + rows * order.shape.is_by_tokens
+    whole = [list(order.batches(Place(3), rank=rank, world=before)) for rank in range(before)]
+    steps = data.draw(st.integers(0, len(whole[0])))
+    later = after(order, Place(3), steps, world=before)
+    rest = [list(order.batches(later, rank=rank, world=now)) for rank in range(now)]
+
+    given_rows = 0
+    for ranks in ([of_rank[:steps] for of_rank in whole], rest):
+        for at_once in zip(*ranks, strict=True):
+            assert {step.tokens for step in at_once} == {3 * total + total * given_rows // rows}
+            given_rows += sum(len(step.drawn.rows) for step in at_once)
+
+
+def test_step__tokens_count_a_short_batch_of_a_bucket_as_a_full_one() -> None:
+    """It may stand before others in its window; a place in training is a number of batches there."""
+    order = order_of(50, batch_size=4, bucketed=True)
+
+    steps = list(order.batches(Place(1), world=2))
+
+    total = int(lengths_of(np.arange(50)).sum())
+    assert [step.tokens for step in steps] == [total + total * 8 * n // 50 for n in range(7)]
+
+
+def test_step__has_no_tokens_where_they_are_not_known() -> None:
+    order = order_of(50, batch_size=4, tokens=None)
+
+    assert {step.tokens for step in order.batches(Place(1))} == {None}
+
+
 @pytest.mark.parametrize("options", BY_TOKENS)
 def test_batches__by_tokens_fill_their_budget_and_mix_lengths(options: dict[str, Any]) -> None:
     large = {name: 20 * value if "tokens" in name else value for name, value in options.items()}

@@ -230,3 +230,35 @@ def test_repr__says_what_a_batch_is(train: Split) -> None:
     assert repr(batches) == (
         f"Batches({len(batches)} of 90 tokens in one flat row from {train!r}; epoch 0, 0 given)"
     )
+
+
+# Rates that follow the tokens ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 4}, {"batch_size": 4, "bucketed": True}, *BY_TOKENS]
+)
+def test_batches__tell_a_rate_the_tokens(train: Split, options: dict[str, Any]) -> None:
+    """Each row is hidden as its plan at the tokens before its batch says; counted by hand."""
+    total = sum(len(train[row]["input_ids"]) for row in range(len(train)))
+    rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": 2 * total, "per": "tokens"}
+    falling = strategy("blm", blm=rate)
+    row_of_key = {train[row]["key"]: row for row in range(len(train))}
+    batches = Batches(train, falling, epoch=1, **options)
+    every = list(batches)
+
+    given = 0
+    for batch in every:
+        rows = np.array([row_of_key[key] for key in batch["keys"].tolist()])
+        tokens = total + total * given // len(train)
+        plan = falling.plan(train.take(rows), epoch=1, tokens=tokens)
+        assert np.count_nonzero(batch["mask_kinds"]) == np.count_nonzero(plan.kinds.values)
+        given += len(rows)
+    assert given == len(train)
+
+    half = len(every) // 2
+    before = Batches(train, falling, epoch=1, **options)
+    list(itertools.islice(before, half))
+    again = Batches(train, falling, **options)
+    again.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert all_lists(again) == [lists(batch) for batch in every[half:]]

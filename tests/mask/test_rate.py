@@ -9,7 +9,7 @@ import pytest
 
 import mslm_data as md
 from mslm_data.mask.draws import RATE, Draws
-from mslm_data.mask.rate import Schedule, follows_step, rate_at
+from mslm_data.mask.rate import Schedule, follows_training, rate_at
 from tests.generate import examples_of, row_of
 from tests.kernels.fairness import is_near
 from tests.mask.artifacts import words_lexicon
@@ -18,9 +18,9 @@ from tests.reference import draws as twin
 DYNAMIC = Schedule(shape="linear", start=0.3, stop=0.15, over=10)
 
 
-def at(rate, *, epoch=0, step=None, keys=(1, 2, 3)):
+def at(rate, *, epoch=0, keys=(1, 2, 3), **training):
     return rate_at(
-        rate, Draws(keys=np.array(keys, np.uint64), seed=0, epoch=epoch, step=step, path=(0,))
+        rate, Draws(keys=np.array(keys, np.uint64), seed=0, epoch=epoch, path=(0,), **training)
     )
 
 
@@ -75,9 +75,39 @@ def test_schedule__by_the_step():
         0.15,
     ]
     with pytest.raises(
-        ValueError, match=r"^step: expected one, as a rate follows it; pass plan\(…, step=…\)$"
+        ValueError, match=r"^step: expected a number, as a rate follows it; pass plan\(…, step=…\)$"
     ):
-        at(rate)
+        at(rate, tokens=5)
+
+
+def test_schedule__by_the_tokens():
+    rate = Schedule(shape="linear", start=0.3, stop=0.15, over=1_000_000_000, per="tokens")
+
+    at_tokens = [at(rate, tokens=n * 10**8, step=7, epoch=7) for n in (0, 4, 10, 11)]
+    assert at_tokens == [0.3, 0.24, 0.15, 0.15]
+    with pytest.raises(
+        ValueError,
+        match=r"^tokens: expected a number, as a rate follows it; pass plan\(…, tokens=…\)$",
+    ):
+        at(rate, step=5)
+
+
+def test_schedule__phases_keep_their_rate_until_the_next_begins():
+    """mmBERT: 30, 15 and 5 %."""
+    phases = ((0, 0.3), (2300, 0.15), (2900, 0.05))
+
+    for per in ("epoch", "step", "tokens"):
+        rate = Schedule(shape="phases", phases=phases, per=per)
+        rates = [at(rate, **{per: now}) for now in (0, 2299, 2300, 2899, 2900, 10**15)]
+        assert rates == [0.3, 0.3, 0.15, 0.15, 0.05, 0.05]
+
+
+def test_highest__is_the_top_of_any_shape():
+    """ELECTRA's cap of draws is made for it."""
+    phases = Schedule(shape="phases", phases=((0, 0.1), (3, 0.4), (5, 0.2)))
+
+    assert phases.highest == 0.4
+    assert DYNAMIC.highest == Schedule(shape="linear", start=0.1, stop=0.3).highest == 0.3
 
 
 @pytest.mark.parametrize(
@@ -86,11 +116,14 @@ def test_schedule__by_the_step():
         (0.3, False),
         (DYNAMIC, False),
         (Schedule(shape="cosine", start=0.3, stop=0, per="step"), True),
+        (Schedule(shape="cosine", start=0.3, stop=0, per="tokens"), True),
+        (Schedule(shape="phases", phases=((0, 0.3),)), False),
+        (Schedule(shape="phases", phases=((0, 0.3),), per="tokens"), True),
         (Schedule(shape="uniform", start=0.3, stop=0.4, per="step"), False),
     ],
 )
-def test_follows_step__schedules_by_the_step_only(rate, follows):
-    assert follows_step(rate) == follows
+def test_follows_training__schedules_by_steps_and_tokens_only(rate, follows):
+    assert follows_training(rate) == follows
 
 
 def test_schedule__each_row_draws_its_own():
@@ -116,11 +149,33 @@ def test_schedule__each_row_draws_its_own():
         ({"start": 1.5, "stop": 0}, r"^start: expected a rate in \[0, 1\], got 1\.5$"),
         ({"start": 0, "stop": -0.1}, r"^stop: expected a rate in \[0, 1\], got -0\.1$"),
         ({"start": 0, "stop": 1, "over": 0}, r"^over: expected 1 or more, got 0$"),
+        ({"start": 0}, r"^stop: expected a rate for shape 'linear', got none$"),
+        (
+            {"start": 0, "stop": 1, "phases": ((0, 0.3),)},
+            r"^phases: expected none for shape 'linear', got some$",
+        ),
+        (
+            {"shape": "phases", "start": 0.3, "phases": ((0, 0.3),)},
+            r"^start, stop: expected none for shape 'phases'",
+        ),
+        ({"shape": "phases"}, r"^phases: expected a list of \[beginning, rate\] .*, got none$"),
+        (
+            {"shape": "phases", "phases": ((5, 0.3), (9, 0.1))},
+            r"^phases: expected beginnings that rise from 0, got \[5, 9\]$",
+        ),
+        (
+            {"shape": "phases", "phases": ((0, 0.3), (9, 0.1), (9, 0.2))},
+            r"^phases: expected beginnings that rise from 0, got \[0, 9, 9\]$",
+        ),
+        (
+            {"shape": "phases", "phases": ((0, 0.3), (9, 15))},
+            r"^phases: expected a rate in \[0, 1\], got 15$",
+        ),
     ],
 )
 def test_schedule__refuses(options, message):
     with pytest.raises(ValueError, match=message):
-        Schedule(shape="linear", **options)
+        Schedule(**{"shape": "linear"} | options)
 
 
 def hidden(strategy, **when):
@@ -132,7 +187,7 @@ def test_plan__a_strategys_rate_follows_the_epoch():
     made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=DYNAMIC)
 
     assert [hidden(made, epoch=epoch) for epoch in (0, 1, 10, 11)] == [90, 84, 45, 45]
-    assert not made.follows_step
+    assert not made.follows_training
 
 
 def test_plan__a_strategys_rate_follows_the_step():
@@ -141,8 +196,49 @@ def test_plan__a_strategys_rate_follows_the_step():
     made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=table)
 
     assert [hidden(made, step=step, epoch=9) for step in (0, 1, 2, 4, 5)] == [90, 66, 45, 0, 0]
-    assert made.follows_step
-    with pytest.raises(ValueError, match=r"^step: expected one"):
+    assert made.follows_training
+    with pytest.raises(ValueError, match=r"^step: expected a number"):
         hidden(made)
     with pytest.raises(ValueError, match=r"^step: expected an integer in \[0, 2\*\*63\), got -1$"):
         hidden(made, step=-1)
+
+
+def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
+    """In a file, as printed, in one line of Python, and in a mixture."""
+    file = tmp_path / "falling.toml"
+    phases = "[[0, 0.3], [2_000_000_000, 0.15], [3_000_000_000, 0.05]]"
+    rate = f'{{ shape = "phases", phases = {phases}, per = "tokens" }}'
+    file.write_text(f'[mask]\nuse = "token"\nrate = {rate}\n')
+    table = {"shape": "phases", "phases": [[0, 0.3], [2 * 10**9, 0.15], [3 * 10**9, 0.05]]}
+    made = md.strategy("token", rate=table | {"per": "tokens"})
+    printed = tmp_path / "printed.toml"
+    printed.write_text(repr(made))
+    examples = examples_of([row_of([1] * 10_000, key=7)])
+
+    plans = [made.plan(examples, tokens=tokens) for tokens in (0, 2 * 10**9 - 1, 2 * 10**9, 10**12)]
+
+    shares = [sum(plan.counts()) / 10_000 for plan in plans]
+    assert shares == pytest.approx([0.3, 0.3, 0.15, 0.05], abs=0.02)
+    mixture = md.strategy("mixture", parts=[made], chances=[1.0])
+    for again in (md.strategy(str(file)), md.strategy(str(printed)), mixture):
+        assert again.follows_training
+        assert again.plan(examples, tokens=2 * 10**9).kinds.tolist() == plans[2].kinds.tolist()
+    with pytest.raises(ValueError, match=r"^tokens: expected a number"):
+        made.plan(examples, step=3)
+    with pytest.raises(ValueError, match=r"^tokens: expected 0 or more, got -1$"):
+        made.plan(examples, tokens=-1)
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        ({"shape": "linear", "start": 0.3}, "stop: expected a rate for shape 'linear', got none"),
+        ({"shape": "phases", "phases": [0.3, 0.1]}, "expected `array`, got `float`"),
+        ({"shape": "phases", "phases": [[0, 0.3], [-1, 0.1]]}, "rise from 0, got .0, -1."),
+        ({"shape": "phases", "phases": [[0, 0.3]], "per": "token"}, "got 'token'"),
+        ({"shape": "phase", "phases": [[0, 0.3]]}, "linear, cosine, uniform, phases for option"),
+    ],
+)
+def test_strategy__refuses_a_schedule_from_a_table(rate, message):
+    with pytest.raises(ValueError, match=message):
+        md.strategy("token", rate=rate)

@@ -235,14 +235,14 @@ STEP = {"shape": "linear", "start": 0.5, "stop": 0.1, "over": 10, "per": "step"}
         ("curriculum", {"parts": [{"use": "blm", "blm": STEP}]}),
     ],
 )
-def test_follows_step__a_rate_that_follows_the_step_must_be_told_it(name, options):
+def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, options):
     examples = examples_of([row_of([1] * 10)])
     strategy = md.strategy(name, **options)
 
-    assert strategy.follows_step
+    assert strategy.follows_training
     counts = [strategy.plan(examples, step=step).counts()[1] for step in (0, 5, 10, 99)]
     assert counts == [5, 3, 1, 1]
-    with pytest.raises(ValueError, match=r"^step: expected one, as a rate follows it"):
+    with pytest.raises(ValueError, match=r"^step: expected a number, as a rate follows it"):
         strategy.plan(examples)
     with pytest.raises(ValueError, match=r"^step: expected an integer in"):
         strategy.plan(examples, step=-1)

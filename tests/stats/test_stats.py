@@ -360,7 +360,7 @@ def test_mask_stats__digest_is_of_the_kinds_in_stored_order():
 
 def test_mask_stats__a_plan_of_ones_own_owes_nothing():
     class Nothing:
-        follows_step = False
+        follows_training = False
 
         def plan(self, examples, **_):
             return MaskPlan(

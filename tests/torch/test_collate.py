@@ -490,7 +490,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
                 ),
                 IDS,
             ),
-            "strategy: expected rates that do not follow the step",
+            "strategy: expected rates that do not follow training, as a collator",
         ),
     ],
 )

@@ -101,9 +101,77 @@ def test_loader__tells_a_rate_the_step(train: Any) -> None:
     assert all_lists(dataset.loader(batch_size=8)) == expected
     assert all_lists(dataset.loader(batch_size=8, workers=2)) == expected
     with pytest.raises(
-        ValueError, match=r"step: expected one, .* take the batches from dataset.loader"
+        ValueError, match=r"step, tokens: expected them, .* take the batches from dataset.loader"
     ):
         dataset.__getitems__([0, 1])
+
+
+def falling(split: Any) -> Any:
+    """Return a strategy whose rate falls in each step of the second epoch."""
+    over = 2 * split.record.tokens
+    rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": over, "per": "tokens"}
+    return md.strategy("blm", blm=rate)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_size": 8}, {"batch_tokens": 60, "bucketed": True}, {"batch_tokens": 60, "flat": True}],
+)
+def test_loader__tells_a_rate_the_tokens(train: Any, options: dict[str, Any]) -> None:
+    strategy = falling(train)
+    dataset = MaskedDataset(train, strategy, epoch=1)
+    sampler = ShardSampler(dataset, **options)
+    collator = MaskingCollator(flat=options.get("flat", False))
+    plain = DataLoader(dataset, batch_sampler=sampler, collate_fn=collator, num_workers=1)
+    resumed = MaskedDataset(train, strategy).loader(**options)
+
+    expected = of_numpy(md.Batches(train, strategy, epoch=1, **options))
+
+    assert all_lists(dataset.loader(**options)) == expected
+    assert all_lists(dataset.loader(**options, workers=2)) == expected
+    assert all_lists(plain) == expected
+    first = dataset.loader(**options)
+    list(itertools.islice(first, 5))
+    resumed.load_state_dict(first.state_dict())
+    assert all_lists(resumed) == expected[5:]
+
+
+def test_loader__rates_are_equal_at_equal_places_for_any_ranks(train: Any) -> None:
+    """Six rows a step: on one rank, on two, on three, and on one that goes on where three were."""
+    strategy = falling(train)
+
+    def masks(loaders: list[Any], steps: int | None = None) -> dict[int, list[int]]:
+        return {
+            key: kinds[: sum(real)]
+            for loader in loaders
+            for batch in itertools.islice(loader, steps)
+            for key, kinds, real in zip(
+                *(batch[name].tolist() for name in ("keys", "mask_kinds", "attention_mask")),
+                strict=True,
+            )
+        }
+
+    def loaders(world: int) -> list[Any]:
+        dataset = MaskedDataset(train, strategy, epoch=1)
+        return [
+            dataset.loader(batch_size=6 // world, rank=rank, world=world) for rank in range(world)
+        ]
+
+    alone = masks(loaders(1))
+    assert len(alone) == len(train)
+    assert masks(loaders(2)) == alone
+    three = loaders(3)
+    some = masks(three, steps=4)
+    (last,) = loaders(1)
+    last.load_state_dict(three[1].state_dict())
+
+    assert len(some) == 24
+    assert some | masks([last]) == alone
+
+
+def test_dataset__static_refuses_a_rate_that_follows_training(train: Any) -> None:
+    with pytest.raises(ValueError, match=r"static: expected a strategy whose rates stay, .* 0\.15"):
+        MaskedDataset(train, falling(train), static=True)
 
 
 def test_dataset__rows_fit_any_data_loader(train: Any) -> None:

@@ -120,7 +120,7 @@ def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0
     """
     most = None
     if max_tokens:
-        top = max(rate.start, rate.stop) if isinstance(rate, Schedule) else rate
+        top = rate.highest if isinstance(rate, Schedule) else rate
         most = int((top + 0.005) * max_tokens)
 
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most)

@@ -1,19 +1,17 @@
 """Run the suite and write RESULTS.md: `python -m benchmarks`.
 
-`python -m benchmarks encode masking` runs these topics alone and writes nothing, or with `--out` a
-page of their own. Each topic runs in a process of its own, so that none meets the memory and the
-threads of another.
+`python -m benchmarks encode masking` measures these topics anew and keeps the rows of the others;
+with `--try` it prints and writes nothing. Each topic runs in a process of its own, so that none
+meets the memory and the threads of another.
 
 A peer that cannot run here leaves its row out, with the reason in its place. A topic that fails
-keeps the rows of the others: the page is written without it, the end names it, and the exit code is
-1.
+keeps its earlier rows: the end names it, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -23,23 +21,24 @@ from pathlib import Path
 
 from benchmarks import inputs
 from benchmarks.harness import Results, is_ours, left_out
-from benchmarks.report import page, table
+from benchmarks.report import as_json, of_json, page, store, table
 
-TOPICS = (
-    "reading",
-    "encode",
-    "build",
-    "masking",
-    "strategies",
-    "released",
-    "ngrams",
-    "batches",
-    "loaders",
-    "loss",
-    "annotate",
-    "startup",
-)
-"""One module each, in the order of the table; each has `run(inputs, scratch) -> Results`."""
+TOPICS = {
+    "reading": "Reading",
+    "encode": "Encoding",
+    "build": "Builds",
+    "masking": "Masking",
+    "strategies": "Strategies",
+    "released": "Released code",
+    "ngrams": "N-grams",
+    "batches": "Batches",
+    "loaders": "Loaders",
+    "epoch": "Training",
+    "loss": "Loss",
+    "annotate": "Notes",
+    "startup": "Start",
+}
+"""Module -> title of its section, in their order; each has `run(inputs, scratch) -> Results`."""
 
 
 def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
@@ -47,14 +46,14 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
 
     Args:
         arguments: Names of topics, none for all; or `--one` with a topic and a folder.
-        root: The checkout whose page is written.
+        root: The checkout whose results are kept.
     """
     if arguments[:1] == ["--one"]:
         return run_one(arguments[1], Path(arguments[2]))
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
-    parser.add_argument("--out", type=Path, help="the page that named topics are written to")
+    parser.add_argument("--try", action="store_true", help="keep nothing, and write no page")
     options = parser.parse_args(arguments)
 
     topics: list[str] = options.topics
@@ -63,11 +62,8 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
         known = ", ".join(TOPICS)
         print(f"topics: expected some of {known}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
-    out: Path | None = options.out
-    if not topics:
-        out = out or root / "benchmarks" / "RESULTS.md"
+    keep = not getattr(options, "try")
 
-    results = Results()
     failed = []
     for name in topics or TOPICS:
         start = time.perf_counter()
@@ -76,20 +72,16 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
         found = run_in_process(name)
         if found is None:
             failed.append(name)
-            found = Results(rows=[left_out(name, "it failed")])
-        results.rows += found.rows
-        results.inputs += found.inputs
-
+            continue
         print("\n".join(table(found.rows)), flush=True)
+        if keep:
+            store(name, found, root=root)
+            text = page(TOPICS, root=root)
+            (root / "benchmarks" / "RESULTS.md").write_text(text, encoding="utf-8")
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
-    if out:
-        text = page(results.rows, results.inputs, root=root)
-        out.write_text(text, encoding="utf-8")
-        print("\n" + text)
-
     if failed:
-        message = f"failed: {', '.join(failed)}; the errors stand above, the other rows are kept"
+        message = f"failed: {', '.join(failed)}; the errors stand above, their earlier rows stay"
         print(message, file=sys.stderr, flush=True)
         return 1
     return 0
@@ -102,11 +94,7 @@ def run_in_process(name: str) -> Results | None:
         done = subprocess.run(command, check=False, cwd=inputs.ROOT)
         if done.returncode:
             return None
-        stored = (Path(folder) / "results").read_bytes()
-
-    results = pickle.loads(stored)  # noqa: S301 - written by ourselves just now
-    assert isinstance(results, Results)  # noqa: S101
-    return results
+        return of_json((Path(folder) / "results.json").read_text(encoding="utf-8"))
 
 
 def run_one(name: str, scratch: Path) -> int:
@@ -115,7 +103,7 @@ def run_one(name: str, scratch: Path) -> int:
     results = measure(name, found, scratch)
     results.inputs.insert(0, f"Input: {found.says}")
 
-    (scratch / "results").write_bytes(pickle.dumps(results))
+    (scratch / "results.json").write_text(as_json(results), encoding="utf-8")
     return 0
 
 

@@ -141,10 +141,17 @@ class Goal:
 
 @dataclass(slots=True)
 class Results:
-    """The rows of one topic, and the inputs that it was measured on."""
+    """The rows of one topic, measured in one run.
+
+    Attributes:
+        rows: The rows of its table.
+        inputs: Lines about the inputs that it was measured on.
+        machine: Lines about the machine, the packages and the commit; made when results are stored.
+    """
 
     rows: list[Row] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
+    machine: list[str] = field(default_factory=list)
 
 
 def in_turn(

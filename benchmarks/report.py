@@ -1,15 +1,21 @@
-"""Write RESULTS.md: the table, who was compared with whom, and on which machine."""
+"""Keep results, and write RESULTS.md of them: tables, who was compared, on which machine.
+
+What a topic measured is kept as data, `benchmarks/results/TOPIC.json`, so that one topic can be
+measured anew while the rows of the others stay.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.harness import MISSED, Row, number
+from benchmarks.harness import MISSED, Ratio, Results, Row, number
 
 PAGES = {
     "experiments.finetune": "What masking does to NER",
@@ -19,8 +25,6 @@ PAGES = {
     "benchmarks.soak": "Builds, loads, kills and damaged files in a loop",
 }
 """Module of a program that is run alone -> the subject of its page."""
-TOPIC_PAGES = {"RESULTS-build.md": ("Builds", "build")}
-"""Page of topics that were measured later than the others -> its subject, and the topics."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -37,41 +41,90 @@ PACKAGES = (
 )
 
 
-def page(rows: Sequence[Row], inputs: Iterable[str], *, root: Path) -> str:
-    """Return RESULTS.md.
+def store(name: str, results: Results, *, root: Path) -> None:
+    """Keep the results of a topic in `benchmarks/results`, in place of those of an earlier run.
 
     Args:
-        rows: The rows of the table, in order.
-        inputs: Lines about the inputs.
-        root: The checkout, for its commit.
+        name: The topic's.
+        results: What was measured just now, on this machine.
+        root: The checkout.
     """
+    results.machine = [*machine(), f"Commit: {commit(root)}"]
+    folder = root / "benchmarks" / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(as_json(results), encoding="utf-8")
+
+
+def stored(name: str, *, root: Path) -> Results | None:
+    """Return the kept results of a topic; None where it was never measured."""
+    path = root / "benchmarks" / "results" / f"{name}.json"
+    return of_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def as_json(results: Results) -> str:
+    """Return results as text, for `of_json`."""
+    return json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n"
+
+
+def of_json(text: str) -> Results:
+    """Return the results that `as_json` wrote."""
+    tables = json.loads(text)
+    for row in tables["rows"]:
+        for ratio in ("vs_peer", "vs_limit"):
+            row[ratio] = row[ratio] and Ratio(**row[ratio])
+    return Results(**tables | {"rows": [Row(**row) for row in tables["rows"]]})
+
+
+def page(topics: Mapping[str, str], *, root: Path) -> str:
+    """Return RESULTS.md: the kept results of all topics, each a section.
+
+    Args:
+        topics: Topic -> its title, in order.
+        root: The checkout.
+    """
+    kept = {name: stored(name, root=root) for name in topics}
+    sections = [
+        line
+        for name, results in kept.items()
+        if results
+        for line in _section(name, topics[name], results)
+    ]
+    rows = [row for results in kept.values() if results for row in results.rows]
     return "\n".join(
         [
             "# Results",
             "",
-            "Written by `python -m benchmarks` (`make bench`). Ours, the peer and the limit ran in "
-            "turn on the same input, in one",
-            "process unless said; ratios are medians of the rounds' ratios, with the least and the "
-            "greatest. Rates are of this",
-            "machine; only ratios mean anything elsewhere. Of memory (MiB), less is better.",
-            "",
-            *table(rows),
+            "Written by `python -m benchmarks` (`make bench`), each section by a run of its own. "
+            "Ours, the peer and the limit",
+            "ran in turn on the same input, in one process unless said; ratios are medians of the "
+            "rounds' ratios, with the least",
+            "and the greatest. Rates are of this machine; only ratios mean anything elsewhere. Of "
+            "memory (MiB), less is better.",
             "",
             *_other_pages(root),
             *_missed(rows),
-            "## Who is compared",
-            "",
-            *[f"* **{row.name}**: {row.what}" for row in rows],
-            "",
-            "## On what",
-            "",
-            *[
-                f"* {line}"
-                for line in [*machine(), f"Commit: {commit(root)}", *dict.fromkeys(inputs)]
-            ],
-            "",
+            *sections,
         ]
     )
+
+
+def _section(name: str, title: str, results: Results) -> list[str]:
+    """Return a topic's title, its table, who is compared, and on what."""
+    about = [*results.inputs, *results.machine]
+    return [
+        f"## {title}",
+        "",
+        f"`python -m benchmarks {name}`",
+        "",
+        *table(results.rows),
+        "",
+        *[f"* **{row.name}**: {row.what}" for row in results.rows],
+        "",
+        "On what:",
+        "",
+        *[f"* {line}" for line in dict.fromkeys(about)],
+        "",
+    ]
 
 
 def _missed(rows: Sequence[Row]) -> list[str]:
@@ -91,12 +144,7 @@ def _other_pages(root: Path) -> list[str]:
         if (root / room / page_name).is_file():
             link = page_name if room == "benchmarks" else f"../{room}/{page_name}"
             lines.append(f"* {what}, by `python -m {module}`: [{page_name}]({link})")
-    for page_name, (what, topics) in TOPIC_PAGES.items():
-        if (root / "benchmarks" / page_name).is_file():
-            lines.append(
-                f"* {what}, by `python -m benchmarks {topics}`: [{page_name}]({page_name})"
-            )
-    return ["Run alone:", "", *lines, ""] if lines else []
+    return ["Pages of their own:", "", *lines, ""] if lines else []
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -131,13 +179,13 @@ def machine() -> list[str]:
 
 def commit(root: Path) -> str:
     """Return the checkout's short commit, with `+dirty` where a file other than reports differs."""
-    reports = ("RESULTS.md", *TOPIC_PAGES, *(f"RESULTS-{name}.md" for name in PAGES))
+    pages = ("RESULTS.md", *(f"RESULTS-{module.split('.')[1]}.md" for module in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = [
             line
             for line in _git(root, "status", "--porcelain").splitlines()
-            if not line.endswith(reports)
+            if not line.endswith(pages) and "benchmarks/results/" not in line
         ]
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

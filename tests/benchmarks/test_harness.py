@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as suite
 from benchmarks import harness, inputs, report
-from benchmarks.harness import AbsentError, Contestant, Goal, Ratio, Row
+from benchmarks.harness import AbsentError, Contestant, Goal, Ratio, Results, Row
 
 
 def test_in_turn__calls_contestants_one_after_the_other() -> None:
@@ -120,31 +121,77 @@ def test_table__has_a_line_for_each_row() -> None:
     ]
 
 
-def test_page__names_what_was_missed_and_no_path() -> None:
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "benchmarks").mkdir()
+    return tmp_path
+
+
+def test_store__keeps_what_stored_returns(root: Path) -> None:
+    ratio = Ratio(median=6.61, low=5.7, high=8)
+    results = Results(
+        rows=[
+            Row(name="a", what="…", unit="words", ours=2e6, peer=3e5, vs_peer=ratio),
+            harness.left_out("b", "not installed"),
+        ],
+        inputs=["Input: some"],
+    )
+
+    report.store("reading", results, root=root)
+
+    kept = report.stored("reading", root=root)
+    assert kept == results
+    assert kept.machine[-1] == "Commit: unknown"  # a folder that is no checkout
+    assert report.stored("encode", root=root) is None
+
+
+def test_page__has_a_section_for_each_topic_that_was_measured(root: Path) -> None:
+    for name in ("loss", "reading"):
+        row = Row(name=f"row of {name}", what="who", unit="s", ours=1)
+        report.store(name, Results(rows=[row], inputs=[f"Input of {name}"]), root=root)
+
+    text = report.page({"reading": "Reading", "encode": "Encoding", "loss": "Loss"}, root=root)
+
+    assert [line for line in text.split("\n") if line.startswith("## ")] == [
+        "## Goals missed",
+        "## Reading",
+        "## Loss",
+    ]
+    assert text.index("Input of reading") < text.index("## Loss") < text.index("Input of loss")
+
+
+def test_page__names_what_was_missed_and_no_path(root: Path) -> None:
     rows = [
         Row(name="a", what="who", unit="s", ours=1, met="no", why="Physics."),
         Row(name="b", what="who", unit="s", ours=1, met="yes", why="Said where it is missed."),
     ]
+    report.store("reading", Results(rows=rows, inputs=["Input: some"]), root=root)
 
-    text = report.page(rows, ["Input: some"], root=inputs.ROOT)
+    text = report.page({"reading": "Reading"}, root=root)
 
     assert "## Goals missed\n\n* **a**: Physics.\n\n" in text
     assert "Said where" not in text
     assert "* **b**: who" in text
     assert "* Input: some" in text
-    assert not any(path in text for path in (str(inputs.ROOT), str(Path.home()), "/tmp"))  # noqa: S108
+    assert not any(path in text for path in (str(root), str(Path.home()), "/tmp"))  # noqa: S108
 
 
 def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
 
-    without = report.page([], [], root=tmp_path)
+    without = report.page({}, root=tmp_path)
     (tmp_path / "experiments" / "RESULTS-finetune.md").touch()
 
     assert "RESULTS-finetune.md" not in without
-    assert "[RESULTS-finetune.md](../experiments/RESULTS-finetune.md)" in report.page(
-        [], [], root=tmp_path
-    )
+    link = "[RESULTS-finetune.md](../experiments/RESULTS-finetune.md)"
+    assert link in report.page({}, root=tmp_path)
+
+
+def test_results__are_those_of_the_page_in_the_checkout() -> None:
+    """A page that was edited by hand, or results that were stored without it, would tell lies."""
+    written = (inputs.ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+
+    assert written == report.page(suite.TOPICS, root=inputs.ROOT)
 
 
 def test_vary__makes_the_same_corpus_every_time() -> None:

@@ -13,7 +13,7 @@ import pytest
 import benchmarks
 import experiments
 from benchmarks import __main__ as suite
-from benchmarks import faults, harness, inputs
+from benchmarks import faults, harness, inputs, report
 from benchmarks.harness import Results, Row
 from mslm_data.builds import build
 from mslm_data.encode.tokenizer import load
@@ -134,8 +134,11 @@ def test_main__keeps_the_rows_of_others_where_a_topic_fails(
         "reading": [Row(name="read words", what="who", unit="words", ours=2e6)],
         "loss": [Row(name="loss", what="who", unit="steps", ours=3)],
     }
+    earlier = Results(rows=[Row(name="encode words", what="who", unit="words", ours=4)])
     (tmp_path / "benchmarks").mkdir()
-    monkeypatch.setattr(suite, "TOPICS", ("reading", "encode", "loss"))
+    report.store("encode", earlier, root=tmp_path)
+    topics = {"reading": "Reading", "encode": "Encoding", "loss": "Loss"}
+    monkeypatch.setattr(suite, "TOPICS", topics)
     monkeypatch.setattr(
         suite, "run_in_process", lambda name: Results(rows=rows[name]) if name in rows else None
     )
@@ -145,13 +148,26 @@ def test_main__keeps_the_rows_of_others_where_a_topic_fails(
     page = (tmp_path / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     assert code == 1
     assert "| read words | words | 2 M |" in page
-    assert "| encode | - | - | - | - | - | - | - | left out: it failed |" in page
+    assert "| encode words | words | 4 |" in page
     assert "| loss | steps | 3 |" in page
     assert (
         capsys.readouterr()
         .err.strip()
-        .endswith("failed: encode; the errors stand above, the other rows are kept")
+        .endswith("failed: encode; the errors stand above, their earlier rows stay")
     )
+
+
+def test_main__keeps_nothing_of_a_try(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = Row(name="read words", what="who", unit="words", ours=2e6)
+    (tmp_path / "benchmarks").mkdir()
+    monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
+
+    assert suite.main(["reading", "--try"], root=tmp_path) == 0
+
+    assert "| read words | words | 2 M |" in capsys.readouterr().out
+    assert not list((tmp_path / "benchmarks").iterdir())
 
 
 def test_main__ends_well_where_a_peer_is_absent(
@@ -159,7 +175,7 @@ def test_main__ends_well_where_a_peer_is_absent(
 ) -> None:
     row = harness.left_out("count n-grams", f"No module named '{NOWHERE}'")
     (tmp_path / "benchmarks").mkdir()
-    monkeypatch.setattr(suite, "TOPICS", ("ngrams",))
+    monkeypatch.setattr(suite, "TOPICS", {"ngrams": "N-grams"})
     monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
 
     assert suite.main([], root=tmp_path) == 0

@@ -7,12 +7,12 @@ for batch in md.Batches(shards["train"], md.strategy("joint"), batch_size=32): .
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import as_strategy, check_split, mask_batches
 from mslm_data.batches.order import Cursor, EpochOrder
-from mslm_data.batches.row_order import row_order
+from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
@@ -44,7 +44,8 @@ class Batches:
         flat: bool = False,
         seed: int = 0,
         epoch: int = 0,
-        shuffle: bool = True,
+        shuffle: bool | Literal["shards"] = True,
+        open_shards: int = OPEN_SHARDS,
         bucketed: bool = False,
         drop_last: bool = False,
         multiple_of: int = 1,
@@ -62,7 +63,9 @@ class Batches:
             flat: Whether all rows of a batch are one flat row.
             seed: Seeds the order and the masks, in `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
-            shuffle: Whether rows come in an order of (seed, epoch), or as stored.
+            shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes
+                the rows of some shards at a time, for splits that are remote or larger than memory.
+            open_shards: Number of these shards.
             bucketed: Whether rows of like length share a batch, among those of 64 batches.
             drop_last: Whether to leave out a last batch that is not full.
             multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
@@ -83,7 +86,7 @@ class Batches:
             multiple_of=multiple_of,
         )
         self._order = EpochOrder(
-            row_order=row_order(split, shuffle=shuffle),
+            row_order=row_order(split, shuffle=shuffle, open_shards=open_shards),
             tokens=split.record.tokens,
             shape=self._shape,
             seed=seed,

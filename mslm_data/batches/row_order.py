@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mslm_data.batches.shape import RowNumbers
+from mslm_data.batches.shape import RowNumbers, check_size
+from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.draws import fold
-from mslm_data.kernels.shuffle import shuffled
+from mslm_data.kernels.shuffle import shuffled, shuffled_among
+
+OPEN_SHARDS = 16
+"""Shards whose rows `shuffle="shards"` mixes at a time."""
 
 _ROW_STREAM = 0x0BDE
+_SHARD_STREAM = 0x5A4D
+_BLOCK_STREAM = 0xB10C
 
 
 class RowOrder(Protocol):
@@ -74,18 +81,156 @@ class Shuffled:
         return {"rows": int(self.size), "shuffle": True}
 
 
-def row_order(rows: Sized, *, shuffle: bool) -> RowOrder:
+@dataclass(frozen=True, slots=True)
+class ByShards:
+    """Shards in an order of their own, and the rows of some of them mixed at a time.
+
+    The rows of each shard are mixed and cut into `open_shards` pieces. A block of the epoch takes
+    one piece from each of so many shards that follow each other in the shards' order, and mixes
+    them:
+
+        block          0    1    2    3    4
+        first shard    0    1    2
+        second              0    1    2
+        third                    0    1    2
+        fourth                        0    1, 2
+        fifth                              0, 1, 2
+
+    So each block needs one shard more than the one before and is done with another, the first block
+    needs a single shard, and the last takes all pieces that are left.
+
+    Attributes:
+        shard_rows: Number of rows of each shard.
+        open_shards: Number of shards whose rows are mixed at a time.
+    """
+
+    shard_rows: tuple[int, ...]
+    open_shards: int = OPEN_SHARDS
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return sum(self.shard_rows)
+
+    def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
+        """Return the rows at places `[start, stop)` of the order of (seed, epoch)."""
+        blocks = _blocks(self.shard_rows, self.open_shards, seed, epoch)
+        out = np.empty(stop - start, np.int64)
+        done = start
+        while done < stop:
+            block = int(np.searchsorted(blocks.starts, done, side="right")) - 1
+            begin, end = blocks.starts[block : block + 2].tolist()
+            until = min(stop, end)
+
+            # Which piece each place draws from, and which of the piece's rows.
+            stream = stream_of(_BLOCK_STREAM, seed, epoch, block)
+            drawn = shuffled_part(done - begin, until - begin, size=end - begin, stream=stream)
+            pieces = blocks.pieces(block)
+            bounds = offsets_of(pieces.sizes)
+            piece = np.searchsorted(bounds, drawn, side="right") - 1
+            drawn += (pieces.firsts - bounds[:-1])[piece]
+
+            # A piece is of the shard's mixed rows.
+            stream = stream_of(_ROW_STREAM, seed, epoch)
+            rows = out[done - start : until - start]
+            sizes = blocks.shard_rows[pieces.shards]
+            shuffled_among(drawn, piece, stream, pieces.shards, sizes, rows)
+            rows += blocks.shard_firsts[pieces.shards][piece]
+            done = until
+        return out
+
+    def described(self) -> dict[str, Any]:
+        """Return what two orders must agree on to be the same."""
+        return {
+            "rows": int(self.size),
+            "shuffle": "shards",
+            "open_shards": int(self.open_shards),
+            "shards": f"{len(self.shard_rows)}, {int(stream_of(*self.shard_rows)):016x}",
+        }
+
+
+class _Pieces(NamedTuple):
+    """The pieces of shards that a block takes.
+
+    Attributes:
+        shards: int64 `[P]`, the shard of each.
+        firsts: int64 `[P]`, where each begins among the shard's mixed rows.
+        sizes: int64 `[P]`, number of rows of each.
+    """
+
+    shards: RowNumbers
+    firsts: RowNumbers
+    sizes: RowNumbers
+
+
+class _Blocks(NamedTuple):
+    """The blocks of an epoch, as many as there are shards.
+
+    Attributes:
+        shards: int64 `[S]`, the shards in the order in which they come.
+        starts: int64 `[S + 1]`, where each block begins.
+        shard_rows: int64 `[S]`, number of rows of each shard, as stored.
+        shard_firsts: int64 `[S]`, first row of each.
+        open_shards: Pieces that each shard is cut into.
+    """
+
+    shards: RowNumbers
+    starts: RowNumbers
+    shard_rows: RowNumbers
+    shard_firsts: RowNumbers
+    open_shards: int
+
+    def pieces(self, block: int) -> _Pieces:
+        """Return the pieces of a block: the newest shard's first one, the one before's second."""
+        first = max(0, block - self.open_shards + 1)
+        ages = np.arange(block - first, -1, -1)
+        shards = self.shards[first : block + 1]
+        rows = self.shard_rows[shards]
+        firsts = rows * ages // self.open_shards
+        if block == len(self.shards) - 1:
+            return _Pieces(shards, firsts, rows - firsts)
+        return _Pieces(shards, firsts, rows * (ages + 1) // self.open_shards - firsts)
+
+
+@lru_cache(maxsize=16)
+def _blocks(shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int) -> _Blocks:
+    """Lay out the blocks of an epoch."""
+    rows = np.array(shard_rows, np.int64)
+    count = len(rows)
+    pieces = max(1, min(open_shards, count))
+    shards = shuffled_part(0, count, size=count, stream=stream_of(_SHARD_STREAM, seed, epoch))
+
+    sizes = np.zeros(count, np.int64)
+    ordered = rows[shards]
+    for age in range(pieces):
+        taken = ordered * (age + 1) // pieces - ordered * age // pieces
+        np.add.at(sizes, np.minimum(np.arange(count) + age, count - 1), taken)
+    return _Blocks(shards, offsets_of(sizes), rows, offsets_of(rows)[:-1], pieces)
+
+
+def row_order(rows: Sized, *, shuffle: bool | str, open_shards: int = OPEN_SHARDS) -> RowOrder:
     """Return the order of the rows of a split, a dataset, or anything else of some length.
 
     Args:
-        rows: Whose.
-        shuffle: Whether rows come in an order of (seed, epoch), or as stored.
+        rows: Whose; shards are mixed of what has `shard_rows`, the number of rows of each.
+        shuffle: Whether rows come in an order of (seed, epoch), or as stored; `"shards"` mixes the
+            rows of some shards at a time.
+        open_shards: Number of these shards.
 
     Raises:
-        ValueError: `shuffle` is something else.
+        ValueError: `shuffle` is something else, or rows of no shards.
     """
+    check_size("open_shards", open_shards)
+    if isinstance(shuffle, str) and shuffle == "shards":
+        shard_rows = getattr(rows, "shard_rows", None)
+        if shard_rows is None:
+            raise ValueError(
+                "shuffle: expected a dataset that has `shard_rows` for 'shards', got one without; "
+                "use a MaskedDataset, or shuffle=True"
+            )
+        return ByShards(tuple(shard_rows), int(open_shards))
     if not isinstance(shuffle, bool | np.bool_):
-        raise ValueError(f"shuffle: expected True or False, got {shuffle!r}")
+        raise ValueError(f"shuffle: expected True, False or 'shards', got {shuffle!r}")
 
     return Shuffled(len(rows)) if shuffle else Stored(len(rows))
 

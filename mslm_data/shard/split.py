@@ -44,6 +44,11 @@ class Split:
     def __len__(self) -> int:
         return int(self._first[-1])
 
+    @property
+    def shard_rows(self) -> tuple[int, ...]:
+        """Number of rows of each shard."""
+        return tuple(shard.rows for shard in self.record.shards)
+
     def __repr__(self) -> str:
         record = self.record
 

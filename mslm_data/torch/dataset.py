@@ -98,6 +98,11 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Number of tokens of all rows, by which a loader's state tells these rows from others."""
         return self.split.record.tokens
 
+    @property
+    def shard_rows(self) -> tuple[int, ...]:
+        """Number of rows of each shard, for `shuffle="shards"`."""
+        return self.split.shard_rows
+
     def __len__(self) -> int:
         return len(self.split)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from mslm_data.batches.masked import mask_batches
+from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.sampler import ShardSampler
 
@@ -54,7 +55,8 @@ class MaskedLoader:
         batch_tokens: int | None = None,
         row_tokens: int | None = None,
         flat: bool = False,
-        shuffle: bool = True,
+        shuffle: bool | Literal["shards"] = True,
+        open_shards: int = OPEN_SHARDS,
         bucketed: bool = False,
         drop_last: bool = False,
         rank: int | None = None,
@@ -74,7 +76,8 @@ class MaskedLoader:
             batch_tokens: Tokens of each rank's batch at most, padding counted.
             row_tokens: Tokens of a packed row.
             flat: Whether all rows of a batch are one flat row.
-            shuffle: Passed to `ShardSampler`, with `bucketed` and `drop_last`.
+            shuffle: Passed to `ShardSampler`, with `open_shards`, `bucketed` and `drop_last`.
+            open_shards: Shards whose rows `shuffle="shards"` mixes at a time.
             bucketed: Whether rows of like length share a batch.
             drop_last: Whether to leave out batches that are not full.
             rank: Which of the ranks this is; None, with `world`, asks torch.distributed where it is
@@ -102,6 +105,7 @@ class MaskedLoader:
             flat=flat,
             multiple_of=multiple_of,
             shuffle=shuffle,
+            open_shards=open_shards,
             bucketed=bucketed,
             drop_last=drop_last,
             rank=rank,

@@ -7,7 +7,7 @@ Which rows each batch has is decided in `mslm_data.batches.order`; with one rank
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import Sampler
 
 from mslm_data.batches.order import Cursor, EpochOrder, Step
-from mslm_data.batches.row_order import row_order
+from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
 
 
@@ -84,7 +84,8 @@ class ShardSampler(Sampler[Rows]):
         multiple_of: int = 1,
         seed: int | None = None,
         epoch: int | None = None,
-        shuffle: bool = True,
+        shuffle: bool | Literal["shards"] = True,
+        open_shards: int = OPEN_SHARDS,
         bucketed: bool = False,
         drop_last: bool = False,
         rank: int | None = 0,
@@ -105,7 +106,9 @@ class ShardSampler(Sampler[Rows]):
                 `batch_tokens` alone.
             seed: Seeds the order, in `[0, 2**63)`; None takes the dataset's, or 0.
             epoch: The first epoch; None takes the dataset's, or 0.
-            shuffle: Whether rows come in an order of (seed, epoch), or as stored.
+            shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes
+                the rows of some shards at a time, for splits that are remote or larger than memory.
+            open_shards: Number of these shards.
             bucketed: Whether rows of like length share a batch, among those of 64 batches.
             drop_last: Whether to leave out batches that are not full, and a last step without a
                 batch for every rank.
@@ -136,7 +139,7 @@ class ShardSampler(Sampler[Rows]):
         self._rank = rank
         self._world = world
         order = EpochOrder(
-            row_order=row_order(dataset, shuffle=shuffle),
+            row_order=row_order(dataset, shuffle=shuffle, open_shards=open_shards),
             tokens=getattr(dataset, "tokens", None),
             shape=self.shape,
             seed=getattr(dataset, "seed", 0) if seed is None else seed,

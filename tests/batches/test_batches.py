@@ -22,7 +22,7 @@ from tests.reference import batch as reference
 JOINT = strategy("joint", elm=0.5, blm=0.2)
 ORDERS: list[dict[str, Any]] = [
     {"shuffle": shuffle, "bucketed": bucketed}
-    for shuffle in (True, False)
+    for shuffle in (True, False, "shards")
     for bucketed in (True, False)
 ]
 
@@ -89,6 +89,7 @@ def test_batches__equal_their_twin(
 
     batches = all_lists(Batches(train, JOINT, **options))
 
+    options["shard_rows"] = train.shard_rows
     assert batches == list(reference.batches(rows, train.token_ids, JOINT, **options))
 
 
@@ -207,7 +208,8 @@ def test_batches__of_no_rows_are_none(tmp_path: Path) -> None:
         ({"batch_size": 0}, "batch_size: expected an integer of at least 1, got 0"),
         ({"batch_size": "32"}, "batch_size: expected an integer of at least 1, got '32'"),
         ({"multiple_of": 0}, "multiple_of: expected an integer of at least 1, got 0"),
-        ({"shuffle": 1}, "shuffle: expected True or False, got 1"),
+        ({"shuffle": 1}, "shuffle: expected True, False or 'shards', got 1"),
+        ({"open_shards": 0}, "open_shards: expected an integer of at least 1, got 0"),
         ({"seed": -1}, r"seed: expected an integer in \[0, 2\*\*63\), got -1"),
         ({"epoch": 2**63}, r"epoch: expected an integer in \[0, 2\*\*63\)"),
     ],
@@ -230,7 +232,8 @@ def test_state_dict__goes_on_with_exactly_the_rest(
     before = [lists(batch) for batch in itertools.islice(batches, after)]
 
     state = json.loads(json.dumps(batches.state_dict()))
-    again = Batches(load(folders["one"])["train"], JOINT, **options)
+    other = "many" if options["shuffle"] == "shards" else "one"
+    again = Batches(load(folders[other])["train"], JOINT, **options)
     again.load_state_dict(state)
     rest = all_lists(again)
 
@@ -294,6 +297,20 @@ def test_load_state_dict__refuses_a_state_of_other_rows(
         Batches(train, JOINT).load_state_dict(state)
     with pytest.raises(ValueError, match=rf"state: expected tokens = {train.record.tokens}, got 1"):
         Batches(train, JOINT).load_state_dict(Batches(train, JOINT).state_dict() | {"tokens": 1})
+
+
+def test_load_state_dict__refuses_a_state_of_other_shards(
+    folders: dict[str, Path], train: Split
+) -> None:
+    one = load(folders["one"])["train"]
+    state = Batches(one, JOINT, shuffle="shards").state_dict()
+
+    with pytest.raises(ValueError, match=r"state: expected shards = .*, got '1, "):
+        Batches(train, JOINT, shuffle="shards").load_state_dict(state)
+    with pytest.raises(ValueError, match="state: expected open_shards = 3, got 16"):
+        Batches(one, JOINT, shuffle="shards", open_shards=3).load_state_dict(state)
+    with pytest.raises(ValueError, match="state: expected shuffle = True, got 'shards'"):
+        Batches(one, JOINT).load_state_dict(state)
 
 
 def test_epoch__set_to_the_present_one_keeps_a_resumed_place(train: Split) -> None:

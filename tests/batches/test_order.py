@@ -293,7 +293,7 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
     ("options", "message"),
     [
         ({"seed": -1}, "seed: expected an integer in"),
-        ({"shuffle": "yes"}, "shuffle: expected True or False, got 'yes'"),
+        ({"shuffle": "yes"}, "shuffle: expected True, False or 'shards', got 'yes'"),
         ({"bucketed": 1}, "bucketed: expected True or False, got 1"),
         ({"drop_last": None}, "drop_last: expected True or False, got None"),
         ({"bucketed": True, "flat": True}, "bucketed: expected False for packed rows"),

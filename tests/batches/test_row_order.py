@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.row_order import Shuffled, Stored, row_order, shuffle_rows
+from mslm_data.batches.row_order import (
+    ByShards,
+    Shuffled,
+    Stored,
+    row_order,
+    shuffle_rows,
+)
 from tests.reference import order as reference
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097]
@@ -77,10 +83,26 @@ def test_row_order__is_stored_or_shuffled() -> None:
     assert row_order(rows, shuffle=True) == Shuffled(30)
 
 
+class Sharded(list[int]):
+    """Ten rows of three shards."""
+
+    shard_rows = (3, 3, 4)
+
+
+def test_row_order__mixes_shards_of_what_has_some() -> None:
+    rows = Sharded(range(10))
+
+    assert row_order(rows, shuffle="shards", open_shards=2) == ByShards((3, 3, 4), 2)
+    with pytest.raises(ValueError, match="expected a dataset that has `shard_rows` for 'shards'"):
+        row_order(range(10), shuffle="shards")
+    with pytest.raises(ValueError, match="open_shards: expected an integer of at least 1, got 0"):
+        row_order(rows, shuffle="shards", open_shards=0)
+
+
 def test_row_order__refuses_what_is_no_choice() -> None:
     wrong: Any = "yes"
 
-    with pytest.raises(ValueError, match="shuffle: expected True or False, got 'yes'"):
+    with pytest.raises(ValueError, match="shuffle: expected True, False or 'shards', got 'yes'"):
         row_order(range(3), shuffle=wrong)
 
 
@@ -94,3 +116,98 @@ def test_shuffled__is_the_order_of_the_seed_and_the_epoch() -> None:
 
 def test_described__tells_orders_apart() -> None:
     assert Stored(9).described() != Shuffled(9).described() != Shuffled(8).described()
+
+
+# Shards --------------------------------------------------------------------------------------------------------------
+
+shard_rows = st.lists(st.integers(0, 12), max_size=9).map(tuple)
+
+
+@given(shard_rows, st.integers(1, 11), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_by_shards__equals_its_twin(
+    sizes: tuple[int, ...], open_shards: int, seed: int, epoch: int
+) -> None:
+    order = ByShards(sizes, open_shards)
+
+    found = order.rows(0, order.size, seed=seed, epoch=epoch).tolist()
+
+    assert found == reference.order_by_shards(list(sizes), open_shards, seed, epoch)
+    assert sorted(found) == list(range(sum(sizes)))
+
+
+@given(shard_rows, st.integers(1, 11), st.data())
+def test_by_shards__is_the_same_in_pieces(
+    sizes: tuple[int, ...], open_shards: int, data: st.DataObject
+) -> None:
+    order = ByShards(sizes, open_shards)
+    start = data.draw(st.integers(0, order.size))
+    stop = data.draw(st.integers(start, order.size))
+
+    piece = order.rows(start, stop, seed=5, epoch=2)
+
+    assert piece.tolist() == order.rows(0, order.size, seed=5, epoch=2)[start:stop].tolist()
+
+
+@pytest.mark.parametrize("open_shards", [1, 4, 16])
+def test_by_shards__has_no_more_shards_open_than_it_says(open_shards: int) -> None:
+    order = ByShards((50,) * 40, open_shards)
+    shards = order.rows(0, 2000, seed=1, epoch=0) // 50
+    first = {shard: int(np.flatnonzero(shards == shard)[0]) for shard in range(40)}
+    last = {shard: int(np.flatnonzero(shards == shard)[-1]) for shard in range(40)}
+
+    at_once = [sum(first[s] <= place <= last[s] for s in range(40)) for place in range(2000)]
+
+    assert open_shards <= max(at_once) <= open_shards + 1  # a place where one ends and one begins
+    assert set(shards[: 50 // open_shards].tolist()) == {shards[0]}  # a single shard begins
+
+
+def test_by_shards__mixes_all_shards_that_are_open() -> None:
+    """Rows of each shard are at all places of a block alike: about a quarter of any stretch's rows."""
+    shards = ByShards((400,) * 9, 4).rows(0, 3600, seed=3, epoch=1) // 400
+    block = shards[1000:1400]  # after the blocks of one, two, and three shards, 600 rows: the fifth
+
+    counts = [np.bincount(part, minlength=9) for part in (block[:200], block[200:])]
+
+    assert [sorted(part[part > 0].tolist())[0] > 30 for part in counts] == [True, True]
+    assert [int((part > 0).sum()) for part in counts] == [4, 4]
+
+
+def test_by_shards__has_an_order_for_each_seed_and_epoch() -> None:
+    order = ByShards((5, 6, 7), 2)
+
+    orders = {
+        tuple(order.rows(0, 18, seed=seed, epoch=epoch)) for seed in range(6) for epoch in range(6)
+    }
+
+    assert len(orders) == 36
+
+
+def test_by_shards__takes_each_shard_first_alike() -> None:
+    order = ByShards((4, 4, 4, 4), 2)
+
+    firsts = [int(order.rows(0, 1, seed=1, epoch=epoch)[0]) // 4 for epoch in range(2000)]
+
+    counts = np.bincount(firsts, minlength=4)
+    assert np.all(np.abs(counts - 500) < 5 * (500 * 0.75) ** 0.5)  # five deviations
+
+
+def test_by_shards__never_changes() -> None:
+    assert ByShards((4, 2, 5), 2).rows(0, 11, seed=1, epoch=2).tolist() == [
+        6,
+        7,
+        9,
+        8,
+        10,
+        5,
+        4,
+        1,
+        0,
+        2,
+        3,
+    ]
+
+
+def test_by_shards__is_described_by_its_shards() -> None:
+    orders = [ByShards((5, 6), 2), ByShards((6, 5), 2), ByShards((5, 6), 1), ByShards((11,), 2)]
+
+    assert len({str(order.described()) for order in orders}) == 4

@@ -74,13 +74,20 @@ def batches(
     batch_size: int = 32,
     seed: int = 0,
     epoch: int = 0,
-    shuffle: bool = True,
+    shuffle: bool | str = True,
+    shard_rows: Sequence[int] = (),
+    open_shards: int = 16,
     bucketed: bool = False,
     drop_last: bool = False,
     multiple_of: int = 1,
 ) -> Iterator[Lists]:
     """Give the batches of an epoch."""
-    places = order.epoch_order(len(rows), seed, epoch) if shuffle else list(range(len(rows)))
+    if shuffle == "shards":
+        places = order.order_by_shards(list(shard_rows), open_shards, seed, epoch)
+    elif shuffle:
+        places = order.epoch_order(len(rows), seed, epoch)
+    else:
+        places = list(range(len(rows)))
     step = BATCHES_AT_ONCE * batch_size
     for number, start in enumerate(range(0, len(places), step)):
         window = places[start : start + step]

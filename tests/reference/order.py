@@ -34,6 +34,29 @@ def epoch_order(size: int, seed: int, epoch: int) -> list[int]:
     return [shuffled(place, stream, size) for place in range(size)]
 
 
+def order_by_shards(shard_rows: list[int], open_shards: int, seed: int, epoch: int) -> list[int]:
+    """Deal the mixed rows of each shard out to the blocks from its own on, and mix each block."""
+    count = len(shard_rows)
+    pieces = min(open_shards, count)
+    blocks: list[list[int]] = [[] for _ in range(count)]
+
+    shard_stream = stream_of(0x5A4D, seed, epoch)
+    for position in range(count):
+        shard = shuffled(position, shard_stream, count)
+        size = shard_rows[shard]
+        stream = stream_of(0x0BDE, seed, epoch, shard)
+        mixed = [sum(shard_rows[:shard]) + shuffled(i, stream, size) for i in range(size)]
+        for piece in range(pieces):
+            block = blocks[min(position + piece, count - 1)]
+            block += mixed[size * piece // pieces : size * (piece + 1) // pieces]
+
+    rows = []
+    for number, block in enumerate(blocks):
+        stream = stream_of(0xB10C, seed, epoch, number)
+        rows += [block[shuffled(place, stream, len(block))] for place in range(len(block))]
+    return rows
+
+
 def window_batches(
     lengths: list[int], batch_size: int, seed: int, epoch: int, window: int
 ) -> list[list[int]]:

@@ -24,7 +24,13 @@ from tests import made  # noqa: E402
 from tests.torch import processes  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, consume, lists, of_numpy, train_rank  # noqa: E402
 
-ORDERS = [{}, {"shuffle": False}, {"bucketed": True}, {"bucketed": True, "drop_last": True}]
+ORDERS: list[dict[str, Any]] = [
+    {},
+    {"shuffle": False},
+    {"shuffle": "shards", "open_shards": 2},
+    {"bucketed": True},
+    {"bucketed": True, "drop_last": True},
+]
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,11 @@ class Sized:
     def __len__(self) -> int:
         return self.size
 
+    @property
+    def shard_rows(self) -> tuple[int, ...]:
+        """Five shards, the first of which has what is left of so many equal ones."""
+        return (self.size - 4 * (self.size // 5), *[self.size // 5] * 4)
+
     def lengths(self, rows: Any) -> Any:
         return np.asarray(rows) * 7 % 50
 
@@ -33,7 +38,8 @@ options = st.fixed_dictionaries(
         "batch_size": st.integers(1, 4),
         "seed": st.integers(0, 3),
         "epoch": st.integers(0, 3),
-        "shuffle": st.booleans(),
+        "shuffle": st.sampled_from([True, False, "shards"]),
+        "open_shards": st.integers(1, 6),
         "bucketed": st.booleans(),
         "drop_last": st.booleans(),
     }

@@ -23,6 +23,7 @@ from mslm_data.metrics import MentionScores
 from mslm_data.shard.split import Split
 from mslm_data.torch.forward import (
     Model,
+    device_of,
     evaluating,
     language_model,
     logits_of,
@@ -91,17 +92,21 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
         model: A masked language model, an `MslmModel`, or any callable with `input_ids` and
             `attention_mask` that returns logits `[B, L, V]`, as a tensor or as `logits` of its
             output.
-        batches: Batches of arrays or tensors, with `labels`: -100 where nothing is predicted.
+        batches: Batches of arrays or tensors, packed or not, with `labels`: -100 where nothing is
+            predicted.
 
     Returns:
         `perplexity`, `loss` and `tokens`, as `Perplexity.result` says.
+
+    Raises:
+        ValueError: The model returns no such logits, or rows are packed and the model is not one
+            of Hugging Face, so that it would let them see each other.
     """
     measured = Perplexity()
     model = language_model(model)
     with evaluating(model):
         for batch in batches:
-            output = run(model, batch["input_ids"], batch["attention_mask"])
-            measured.add(logits_of(output, "logits"), torch.as_tensor(batch["labels"]))
+            measured.add(_masked_logits(model, batch), torch.as_tensor(batch["labels"]))
     return measured.result()
 
 
@@ -154,6 +159,30 @@ class Perplexity:
         """Return `perplexity`, the mean `loss` and `tokens`, for JSON: None if not finite."""
         mean = self.total / self.tokens if self.tokens else math.nan
         return {"perplexity": _finite(self.value), "loss": _finite(mean), "tokens": self.tokens}
+
+
+def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
+    """Return a language model's logits for a batch, `[B, L, V]`."""
+    if "sequence_ids" not in batch:
+        return logits_of(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
+
+    if not hasattr(model, "config"):
+        raise ValueError(
+            "perplexity: expected a model of Hugging Face for packed rows, got "
+            f"{type(model).__name__}, in which they would see each other; make the batches without "
+            "row_tokens and flat"
+        )
+
+    # Needs transformers, as that model does.
+    from mslm_data.torch.packed import OF_ENCODER, run_packed
+
+    device = device_of(model)
+    inputs = {name: torch.as_tensor(batch[name]).to(device) for name in OF_ENCODER if name in batch}
+    with torch.inference_mode():
+        (logits,) = run_packed(
+            lambda inputs: (logits_of(model(**inputs), "logits"),), inputs, model
+        )
+    return logits
 
 
 def _score(

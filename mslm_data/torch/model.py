@@ -15,13 +15,12 @@ from torch import Tensor
 from mslm_data import _optional
 from mslm_data.errors import PushError
 from mslm_data.kernels.pad import IGNORED
-from mslm_data.torch.by_row import attending_by_row
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
-from mslm_data.torch.packed import OF_PACKED_ROWS, encoder_inputs
+from mslm_data.torch.packed import run_packed
 from mslm_data.torch.ranges import NO_SPAN, decode_spans
 from mslm_data.torch.steps import divide, warn_if_accumulated
 
@@ -215,7 +214,8 @@ class MslmModel(PreTrainedModel):
                 latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
                 the step is this batch.
             others: Passed to the encoder, but for `doc_labels`, which batches may have. The columns
-                of packed rows are turned into what it takes, see `encoder_inputs`.
+                of packed rows tell it which tokens are a row; an encoder that cannot be told sees
+                the rows unpacked.
 
         Returns:
             `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
@@ -223,8 +223,8 @@ class MslmModel(PreTrainedModel):
             labels for them.
 
         Raises:
-            ValueError: Labels come without mask kinds, the counts of a step of several batches are
-                not known, or rows are packed and the model cannot keep them apart.
+            ValueError: Labels come without mask kinds, or the counts of a step of several batches
+                are not known.
         """
         if labels is not None and mask_kinds is None:
             raise ValueError(
@@ -278,24 +278,25 @@ class MslmModel(PreTrainedModel):
         # labels that every batch must have.
         others = {name: value for name, value in others.items() if name != "doc_labels"}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
-        if "sequence_ids" not in others:
-            return self._run(others, for_mslm=for_mslm)
 
-        with attending_by_row(self.masked_lm.config):
-            packed = encoder_inputs(others, self)
-            others = {name: x for name, x in others.items() if name not in OF_PACKED_ROWS} | packed
-            return self._run(others, for_mslm=for_mslm)
+        needs_logits = for_mslm and decoder_of(self.masked_lm) is None
+        run = self._hidden_and_logits if needs_logits else self._hidden
+        if "sequence_ids" in others:
+            found = run_packed(run, others, self.masked_lm)
+        else:
+            found = run(others)
+        return found[0], found[1] if needs_logits else None
 
-    def _run(self, inputs: dict[str, Any], *, for_mslm: bool) -> tuple[Tensor, Tensor | None]:
-        """Return what `_encode` returns, of the encoder's own arguments."""
-        encoder = self.masked_lm.base_model
-        if not for_mslm or decoder_of(self.masked_lm) is not None:
-            return encoder(**inputs)[0], None
+    def _hidden(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
+        """Return the encoder's last hidden states alone."""
+        return (self.masked_lm.base_model(**inputs)[0],)
 
-        # The whole model is run for its logits, and its hidden states are caught on their way to
-        # the head.
+    def _hidden_and_logits(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
+        """Return hidden states, caught on their way to the head, and logits of all positions."""
         seen: list[Tensor] = []
-        watch = encoder.register_forward_hook(lambda *call: seen.append(call[-1][0]))
+        watch = self.masked_lm.base_model.register_forward_hook(
+            lambda *call: seen.append(call[-1][0])
+        )
         try:
             logits = self.masked_lm(**inputs).logits
         finally:
@@ -343,16 +344,17 @@ class MslmModel(PreTrainedModel):
         self.train(False)
         try:
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
+            sequence_ids = others.get("sequence_ids")
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
             tags = self.detection(hidden).argmax(-1).masked_fill(outside, IGNORED)
-            starts, ends, _ = decode_spans(tags)
+            starts, ends, _ = decode_spans(tags, sequence_ids)
 
             # The classification head has the last word on types, see `Prediction`.
             types = self.classification(hidden, starts, ends).argmax(-1)
             types = types.masked_fill(starts == NO_SPAN, NO_SPAN)
         finally:
             self.train(was_training)
-        return Prediction(tags, starts, ends, types, tuple(self.config.labels))
+        return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
 
     def _in_no_mention(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None

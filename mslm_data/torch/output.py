@@ -5,6 +5,8 @@ Dimensions: B rows, L tokens, S mentions (padded), C tags, E types.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,6 +68,8 @@ class Prediction:
         span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
         span_labels: int64 `[B, S]`, types, padded with -1.
         labels: The name of each type.
+        sequence_ids: int64 `[B, L]`, the number of each token's row within its packed row, -1 on
+            padding; None where rows are not packed.
     """
 
     tags: Tensor
@@ -73,15 +77,36 @@ class Prediction:
     span_ends: Tensor
     span_labels: Tensor
     labels: tuple[str, ...]
+    sequence_ids: Tensor | None = None
 
     def mentions(self) -> list[list[FoundEntity]]:
-        """Return the entities of each row, with the names of their types."""
+        """Return the entities of each row, with the names of their types.
+
+        Of packed rows these are the rows that were packed, in the order of the batch's `keys`, and
+        entities are in tokens of their own row.
+        """
         spans_BS3 = torch.stack([self.span_starts, self.span_ends, self.span_labels], dim=-1)
-        return [
-            [
-                FoundEntity(start, end, self.labels[label])
-                for start, end, label in row
-                if start != NO_SPAN
-            ]
-            for row in spans_BS3.tolist()
-        ]
+        numbers_BL = [] if self.sequence_ids is None else self.sequence_ids.tolist()
+
+        rows = []
+        for line, spans in enumerate(spans_BS3.tolist()):
+            # The first token of each row of this line.
+            firsts = _firsts(numbers_BL[line]) if numbers_BL else [0]
+            found: list[list[FoundEntity]] = [[] for _ in firsts]
+            for start, end, label in spans:
+                if start == NO_SPAN:
+                    continue
+                row = bisect_right(firsts, start) - 1
+                first = firsts[row]
+                found[row].append(FoundEntity(start - first, end - first, self.labels[label]))
+            rows += found
+        return rows
+
+
+def _firsts(numbers: Sequence[int]) -> list[int]:
+    """Return where each row of a packed row begins, by the numbers of its tokens' rows."""
+    return [
+        place
+        for place, number in enumerate(numbers)
+        if number >= 0 and (place == 0 or number != numbers[place - 1])
+    ]

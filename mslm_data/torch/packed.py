@@ -1,21 +1,21 @@
-"""Give an encoder of Hugging Face packed rows so that no row sees another.
+"""Give a model of Hugging Face packed rows so that no row sees another.
 
 An encoder that is given packed rows as they are lets them attend to each other, and counts their
-positions as if they were one. It has to be told, and each family wants to be told otherwise. A
-family or a form of attention that is not known here is refused.
+positions as if they were one. It has to be told, and each family wants to be told otherwise
+(`encoder_inputs`). One that cannot be told is run on the rows unpacked (`run_packed`).
 
-Dimensions: B packed rows, L tokens.
+Dimensions: B packed rows, L tokens; R rows of a group, M tokens of its longest; X any width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mslm_data.torch.by_row import BY_ROW, row_groups
+from mslm_data.torch.by_row import BY_ROW, attending_by_row, row_groups
 
 _COLUMNS = ("input_ids", "attention_mask")
 """Columns of a batch that is not packed which an encoder takes."""
@@ -24,11 +24,72 @@ _FLASH = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 OF_PACKED_ROWS = ("position_ids", "sequence_ids", *_FLASH)
 """Columns that only batches of packed rows have."""
+OF_ENCODER = (*_COLUMNS, *OF_PACKED_ROWS)
+"""Columns of a batch from which an encoder's arguments are made."""
 
 _FROM_ZERO = ("albert", "bert", "distilbert", "electra", "modernbert")
 """Families whose positions begin at 0."""
 _AFTER_PADDING = ("camembert", "roberta", "xlm-roberta")
 """Families whose positions begin after that of padding: at 2, as a rule."""
+
+
+def run_packed(
+    run: Callable[[dict[str, Any]], tuple[Tensor, ...]], batch: Mapping[str, Any], model: Any
+) -> tuple[Tensor, ...]:
+    """Run a model on packed rows, each as if it were alone, whatever the model's family.
+
+    A model that can be told which tokens are a row sees all of them at once. Any other sees the
+    rows unpacked, padded, in a few groups of like length, and what it returns is packed again.
+
+    Args:
+        run: Called with arguments of the model by name; returns tensors `[B, L, X]`.
+        batch: Packed rows, without what losses are computed from, and what else the model takes.
+        model: The model of Hugging Face that `run` calls.
+
+    Returns:
+        Tensors `[B, L, X]` as `run` returns them, on the tokens of the packed rows.
+    """
+    if _why_not(batch, model.config) is not None:
+        return _unpacked(run, batch, model.config)
+
+    others = {name: x for name, x in batch.items() if name not in OF_PACKED_ROWS}
+    with attending_by_row(model.config):
+        return run(others | encoder_inputs(batch, model))
+
+
+def _unpacked(
+    run: Callable[[dict[str, Any]], tuple[Tensor, ...]], batch: Mapping[str, Any], config: Any
+) -> tuple[Tensor, ...]:
+    """Run a model on the rows of a packed batch, padded, some of like length at a time."""
+    ids_BL = batch["input_ids"]
+    inputs = {name: x for name, x in batch.items() if name not in OF_PACKED_ROWS}
+    by_token = [
+        name for name, x in inputs.items() if isinstance(x, Tensor) and x.shape == ids_BL.shape
+    ]
+
+    results = []
+    places = []
+    for group in row_groups(batch["sequence_ids"]):
+        is_token_RM = group.is_token
+        if is_token_RM is None:
+            is_token_RM = torch.ones_like(group.places, dtype=torch.bool)
+
+        padded = inputs | {name: inputs[name].flatten()[group.places] for name in by_token}
+        padding = config.pad_token_id or 0
+        padded["input_ids"] = padded["input_ids"].masked_fill(~is_token_RM, padding)
+        padded["attention_mask"] = is_token_RM.to(ids_BL.dtype)
+
+        # What padding got is left behind.
+        results.append([x_RMX.flatten(0, 1)[group.inner] for x_RMX in run(padded)])
+        places.append(group.places.flatten()[group.inner])
+
+    at_T = torch.cat(places)
+    packed = []
+    for parts in zip(*results, strict=True):
+        x_TX = torch.cat(parts)
+        nothing = x_TX.new_zeros(ids_BL.numel(), x_TX.shape[1])
+        packed.append(nothing.index_copy(0, at_T, x_TX).view(*ids_BL.shape, -1))
+    return tuple(packed)
 
 
 def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
@@ -55,42 +116,54 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
         return inputs
 
     config = getattr(model.config, "masked_lm", model.config)
-    inputs["position_ids"] = _positions(batch["position_ids"], config)
+    refused = _why_not(batch, config)
+    if refused is not None:
+        raise ValueError(f"packed rows: {refused}")
 
+    inputs["position_ids"] = _positions(batch["position_ids"], config)
     attention = config._attn_implementation
     if attention == BY_ROW:
         inputs["row_groups"] = row_groups(batch["sequence_ids"])
         inputs["attention_mask"] = _unused(batch["sequence_ids"], config)
     elif attention in ("eager", "sdpa"):
         inputs["attention_mask"] = _masks(batch["sequence_ids"], config, model.dtype)
-    elif attention.startswith("flash_attention"):
-        inputs |= _bounds(batch, attention)
     else:
-        raise ValueError(
-            f"packed rows: expected a model whose attention is '{BY_ROW}', eager, sdpa or "
-            f"FlashAttention, got '{attention}'; load it with attn_implementation='sdpa'"
-        )
+        inputs |= _bounds(batch)
     return inputs
 
 
-def _positions(positions_BL: Tensor, config: Any) -> Tensor:
-    """Return the positions of tokens as the model's family counts them.
+def _why_not(batch: Mapping[str, Any], config: Any) -> str | None:
+    """Return why an encoder cannot be told which tokens are a row; None if it can."""
+    families = sorted([*_FROM_ZERO, *_AFTER_PADDING])
+    if config.model_type not in families:
+        return (
+            f"expected an encoder of {', '.join(families)}, got '{config.model_type}', which has "
+            "no argument that keeps rows apart; use MslmModel, which shows it the rows unpacked, "
+            "or leave out row_tokens and flat (batch_tokens with bucketed=True pads next to "
+            "nothing)"
+        )
 
-    Raises:
-        ValueError: The family is not known.
-    """
+    attention = config._attn_implementation
+    flash = attention.startswith("flash_attention")
+    if not flash and attention not in (BY_ROW, "eager", "sdpa"):
+        return (
+            f"expected a model whose attention is '{BY_ROW}', eager, sdpa or FlashAttention, got "
+            f"'{attention}'; load it with attn_implementation='sdpa'"
+        )
+    if flash and "cu_seq_lens_q" not in batch:
+        return (
+            f"expected a flat row for '{attention}', got rows of row_tokens; pass flat=True, or "
+            "load the model with attn_implementation='sdpa'"
+        )
+    return None
+
+
+def _positions(positions_BL: Tensor, config: Any) -> Tensor:
+    """Return the positions of tokens as the model's family counts them."""
     if config.model_type in _FROM_ZERO:
         return positions_BL
-    if config.model_type in _AFTER_PADDING:
-        after_padding: Tensor = positions_BL + config.pad_token_id + 1
-        return after_padding
-
-    known = ", ".join(sorted([*_FROM_ZERO, *_AFTER_PADDING]))
-    raise ValueError(
-        f"packed rows: expected a model of {known}, got '{config.model_type}', whose rows would "
-        "see each other; leave out row_tokens and flat (batch_tokens with bucketed=True pads next "
-        "to nothing)"
-    )
+    after_padding: Tensor = positions_BL + config.pad_token_id + 1
+    return after_padding
 
 
 def _masks(sequences_BL: Tensor, config: Any, dtype: torch.dtype) -> Tensor | dict[str, Tensor]:
@@ -130,17 +203,8 @@ def _unused(sequences_BL: Tensor, config: Any) -> Tensor | dict[str, Tensor]:
     return one
 
 
-def _bounds(batch: Mapping[str, Tensor], attention: str) -> dict[str, Any]:
-    """Return where the rows of a flat batch begin.
-
-    Raises:
-        ValueError: The batch is not flat.
-    """
-    if "cu_seq_lens_q" not in batch:
-        raise ValueError(
-            f"packed rows: expected a flat row for '{attention}', got rows of row_tokens; pass "
-            "flat=True, or load the model with attn_implementation='sdpa'"
-        )
+def _bounds(batch: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return where the rows of a flat batch begin."""
     bounds: dict[str, Any] = {name: batch[name] for name in _FLASH}
     for name in ("max_length_q", "max_length_k"):
         bounds[name] = int(bounds[name])

@@ -17,7 +17,9 @@ NO_SPAN = -1
 """Padding of starts, ends and labels of mentions."""
 
 
-def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def decode_spans(
+    tags_BL: Tensor, sequence_ids_BL: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the mentions that tags say: starts, ends (half open) and labels.
 
     Each is int64 `[B, S]`, padded with -1, on the device of the tags. `mslm_data.data.bio` says
@@ -25,15 +27,29 @@ def decode_spans(tags_BL: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     Args:
         tags_BL: Integers, numbered as in `bio`. A token below 0 has no tag, and ends a mention.
+        sequence_ids_BL: Of packed rows, the number of each token's row, with which mentions end.
     """
-    rows, width = tags_BL.shape
-    tags = Ragged(tags_BL.cpu().numpy().ravel(), np.arange(rows + 1, dtype=np.int64) * width)
+    size, width = tags_BL.shape
+    begins = np.zeros((size, width), np.bool_)
+    begins[:, :1] = True
+    if sequence_ids_BL is not None:
+        begins[:, 1:] = np.diff(sequence_ids_BL.cpu().numpy(), axis=1) != 0
 
-    starts, ends, labels = (
-        torch.from_numpy(padded(column, NO_SPAN)).to(tags_BL.device)
-        for column in bio.mentions(tags)
+    firsts = np.flatnonzero(begins)
+    starts, ends, labels = bio.mentions(
+        Ragged(tags_BL.cpu().numpy().ravel(), np.append(firsts, size * width))
     )
-    return starts, ends, labels
+
+    # From tokens of a row to tokens of its packed row, and all mentions of a packed row together.
+    moves = np.repeat(firsts % max(width, 1), starts.lengths)
+    lines = np.append(0, np.cumsum(begins.sum(axis=1)))
+    offsets = starts.offsets[lines]
+    columns = (starts.values + moves, ends.values + moves, labels.values)
+    starts_BS, ends_BS, labels_BS = (
+        torch.from_numpy(padded(Ragged(values, offsets), NO_SPAN)).to(tags_BL.device)
+        for values in columns
+    )
+    return starts_BS, ends_BS, labels_BS
 
 
 def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:

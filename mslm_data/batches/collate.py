@@ -66,7 +66,7 @@ def collate(
     most = np.empty(2, np.int64)
     measure_rows(rows, bounds, offsets, span_offsets, most)
     longest, mentions = most.tolist()
-    width = shape.row_tokens or -(-longest // shape.multiple_of) * shape.multiple_of
+    width = shape.width(longest)
 
     # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a
     # batch.

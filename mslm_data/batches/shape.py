@@ -114,6 +114,10 @@ class BatchShape:
         )
         return f"{size} in one flat row" if self.flat else size
 
+    def width(self, longest: int) -> int:
+        """Return how many tokens wide a batch is whose longest line has so many."""
+        return self.row_tokens or -(-longest // self.multiple_of) * self.multiple_of
+
     def drawn(self, rows: RowNumbers) -> Drawn:
         """Return a batch of rows that were counted by their number."""
         packs = np.array([0, len(rows)]) if self.flat else None

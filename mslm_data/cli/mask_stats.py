@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.stats import MaskStats, Scheme, SweepPoint
+    from mslm_data.shard.split import Split
+    from mslm_data.stats import BatchStats, MaskStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
 """How many of the words masked most a report shows."""
@@ -63,6 +64,28 @@ WORDS_OF_REPORT = 20
     help="Show the N words that are masked most often.",
 )
 @click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Count the batches of an epoch too: of N rows, or with --row-tokens of N packed rows.",
+)
+@click.option(
+    "--batch-tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Count batches of as many rows as fit N tokens, padding counted.",
+)
+@click.option(
+    "--row-tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Count batches whose rows are packed side by side into rows of N tokens.",
+)
+@click.option("--flat", is_flag=True, help="Count batches that are one flat row each.")
+@click.option(
+    "--bucketed", is_flag=True, help="Count batches in which rows of like length stand together."
+)
+@click.option(
     "--report",
     "report_file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -93,6 +116,11 @@ def command(
     scheme: str,
     swept: bool,
     top: int,
+    batch_size: int | None,
+    batch_tokens: int | None,
+    row_tokens: int | None,
+    flat: bool,
+    bucketed: bool,
     report_file: Path | None,
     shown_rows: int,
     show_text: bool,
@@ -102,16 +130,23 @@ def command(
 
     N_ELM and N_BLM are the sub-word tokens masked as terms and as other words. The loss weights of
     Abaho et al. 2024 follow from them: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other schemes stand
-    beside these.
+    beside these. With the options of batches, it also says how many steps an epoch has and how much
+    of them is padding.
 
     \b
     Example:
         mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
         mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
+        mslm-data mask-stats shards/ncbi --batch-size 8 --row-tokens 1024
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
             --report masks.html
     """  # noqa: D301 - click wants the character
-    from mslm_data.cli.mask_tables import as_dict, point_as_dict, print_tables
+    from mslm_data.cli.mask_tables import (
+        as_dict,
+        batches_as_dict,
+        point_as_dict,
+        print_tables,
+    )
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
     from mslm_data.stats import mask_stats, sweep
@@ -135,6 +170,14 @@ def command(
         raise click.UsageError(
             f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
         )
+
+    shape = {
+        "batch_size": batch_size,
+        "batch_tokens": batch_tokens,
+        "row_tokens": row_tokens,
+        "flat": flat,
+    }
+    batches = _count_batches(shards[split], shape, bucketed, seed=seed, epochs=epochs)
 
     chunks = _chunks(shards, split)
     stats = {
@@ -171,6 +214,7 @@ def command(
             schemes=schemes,
             points=points,
             words=words[:WORDS_OF_REPORT],
+            batches=batches,
         )
         write_whole(report_file, [page.html().encode()])
 
@@ -183,6 +227,8 @@ def command(
         "epochs": epochs,
         **as_dict(counted, schemes, chosen),
     }
+    if batches is not None:
+        report["batches"] = batches_as_dict(batches)
     if swept:
         report["sweep"] = [point_as_dict(point, chosen) for point in points]
     if top:
@@ -244,6 +290,37 @@ def _refuse_to_show_text(shards: Shards, asked_for: dict[str, Any]) -> None:
                 f"{shards.folder}: holds patients' text, which {option} shows; pass --show-text to "
                 "see it"
             )
+
+
+def _count_batches(
+    split: Split, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
+) -> BatchStats | None:
+    """Count the batches of a split; None if no option of batches is given.
+
+    Args:
+        split: Whose rows.
+        shape: What a batch is made of, as `BatchShape` takes it.
+        bucketed: Whether rows of like length share a batch.
+        seed: Seeds the order of the rows.
+        epochs: How many epochs are counted.
+
+    Raises:
+        UsageError: Options that do not go together, or a row that has more tokens than there is
+            room.
+    """
+    from mslm_data.batches.shape import BatchShape
+    from mslm_data.stats import batch_stats
+
+    if not bucketed and not any(shape.values()):
+        return None
+
+    try:
+        return batch_stats(split, BatchShape(**shape), bucketed=bucketed, seed=seed, epochs=epochs)
+    except ValueError as error:
+        # "row_tokens: expected ..." is said of the option --row-tokens.
+        names, _, message = str(error).partition(":")
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names.split(", "))
+        raise click.UsageError(f"{options}:{message}") from None
 
 
 def _rate(strategy: Strategy, option: str) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
-    from mslm_data.stats import LengthCounts, MaskStats, Scheme, SweepPoint
+    from mslm_data.stats import BatchStats, LengthCounts, MaskStats, Scheme, SweepPoint
 
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The head and the lines of a table for people."""
@@ -49,6 +49,22 @@ _HIDDEN = (
     "masked_word_types",
     "masked_word_entropy",
     "digest",
+)
+_BATCHES = (
+    "shape",
+    "bucketed",
+    "steps",
+    "rows",
+    "packed_rows",
+    "tokens",
+    "positions",
+    "fewest_tokens",
+    "most_tokens",
+    "steps_per_epoch",
+    "rows_per_step",
+    "tokens_per_step",
+    "rows_per_packed_row",
+    "padding",
 )
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
@@ -104,6 +120,11 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
     }
 
 
+def batches_as_dict(batches: BatchStats) -> dict[str, Any]:
+    """Return the counts of an epoch's batches."""
+    return {count: getattr(batches, count) for count in _BATCHES}
+
+
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print the object of `--json` as tables for people."""
     rates = ""
@@ -132,6 +153,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
         _labels(report),
         _lengths(report),
     ]
+    if "batches" in report:
+        tables.append(_batches(report["batches"]))
     if "sweep" in report:
         tables.append(_sweep(report))
     if "top_words" in report:
@@ -225,6 +248,23 @@ def _lengths(report: Mapping[str, Any]) -> _Table:
         for side, counts in report["lengths"].items()
     ]
     return ("rows", "number", "tokens", "maskable", "N_ELM", "N_BLM"), rows
+
+
+def _batches(batches: Mapping[str, Any]) -> _Table:
+    """Return what a step of training has, of one rank."""
+    tokens = f"{batches['fewest_tokens']:,} to {batches['most_tokens']:,}"
+    rows = [
+        ("steps an epoch", f"{batches['steps_per_epoch']:,.1f}", ""),
+        ("tokens a step", f"{batches['tokens_per_step']:,.1f}", tokens),
+        ("rows a step", f"{batches['rows_per_step']:,.1f}", ""),
+    ]
+    if batches["packed_rows"] is not None:
+        rows.append(("rows a packed row", f"{batches['rows_per_packed_row']:,.1f}", ""))
+    places = batches["positions"] / max(batches["steps"], 1)
+    rows.append(("padding", f"{batches['padding']:.2%}", f"of {places:,.1f} places a step"))
+
+    like = ", of like length" if batches["bucketed"] else ""
+    return (f"batches of {batches['shape']}{like}", "", ""), rows
 
 
 def _sweep(report: Mapping[str, Any]) -> _Table:

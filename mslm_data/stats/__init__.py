@@ -1,11 +1,13 @@
 """Counts what a strategy hides in a corpus, and the loss weights that follow.
 
 `tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
-words that are masked. `weights` has the ways to weigh, and `report` draws a page of all these.
+words that are masked. `batch_counts` counts the batches that a model is given. `weights` has the
+ways to weigh, and `report` draws a page of all these.
 """
 
 from __future__ import annotations
 
+from mslm_data.stats.batch_counts import BatchStats, batch_stats
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
@@ -22,6 +24,7 @@ from mslm_data.stats.weights import (
 )
 
 __all__ = [
+    "BatchStats",
     "LabelCounts",
     "LengthCounts",
     "MaskSpecificWeights",
@@ -29,6 +32,7 @@ __all__ = [
     "MaskedWord",
     "Scheme",
     "SweepPoint",
+    "batch_stats",
     "effective_number_weights",
     "fixed_weights",
     "inverse_frequency_weights",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 import tokenizers
 
+import mslm_data as md
 from tests.cli.running import run
 
 KEYS = {
@@ -216,6 +217,59 @@ def test_mask_stats__top_words(built: Path) -> None:
     assert "occurrences" not in run("mask-stats", built).out
 
 
+def test_mask_stats__batches_are_counted_where_they_are_asked_for(
+    built: Path, tmp_path: Path
+) -> None:
+    """By hand: batches of `md.Batches` with the same options, in two epochs."""
+    words = ("mask-stats", built, "--batch-size", "2", "--row-tokens", "100", "--epochs", "2")
+    page = tmp_path / "report.html"
+    batches = run(*words, "--report", page, "--json").json["batches"]
+    shown = " ".join(run(*words).out.split())
+    arrays = [
+        batch["attention_mask"]
+        for epoch in range(2)
+        for batch in md.Batches(
+            md.load(built)["train"], "joint", batch_size=2, row_tokens=100, epoch=epoch
+        )
+    ]
+
+    steps = len(arrays)
+    tokens = sum(int(array.sum()) for array in arrays)
+    places = sum(array.size for array in arrays)
+    assert (batches["steps"], batches["tokens"], batches["positions"]) == (steps, tokens, places)
+    for said in (
+        "batches of 2 packed rows of 100 tokens",
+        f"steps an epoch {steps / 2:,.1f}",
+        f"tokens a step {tokens / steps:,.1f}",
+        "rows a packed row",
+        f"padding {1 - tokens / places:.2%}",
+    ):
+        assert said in shown
+    html = page.read_text(encoding="utf-8")
+    assert "Batches of 2 packed rows of 100 tokens, of one rank." in html
+    assert f"<td>{1 - tokens / places:.2%}</td>" in html
+
+
+def test_mask_stats__without_options_of_batches_none_is_counted(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("mslm_data.stats.batch_counts.EpochOrder")
+    page = tmp_path / "report.html"
+
+    done = run("mask-stats", built, "--report", page, "--json")
+
+    assert done.code == 0
+    assert "batches" not in done.json
+    assert "Padding" not in page.read_text(encoding="utf-8")
+
+
+def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> None:
+    batches = run("mask-stats", built, "--bucketed", "--json").json["batches"]
+
+    assert (batches["shape"], batches["bucketed"]) == ("32 rows", True)
+    assert batches["packed_rows"] is batches["rows_per_packed_row"] is None
+
+
 def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     names = ("joint", "blm", "joint-released")
@@ -295,6 +349,12 @@ WRONG_CALLS = [
         ["--strategy", "blm", "--sweep"],
         "--sweep: expected a strategy with the options elm and blm, got 'blm'",
     ),
+    (
+        ["--batch-size", "8", "--batch-tokens", "100"],
+        "--batch-size, --batch-tokens: expected one of them, got both",
+    ),
+    (["--row-tokens", "4"], "--row-tokens: expected at least the tokens of the longest row"),
+    (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
 ]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from mslm_data._version import __version__
 from mslm_data.mask.strategy import Strategy
+from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.report import sections
@@ -45,6 +46,7 @@ class Report:
         points: The first strategy at all rates; empty if it has no such rates.
         words: The words that the first strategy masks most: text, how often each is masked, and how
             often it occurs.
+        batches: Counts of the batches of training; None draws none.
     """
 
     corpus: str
@@ -57,6 +59,7 @@ class Report:
     schemes: Sequence[Scheme]
     points: Sequence[SweepPoint]
     words: Sequence[tuple[str, int, int]]
+    batches: BatchStats | None = None
 
     def html(self) -> str:
         """Return the page."""
@@ -74,6 +77,7 @@ class Report:
             sections.sweep(self.points),
             sections.words(self.words, self.epochs),
             sections.labels(stats),
+            sections.batches(self.batches),
         ]
 
         options = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import (
     ALL_MASKED,
     LONGEST_RUN,
@@ -353,6 +354,27 @@ def labels(stats: MaskStats) -> str:
         + table(("", "rows", "tokens", "can be masked", "N_ELM", "N_BLM"), groups)
     )
     return _section("Labels and lengths", "", body)
+
+
+def batches(counted: BatchStats | None) -> str:
+    """Return what a step of training has; "" if no batches were counted."""
+    if counted is None:
+        return ""
+
+    rows: list[tuple[str, object]] = [
+        ("steps an epoch", Markup(f"{counted.steps_per_epoch:,.1f}")),
+        ("tokens a step", Markup(f"{counted.tokens_per_step:,.1f}")),
+        ("tokens of the smallest step", counted.fewest_tokens),
+        ("tokens of the largest step", counted.most_tokens),
+        ("rows a step", Markup(f"{counted.rows_per_step:,.1f}")),
+        ("padding", Markup(f"{counted.padding:.2%}")),
+    ]
+    if counted.rows_per_packed_row is not None:
+        rows.insert(-1, ("rows a packed row", Markup(f"{counted.rows_per_packed_row:,.1f}")))
+
+    like = ", of like length" if counted.bucketed else ""
+    said = f"Batches of {counted.shape}{like}, of one rank. Padding does not count as tokens."
+    return _section("Batches", said, table(("", ""), rows))
 
 
 def _section(title: str, said: str, body: str) -> str:

@@ -1,0 +1,153 @@
+"""Counts the batches that a model will be given in an epoch, without masking or padding any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.batches.order import EpochOrder, Place, Step
+from mslm_data.batches.row_order import row_order
+from mslm_data.batches.shape import BatchShape
+from mslm_data.shard.split import Split
+from mslm_data.stats.tally import check_epochs
+
+Lengths = npt.NDArray[np.int64]
+
+_STEPS_AT_ONCE = 256
+"""Steps whose lengths one call reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStats:
+    """Counts of the batches of one rank that trains alone, over all epochs counted.
+
+    Attributes:
+        shape: What a batch is made of, in words.
+        bucketed: Whether rows of like length share a batch.
+        epochs: How many epochs are counted.
+        steps: Number of batches.
+        rows: Rows given.
+        packed_rows: Rows of the batches' rectangles that these were packed into; None where each
+            row is padded by itself.
+        tokens: Tokens given, special ones included and padding not.
+        positions: Places of all rectangles: tokens and padding.
+        fewest_tokens: Tokens of the step that has fewest; 0 if there is no step.
+        most_tokens: Tokens of the step that has most; 0 if there is no step.
+    """
+
+    shape: str
+    bucketed: bool
+    epochs: int
+    steps: int
+    rows: int
+    packed_rows: int | None
+    tokens: int
+    positions: int
+    fewest_tokens: int
+    most_tokens: int
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """The average number of steps of an epoch."""
+        return self.steps / self.epochs
+
+    @property
+    def rows_per_step(self) -> float:
+        """The average number of rows of a step; 0 if there is no step."""
+        return self.rows / max(self.steps, 1)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """The average number of tokens of a step, padding not counted; 0 if there is no step."""
+        return self.tokens / max(self.steps, 1)
+
+    @property
+    def rows_per_packed_row(self) -> float | None:
+        """The average number of rows of a packed row; None where rows are not packed."""
+        if self.packed_rows is None:
+            return None
+        return self.rows / max(self.packed_rows, 1)
+
+    @property
+    def padding(self) -> float:
+        """Share of the places that are padding; 0 if there is no place."""
+        return (self.positions - self.tokens) / max(self.positions, 1)
+
+
+def batch_stats(
+    split: Split, shape: BatchShape, *, bucketed: bool = False, seed: int = 0, epochs: int = 1
+) -> BatchStats:
+    """Count the batches of `md.Batches` with the same options, from the lengths of rows alone.
+
+    Args:
+        split: Whose rows; they come in the shuffled order of the seed and each epoch.
+        shape: What a batch is made of.
+        bucketed: Whether rows of like length share a batch.
+        seed: As in training.
+        epochs: Epochs `[0, epochs)` are counted.
+
+    Raises:
+        ValueError: There is no epoch to count, options that do not go together, or a row that has
+            more tokens than there is room.
+        ShardError: A shard is missing or damaged, or has changed meanwhile.
+    """
+    check_epochs(epochs)
+    order = EpochOrder(
+        row_order=row_order(split, shuffle=True),
+        tokens=split.record.tokens,
+        shape=shape,
+        seed=seed,
+        bucketed=bucketed,
+        lengths=split.lengths,
+    )
+
+    split.check()
+    split.bring()
+    counted = (
+        _counted(own, step.drawn.packs, shape)
+        for epoch in range(epochs)
+        for step, own in _with_lengths(split, order.batches(Place(epoch)))
+    )
+    table = np.fromiter(counted, np.dtype((np.int64, 4)))
+    split.check()
+
+    rows, lines, tokens, positions = table.sum(axis=0).tolist()
+    return BatchStats(
+        shape=str(shape),
+        bucketed=bucketed,
+        epochs=epochs,
+        steps=len(table),
+        rows=rows,
+        packed_rows=lines if shape.is_packed else None,
+        tokens=tokens,
+        positions=positions,
+        fewest_tokens=int(table[:, 2].min()) if len(table) else 0,
+        most_tokens=int(table[:, 2].max(initial=0)),
+    )
+
+
+def _with_lengths(split: Split, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
+    """Give each step with the tokens of its rows; the lengths of many steps are read at once."""
+    while group := list(islice(steps, _STEPS_AT_ONCE)):
+        lengths = split.lengths(np.concatenate([step.drawn.rows for step in group]))
+        stops = np.cumsum([len(step.drawn.rows) for step in group])
+        yield from zip(group, np.split(lengths, stops[:-1]), strict=True)
+
+
+def _counted(
+    lengths: Lengths, packs: npt.NDArray[np.int64] | None, shape: BatchShape
+) -> tuple[int, int, int, int]:
+    """Return the rows, lines, tokens and positions of a batch.
+
+    Args:
+        lengths: `[R]`, tokens of its rows.
+        packs: `[P + 1]`, where each packed row begins among them; None where none is packed.
+        shape: What says how wide its lines are.
+    """
+    of_lines = lengths if packs is None else np.add.reduceat(lengths, packs[:-1])
+    lines = len(of_lines)
+    return len(lengths), lines, int(lengths.sum()), lines * shape.width(int(of_lines.max()))

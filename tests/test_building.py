@@ -173,7 +173,7 @@ def test_build__interrupted_by_its_progress_goes_on(
 
 
 def test_building__imports_nothing_heavy() -> None:
-    script = "import sys, mslm_data.building, mslm_data.cli.build; print(*sys.modules)"
+    script = "import sys, mslm_data.building, mslm_data.cli.build, mslm_data.cli.progress; print(*sys.modules)"
 
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mslm_data.cli.output import echo
+from mslm_data.log import plain
+
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-from mslm_data.builds import Progress
-from mslm_data.cli.output import echo
-from mslm_data.log import plain
+    from mslm_data.builds import Progress
 
 _EVERY_S = 10.0
 """Seconds between plain lines."""

@@ -1,5 +1,6 @@
 """Runs `mslm-data`, which is `python -m mslm_data` too."""
 
+import gc
 import os
 import signal
 import sys
@@ -18,7 +19,12 @@ def main() -> int:
 
     from mslm_data.cli import main as run
 
-    return run()
+    code = run()
+
+    # Whatever Python still holds goes with the process. Taking it apart, object by object, would
+    # cost a tenth of a second.
+    gc.freeze()
+    return code
 
 
 def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given

@@ -134,4 +134,4 @@ def documents_of_lines(
     for document, line in broken.items():
         name = places[document].rpartition(":")[0]
         yield SetAside(ids[document], f"{name}:{line.line}", line.reason)
-    yield documents.take(np.setdiff1d(np.arange(len(firsts)), [*broken]))
+    yield documents.take(np.delete(np.arange(len(firsts)), [*broken]))

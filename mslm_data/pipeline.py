@@ -7,7 +7,7 @@
     [[source.fetch]]    split, url, sha256: where it comes from without --input
     [annotate]          use = "gold", labels, rename, and that annotator's options
     [segment]           use = "presplit"
-    [encode]            tokenizer, max_tokens, split, keep_text …
+    [encode]            tokenizer, max_tokens, split, join, keep_text …
     [shard]             unit_bytes
 
 Everything here changes the bytes of what is built; where inputs and outputs lie, and how many work
@@ -131,6 +131,8 @@ class EncodeOptions:
             inputs.
         split: How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as
             the inputs of Abaho et al. 2024 were cut, before the word that would overflow.
+        join: "document" joins consecutive sentences of a document into rows of at most
+            `max_tokens`; "none" gives each sentence a row of its own.
         lowercase: For a `vocab.txt` only; None looks at the vocabulary.
         keep_text: Store each row's text and character offsets too.
     """
@@ -138,6 +140,7 @@ class EncodeOptions:
     tokenizer: str = ""
     max_tokens: int = 0
     split: Literal["mention", "paper"] = "mention"
+    join: Literal["none", "document"] = "none"
     lowercase: bool | None = None
     keep_text: bool = False
 

@@ -141,9 +141,12 @@ def _write(
 
 def _info(manifest: Manifest) -> dict[str, Any]:
     """Return what `datasets` wants to know of a split's columns."""
-    keep_text = bool(manifest.pipeline["encode"]["keep_text"])
     schema = columns.schema(
-        manifest.labels, weak=manifest.weak, text=keep_text, doc_labels=manifest.doc_labels
+        manifest.labels,
+        weak=manifest.weak,
+        text=bool(manifest.pipeline["encode"]["keep_text"]),
+        doc_labels=manifest.doc_labels,
+        joined=manifest.joined,
     )
     info: dict[str, Any] = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
     about = manifest.about

@@ -81,6 +81,7 @@ class BuildWork:
             weak=annotator_of(self.pipeline).weak,
             text=self.pipeline.encode.keep_text,
             doc_labels=task.doc_labels,
+            joined=self.pipeline.encode.join != "none",
         )
         write_joined(out, task.name, record)
         for piece in pieces:

@@ -46,6 +46,7 @@ def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Pa
         weak=annotator_of(pipeline).weak,
         text=pipeline.encode.keep_text,
         doc_labels=doc_labels if doc_labels is None else [*doc_labels],
+        joined=pipeline.encode.join != "none",
     )
     piece = write_piece(piece_path(out, unit.name), examples, schema)
     write_receipt(out, unit, _receipt(unit, reading, account, [*(doc_labels or ())], piece))
@@ -78,6 +79,7 @@ def _examples(
         labels,
         max_tokens=encode.max_tokens,
         protect_mentions=encode.split == "mention",
+        join=encode.join == "document",
         keep_text=encode.keep_text,
         weak=annotator_of(pipeline).weak,
         corpus=pipeline.name,

@@ -18,9 +18,10 @@ class Column:
     Attributes:
         name: Its name.
         type: The Arrow type of a row's value, or of the items of a row's list.
-        rows: "row" for one value a row; "tokens" or "spans" for a list with one item for each.
+        rows: "row" for one value a row; "tokens", "spans" or "sentences" for a list with one item
+            for each.
         when: "always", "weak" for weakly supervised mentions only, "text" with `encode.keep_text`
-            only, "documents" with `source.doc_label` only.
+            only, "documents" with `source.doc_label` only, "joined" with `encode.join` only.
     """
 
     name: str
@@ -41,6 +42,7 @@ COLUMNS = (
     Column("input_ids", pa.int32(), "tokens"),
     Column("word_ids", pa.int32(), "tokens"),
     Column("bio", pa.int16(), "tokens"),
+    Column("sentence_starts", pa.int32(), "sentences", "joined"),
     Column("span_starts", pa.int32(), "spans"),
     Column("span_ends", pa.int32(), "spans"),
     Column("span_labels", pa.int16(), "spans"),
@@ -60,6 +62,7 @@ def schema(
     weak: bool = False,
     text: bool = False,
     doc_labels: Sequence[str] | None = None,
+    joined: bool = False,
 ) -> pa.Schema:
     """Return a shard's schema.
 
@@ -70,6 +73,7 @@ def schema(
         weak: Include the columns of weak supervision.
         text: Include the columns of `keep_text`.
         doc_labels: The label of each index of `doc_label`; None leaves that column out.
+        joined: Include the column of `encode.join`.
     """
     kinds = {"always"}
     if weak:
@@ -78,6 +82,8 @@ def schema(
         kinds.add("text")
     if doc_labels is not None:
         kinds.add("documents")
+    if joined:
+        kinds.add("joined")
     columns = [column for column in COLUMNS if column.when in kinds]
 
     names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}

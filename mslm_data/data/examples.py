@@ -54,6 +54,9 @@ class Examples:
         doc_ids: `[N]`, the document each row comes from.
         doc_labels: int16 `[N]`, the label of each row's document; -1 where it has none. None where
             the source has no labels of documents.
+        sentence_starts: int32, sentences in N rows: the token of the row at which each begins, the
+            first at the first token that is not special. None where each row is one sentence, or a
+            window of one.
         span_concepts: `[S]`, CUIs; weak supervision only.
         span_scores: float32 `[S]`, confidences in `[0, 1]`; weak supervision only.
         texts: `[N]`, only with `keep_text`.
@@ -72,6 +75,7 @@ class Examples:
     ids: TokenIds
     doc_ids: Sequence[str] | None = None
     doc_labels: npt.NDArray[np.int16] | None = None
+    sentence_starts: Ragged | None = None
     span_concepts: Sequence[str] | None = None
     span_scores: npt.NDArray[np.float32] | None = None
     texts: Sequence[str] | None = None
@@ -80,6 +84,22 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def sentence_offsets(self) -> npt.NDArray[np.int64]:
+        """The first token of each sentence over all rows, and the number of tokens, `[M + 1]`.
+
+        Special tokens belong to the sentence beside them. Where there are no `sentence_starts`,
+        each row is a sentence.
+        """
+        starts = self.sentence_starts
+        offsets = self.input_ids.offsets
+        if starts is None:
+            return offsets
+
+        firsts = starts.values + np.repeat(offsets[:-1], starts.lengths)
+        firsts[starts.offsets[:-1]] = offsets[:-1]
+        return np.append(firsts, offsets[-1])
 
 
 def examples(
@@ -231,6 +251,9 @@ def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
         span_labels=labels,
         ids=examples.ids,
         doc_labels=None if examples.doc_labels is None else examples.doc_labels[rows],
+        sentence_starts=(
+            None if examples.sentence_starts is None else examples.sentence_starts.take(rows)
+        ),
         token_starts=None if examples.token_starts is None else examples.token_starts.take(rows),
         token_ends=None if examples.token_ends is None else examples.token_ends.take(rows),
     )

@@ -15,7 +15,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.encode.layout import Ints, Layout, lay_out
 from mslm_data.encode.mentions import Account, TokenMentions, align, split_at
-from mslm_data.encode.windows import Windows, cut_sentences
+from mslm_data.encode.windows import Windows, cut_sentences, join_sentences
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import TokenizerError
 from mslm_data.kernels.keys import name_rows
@@ -34,6 +34,7 @@ class Encoder:
         *,
         max_tokens: int = 512,
         protect_mentions: bool = True,
+        join: bool = False,
         keep_text: bool = False,
         weak: bool = False,
         corpus: str = "",
@@ -48,6 +49,8 @@ class Encoder:
             protect_mentions: Cut a sentence that is too long where no mention is, if it can be
                 done. False cuts before the word that would overflow, as the inputs of Abaho et al.
                 2024 were cut.
+            join: Join consecutive sentences of a document into rows of at most `max_tokens`, and
+                give each row the tokens at which its sentences begin.
             keep_text: Give each row its text and its tokens' characters.
             weak: Give each mention its concept and confidence.
             corpus: The name of the corpus, which is part of each row's key.
@@ -61,6 +64,7 @@ class Encoder:
         self._tokenizer = table.tokenizer
         self._labels = labels
         self._protect = protect_mentions
+        self._join = join
         self._keep_text = keep_text
         self._weak = weak
         self._corpus = corpus
@@ -85,6 +89,9 @@ class Encoder:
         layout = lay_out(documents, sentences, self._table)
         mentions = align(documents.mentions, layout, self._labels, account)
         windows = cut_sentences(layout, mentions, self._room, protect=self._protect)
+        starts: Ragged | None = None
+        if self._join:
+            windows, starts = join_sentences(windows, layout.sentence_documents, self._room)
         pieces, rows = split_at(mentions, windows.firsts)
 
         per_mention = np.bincount(pieces.sources, minlength=1)
@@ -93,7 +100,7 @@ class Encoder:
         account.windowed += int((windows.per_sentence > 1).sum())
         account.empty += int((windows.per_sentence == 0).sum())
 
-        return self._rows(documents, layout, windows, pieces, rows)
+        return self._rows(documents, layout, windows, pieces, rows, starts)
 
     def _rows(
         self,
@@ -102,6 +109,7 @@ class Encoder:
         windows: Windows,
         pieces: TokenMentions,
         rows: Ints,
+        sentence_starts: Ragged | None,
     ) -> Examples:
         """Put special tokens around each window, and count everything within its row.
 
@@ -111,6 +119,8 @@ class Encoder:
             windows: Windows over these; one becomes one row.
             pieces: Mentions over these tokens, none of them in two windows.
             rows: int64 `[S]`, the window of each.
+            sentence_starts: int64, the tokens at which each window's sentences begin; None unless
+                sentences are joined.
         """
         prefix = np.array(self._tokenizer.prefix, np.int64)
         suffix = np.array(self._tokenizer.suffix, np.int64)
@@ -127,6 +137,10 @@ class Encoder:
 
         document_of = layout.sentence_documents[windows.sentences]
         optional: dict[str, Any] = {}
+        if sentence_starts is not None:
+            shifts = len(prefix) - np.repeat(windows.firsts, sentence_starts.lengths)
+            places = (sentence_starts.values + shifts).astype(np.int32)
+            optional["sentence_starts"] = Ragged(places, sentence_starts.offsets)
         if self._keep_text:
             optional |= _texts(documents.line, layout, windows, words, offsets)
         if self._weak:

@@ -1,4 +1,4 @@
-"""Cuts sentences that are too long for one row into windows, where a cut does least harm."""
+"""Cuts sentences that are too long for a row where that does least harm, and joins short ones."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.ragged import Ragged
 from mslm_data.encode.layout import Ints, Layout, number_within
 from mslm_data.encode.mentions import TokenMentions
-from mslm_data.kernels.windows import cut_windows
+from mslm_data.kernels.windows import cut_windows, join_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """W windows of N sentences; each window becomes a row.
+    """W windows of N sentences; each window becomes a row, unless they are joined.
 
     A sentence that fits is one window. A sentence without a token has none.
 
@@ -61,6 +62,36 @@ def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protec
         numbers=number_within(per_sentence),
         per_sentence=per_sentence,
     )
+
+
+def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windows, Ragged]:
+    """Join consecutive sentences of a document into rows of at most `limit` tokens.
+
+    Args:
+        windows: The sentences and the windows of those that are longer.
+        documents: int64 `[N]`, each sentence's document.
+        limit: Tokens, at least as many as a window has.
+
+    Returns:
+        The rows as windows, each with the sentence and number of its first window; and int64, the
+        first tokens of the windows that are in each row.
+    """
+    of_windows = documents[windows.sentences]
+    whole = (windows.per_sentence == 1)[windows.sentences]
+    first = np.empty(len(windows.firsts), np.int64)
+    rows = join_windows(windows.lengths, of_windows, whole, limit, first)
+    first = first[:rows]
+
+    end = windows.firsts[-1:] + windows.lengths[-1:]
+    firsts = windows.firsts[first]
+    joined = Windows(
+        firsts=firsts,
+        lengths=np.diff(np.append(firsts, end)),
+        sentences=windows.sentences[first],
+        numbers=windows.numbers[first],
+        per_sentence=windows.per_sentence,
+    )
+    return joined, Ragged(windows.firsts, np.append(first, len(windows.firsts)))
 
 
 def costs(layout: Layout, mentions: TokenMentions, *, protect: bool) -> npt.NDArray[np.uint8]:

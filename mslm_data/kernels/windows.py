@@ -1,4 +1,4 @@
-"""Cut sentences that are too long into windows."""
+"""Cut sentences that are too long into windows, and join short ones into rows."""
 
 from __future__ import annotations
 
@@ -40,3 +40,29 @@ def cut_windows(offsets: Array, cost: Array, limit: int, cuts: Array, counts: Ar
                         best = t
             begin = best
         counts[i] = w - first
+
+
+@kernel
+def join_windows(lengths: Array, documents: Array, whole: Array, limit: int, firsts: Array) -> int:
+    """Put consecutive sentences of a document together into rows, and return the number of rows.
+
+    A row takes the next sentence as long as both have at most `limit` tokens together. A window of
+    a sentence that was cut is a row by itself.
+
+    Args:
+        lengths: int64 `[W]`, tokens of each window, at most `limit`.
+        documents: int64 `[W]`, its document.
+        whole: bool `[W]`, whether it is a whole sentence.
+        limit: Tokens of a row.
+        firsts: int64 `[W]`, written: the first window of each row.
+    """
+    rows = 0
+    room = 0
+    for w in range(len(lengths)):
+        follows = w > 0 and whole[w] and whole[w - 1] and documents[w] == documents[w - 1]
+        if not follows or lengths[w] > room:
+            firsts[rows] = w
+            rows += 1
+            room = limit
+        room -= lengths[w]
+    return rows

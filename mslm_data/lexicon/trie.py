@@ -86,7 +86,7 @@ class Trie:
         return out
 
     def matches(self, examples: Examples) -> tuple[Ragged, Ragged, npt.NDArray[np.int32]]:
-        """Find all entries that stand in the rows as whole words, overlapping ones too.
+        """Find all entries that stand in a sentence of the rows as whole words, overlapping too.
 
         Returns:
             Starts and ends in tokens of the row, half open, N rows each, and the number of the
@@ -98,20 +98,28 @@ class Trie:
         self.check(examples)
 
         ids = examples.input_ids.values
-        offsets = examples.input_ids.offsets
-        rows = (offsets, ids, examples.word_ids.values)
+        offsets = examples.sentence_offsets
+        sentences = (offsets, ids, examples.word_ids.values)
         trie = (self.edges, self.ending, self.begins, self.seconds)
         out = np.empty((len(ids) + 16, 3), np.int32)
-        of_rows = np.empty(len(offsets), np.int64)
-        match_entries(*rows, *trie, out, of_rows)
+        found = np.empty(len(offsets), np.int64)
+        match_entries(*sentences, *trie, out, found)
 
         # The kernel counts what it has no room for, so a second pass has enough.
-        if of_rows[-1] > len(out):
-            out = np.empty((of_rows[-1], 3), np.int32)
-            match_entries(*rows, *trie, out, of_rows)
+        if found[-1] > len(out):
+            out = np.empty((found[-1], 3), np.int32)
+            match_entries(*sentences, *trie, out, found)
 
-        starts, ends, entries = np.ascontiguousarray(out[: of_rows[-1]].T)
-        return Ragged(starts, of_rows), Ragged(ends, of_rows), entries
+        starts, ends, entries = np.ascontiguousarray(out[: found[-1]].T)
+        of = examples.sentence_starts
+        if of is not None:
+            # From tokens of the sentence to tokens of the row, and from sentences to rows.
+            rows = np.repeat(examples.input_ids.offsets[:-1], of.lengths)
+            shifts = np.repeat(offsets[:-1] - rows, np.diff(found)).astype(np.int32)
+            starts += shifts
+            ends += shifts
+            found = found[of.offsets]
+        return Ragged(starts, found), Ragged(ends, found), entries
 
     def check(self, examples: Examples) -> None:
         """Refuse rows that are not of the lexicon's tokenizer, as far as its number of ids says.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -146,6 +146,11 @@ class Manifest:
         return bool(self.pipeline["annotate"]["weak"])
 
     @property
+    def joined(self) -> bool:
+        """Return whether rows have several sentences, with `sentence_starts`."""
+        return bool(self.pipeline["encode"].get("join", "none") != "none")
+
+    @property
     def protected(self) -> bool:
         """Return whether the text is patients' text."""
         return bool(self.about.get("protected", False))
@@ -162,6 +167,7 @@ class _Annotate(msgspec.Struct):
 
 class _Encode(msgspec.Struct):
     keep_text: bool
+    join: Literal["none", "document"] = "none"  # older builds do not say it
 
 
 class _Pipeline(msgspec.Struct):

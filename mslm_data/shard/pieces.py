@@ -41,6 +41,7 @@ def join(
     weak: bool,
     text: bool,
     doc_labels: Sequence[str] | None = None,
+    joined: bool = False,
 ) -> ShardRecord:
     """Write a shard from its pieces.
 
@@ -52,6 +53,7 @@ def join(
         text: Whether there are the columns of `keep_text`.
         doc_labels: The label of each index of documents, those of all pieces among them; None where
             there is no such column.
+        joined: Whether there is the column of `encode.join`.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
@@ -60,7 +62,7 @@ def join(
     refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
 
     # One column at a time: the pieces stay mapped files until it is their turn.
-    schema = schema_of(labels, weak=weak, text=text, doc_labels=doc_labels)
+    schema = schema_of(labels, weak=weak, text=text, doc_labels=doc_labels, joined=joined)
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 

@@ -39,7 +39,7 @@ class _State(NamedTuple):
 
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
-_LIKE = {"tokens": "input_ids", "spans": "span_starts"}
+_LIKE = {"tokens": "input_ids", "spans": "span_starts", "sentences": "sentence_starts"}
 """The column whose offsets all columns of a kind share."""
 _KNOWN: set[tuple[Path, _State, str]] = set()
 """Path, state and digest of each mapped file that this process has read whole."""
@@ -126,12 +126,12 @@ class Shard:
     def examples(self, start: int, stop: int) -> Examples:
         """Return rows `[start, stop)` as views of the shard; only offsets are new.
 
-        Tokens' characters and labels of documents come along where the shard has them; texts do
-        not.
+        Tokens' characters, sentences and labels of documents come along where the shard has them;
+        texts do not.
         """
         optional: dict[str, Any] = {
             name: self.ragged(name, start, stop)
-            for name in ("token_starts", "token_ends")
+            for name in ("token_starts", "token_ends", "sentence_starts")
             if self.has(name)
         }
         if "doc_label" in self.batch.schema.names:
@@ -296,9 +296,22 @@ class Shard:
             raise ShardError(
                 f"{self.path}: expected mentions within their rows; the file is damaged"
             )
+        if "sentence_starts" in lists:
+            self._refuse_stray_sentences(lists)
         if self._labels is not None:
             self._refuse_strange(lists, self._labels)
         return lists
+
+    def _refuse_stray_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
+        """Refuse sentences that do not begin at a token of their row, and rows without one."""
+        offsets, values = lists["sentence_starts"]
+        counts = np.diff(offsets)
+        sizes = np.repeat(np.diff(lists["input_ids"][0]), counts)
+        starts = _used(offsets, values)
+        if np.any(counts == 0) or np.any((starts < 0) | (starts >= sizes)):
+            raise ShardError(
+                f"{self.path}: expected sentences that begin within their rows; the file is damaged"
+            )
 
     def _refuse_strange(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
         """Refuse numbers that the vocabulary or the labels lack; `verify` says in which row."""

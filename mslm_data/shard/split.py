@@ -113,7 +113,7 @@ class Split:
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
         """Copy any rows together, in any order.
 
-        Tokens' characters and labels of documents come along where the shards have them.
+        Tokens' characters, sentences and labels of documents come along where the shards have them.
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
@@ -132,6 +132,9 @@ class Split:
         optional: dict[str, Any] = {}
         if picks and all(shard.has(name) for shard, _, _ in picks for name in _CHARACTERS):
             optional = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
+        if picks and all(shard.has("sentence_starts") for shard, _, _ in picks):
+            to = _offsets_of(picks, "sentence_starts", len(rows))
+            optional["sentence_starts"] = _gathered_alone(picks, "sentence_starts", to)
         if picks and all("doc_label" in shard.batch.schema.names for shard, _, _ in picks):
             optional["doc_labels"] = np.empty(len(rows), np.int16)
             for shard, places, local in picks:

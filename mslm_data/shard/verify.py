@@ -289,8 +289,13 @@ def _json(path: Path, key: str) -> Any:
 
 def _schema(manifest: Manifest) -> pa.Schema:
     """Return the schema that the manifest's labels and options give."""
-    text = bool(manifest.pipeline["encode"]["keep_text"])
-    return schema(manifest.labels, weak=manifest.weak, text=text, doc_labels=manifest.doc_labels)
+    return schema(
+        manifest.labels,
+        weak=manifest.weak,
+        text=bool(manifest.pipeline["encode"]["keep_text"]),
+        doc_labels=manifest.doc_labels,
+        joined=manifest.joined,
+    )
 
 
 # Shards ------------------------------------------------------------------------------------------
@@ -422,6 +427,35 @@ def _laws(examples: Examples, most: int) -> Iterator[_Law]:
         for place in range(1, int(behind[0]) + 1):
             strange |= ids.values[ids.offsets[1:] - place] != ids.values[ids.offsets[1] - place]
     yield _Law(ids, strange, "the same special tokens around each row")
+    yield from _sentences(examples, before)
+
+
+def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
+    """State the laws of sentences, where rows have several.
+
+    Args:
+        examples: Rows with a word each.
+        before: Tokens before each row's first word.
+    """
+    starts = examples.sentence_starts
+    if starts is None:
+        return
+
+    is_first = np.zeros(len(starts.values), np.bool_)
+    counts = starts.lengths
+    is_first[starts.offsets[:-1][counts > 0]] = True
+    yield _Law(starts, counts == 0, "a sentence in each row")
+    falls = ~is_first & (np.diff(starts.values, prepend=0) <= 0)
+    yield _Law(starts, falls, "sentences that begin one after the other")
+    strays = is_first & (starts.values != np.repeat(before, counts))
+    yield _Law(starts, strays, "a first sentence that begins at the first token of the text")
+
+    # Readers have checked that the numbers are tokens of their rows.
+    places = starts.values + np.repeat(examples.input_ids.offsets[:-1], counts)
+    words = examples.word_ids.values
+    continues = ~is_first & (words[places] == words[places - 1])
+    inside = (words[places] < 0) | continues
+    yield _Law(starts, inside, "sentences that begin where a word begins")
 
 
 def _falls(examples: Examples) -> Array:

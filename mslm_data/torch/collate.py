@@ -77,6 +77,8 @@ class MaskingCollator(FollowsEpoch):
       rows have no mentions.
     * `token_starts`, `token_ends`: characters of each token, half open, for strategies that look at
       the text.
+    * `sentence_starts`: tokens at which the row's sentences begin; no n-gram of a lexicon lies in
+      two. Without it the row is one sentence.
     * `attention_mask`: tokens that are padding already are left out.
 
     **Columns that the Trainer drops.** By default it takes from a `datasets.Dataset`, and from

@@ -84,11 +84,12 @@ def examples_of(
     if all(name in first for name in CHARACTERS):
         columns |= {name: _like(tokens, rows, name, np.int32) for name in CHARACTERS}
     spans = _mentions(rows, tokens, words, tags)
+    sentences = _sentences(rows, tokens)
 
     if "attention_mask" in first:
         kept = _like(tokens, rows, "attention_mask", np.bool_).values
         if not kept.all():
-            columns, spans = _without_padding(columns, spans, kept)
+            columns, spans, sentences = _without_padding(columns, spans, sentences, kept)
             tokens = columns["input_ids"]
 
     if "doc_label" in first:
@@ -102,6 +103,7 @@ def examples_of(
         span_ends=ends,
         span_labels=labels,
         ids=ids,
+        sentence_starts=sentences,
         **columns,
     )
 
@@ -239,10 +241,31 @@ def _mentions(
     return no_spans(len(rows))
 
 
+def _sentences(rows: Sequence[Row], tokens: Ragged) -> Ragged | None:
+    """Return the tokens at which the sentences of rows begin, None where rows do not say.
+
+    Raises:
+        ValueError: A row without a sentence, or with sentences that are not tokens of it in order.
+    """
+    if "sentence_starts" not in rows[0]:
+        return None
+
+    starts = flat(rows, "sentence_starts", np.int32)
+    counts = starts.lengths
+    steps = np.diff(starts.values, prepend=-1)
+    steps[starts.offsets[:-1][counts > 0]] = 1
+    outside = (starts.values < 0) | (starts.values >= np.repeat(tokens.lengths, counts))
+    if np.any(counts == 0) or np.any(outside | (steps < 1)):
+        raise ValueError(
+            "rows: sentence_starts: expected tokens of the row, rising, one or more in each row"
+        )
+    return starts
+
+
 def _without_padding(
-    columns: Mapping[str, Ragged], spans: Spans, kept: Array
-) -> tuple[dict[str, Ragged], Spans]:
-    """Leave out tokens, and move mentions by as many as were left out before them."""
+    columns: Mapping[str, Ragged], spans: Spans, sentences: Ragged | None, kept: Array
+) -> tuple[dict[str, Ragged], Spans, Ragged | None]:
+    """Leave out tokens, and move mentions and sentences by as many as were left out before them."""
     offsets = columns["input_ids"].offsets
     left_out = np.concatenate([[0], np.cumsum(~kept)])  # before each token of the batch
     thinned_offsets = offsets - left_out[offsets]
@@ -251,15 +274,14 @@ def _without_padding(
     }
 
     starts, ends, labels = spans
-    first = offsets[
-        np.repeat(np.arange(len(starts)), starts.lengths)
-    ]  # token of each mention's row
 
     def moved(places: Ragged) -> Ragged:
+        first = np.repeat(offsets[:-1], places.lengths)
         gone = left_out[places.values + first] - left_out[first]
         return Ragged((places.values - gone).astype(np.int32), places.offsets)
 
-    return thinned, (moved(starts), moved(ends), labels)
+    places = None if sentences is None else moved(sentences)
+    return thinned, (moved(starts), moved(ends), labels), places
 
 
 def _keys(rows: Sequence[Row], tokens: Ragged) -> npt.NDArray[np.uint64]:

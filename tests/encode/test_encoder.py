@@ -64,6 +64,9 @@ def rows_of(examples: Examples) -> list[Row]:
             text=examples.texts[i],
             token_starts=examples.token_starts[i].tolist(),
             token_ends=examples.token_ends[i].tolist(),
+            sentence_starts=(
+                None if examples.sentence_starts is None else examples.sentence_starts[i].tolist()
+            ),
         )
         for i in range(len(examples))
     ]
@@ -93,19 +96,23 @@ def several(draw: st.DrawFn) -> list[Document]:
 @each_tokenizer
 @settings(max_examples=150)
 @given(
-    documents=several(), max_tokens=st.sampled_from([3, 4, 5, 6, 8, 13, 512]), protect=st.booleans()
+    documents=several(),
+    max_tokens=st.sampled_from([3, 4, 5, 6, 8, 13, 20, 512]),
+    protect=st.booleans(),
+    join=st.booleans(),
 )
 def test_encode__equals_its_twin(
-    name: str, documents: list[Document], max_tokens: int, protect: bool
+    name: str, documents: list[Document], max_tokens: int, protect: bool, join: bool
 ) -> None:
     tokenizer = made.TOKENIZERS[name]()
-    twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect, corpus="mine")
+    twin = twin_of(tokenizer, max_tokens=max_tokens, protect=protect, corpus="mine", join=join)
 
     examples, account = encoded(
         tokenizer,
         documents,
         max_tokens=max_tokens,
         protect_mentions=protect,
+        join=join,
         keep_text=True,
         corpus="mine",
     )

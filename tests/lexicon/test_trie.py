@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
@@ -69,6 +73,37 @@ def test_matches__whole_words_only_and_none_over_a_special_token():
         (6, 7, 2),
         (7, 9, 0),
     ]
+
+
+@settings(max_examples=50)  # of several rows each
+@given(random_examples(), st.data())
+def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples, data):
+    starts = [
+        [0, *sorted(data.draw(st.sets(st.integers(1, len(ids) - 1), max_size=3)))]
+        if len(ids) > 1
+        else [0]
+        for ids in examples.input_ids.tolist()
+    ]
+    joined = replace(examples, sentence_starts=Ragged.of(starts, np.int32))
+
+    found = open_trie(artifacts.grams_lexicon()).matches(joined)
+
+    assert joined.sentence_offsets.tolist() == [
+        *(
+            first + start
+            for first, row in zip(examples.input_ids.offsets.tolist(), starts, strict=False)
+            for start in row
+        ),
+        len(examples.input_ids.values),
+    ]
+    at = found[0].offsets
+    matches = np.stack([found[0].values, found[1].values, found[2]], axis=1).tolist()
+    for i, row in enumerate(rows_of(examples)):
+        wanted = []
+        for a, b in pairwise([*starts[i], len(row.ids)]):
+            part = Row(key=0, ids=row.ids[a:b], word_ids=row.word_ids[a:b])
+            wanted += [(x + a, y + a, e) for x, y, e in twins.matches(part, artifacts.grams())]
+        assert [tuple(match) for match in matches[at[i] : at[i + 1]]] == wanted
 
 
 def test_matches__of_equal_entries_the_first():

@@ -46,6 +46,9 @@ class Row:
     text: str
     token_starts: list[int]
     token_ends: list[int]
+    sentence_starts: list[int] | None = None
+    begin: int = field(default=0, compare=False)  # character of the document
+    first_word: int = field(default=0, compare=False)  # word of the document's sentences
 
 
 @dataclass
@@ -75,6 +78,7 @@ class Twin:
     max_tokens: int = 512
     protect: bool = True
     corpus: str = ""
+    join: bool = False
 
     def encode(
         self, documents: Sequence[Document], sentences: Sequence[Sequence[Sentence]]
@@ -84,9 +88,74 @@ class Twin:
         for document, of_document in zip(documents, sentences, strict=True):
             tokens = [self.tokens(document, sentence) for sentence in of_document]
             mentions = self.mentions(document, tokens, count)
+            of_sentences = []
+            words = 0
             for number, (of_sentence, within) in enumerate(zip(tokens, mentions, strict=True)):
-                rows += self.rows(document, number, of_sentence, within, count)
+                windows = self.rows(document, number, of_sentence, within, count)
+                for row in windows:
+                    row.first_word += words
+                of_sentences.append(windows)
+                if document.words is not None:
+                    words += len(stretches(document, of_document[number]))
+                elif of_sentence:
+                    words += of_sentence[-1].word + 1
+            if self.join:
+                rows += self.joined(document, of_sentences)
+            else:
+                rows += [row for of_sentence in of_sentences for row in of_sentence]
         return rows, count
+
+    def joined(self, document: Document, of_sentences: list[list[Row]]) -> list[Row]:
+        """Put the rows of sentences together, as long as they fit; those of a sentence that was cut stay alone."""
+        rows: list[Row] = []
+        open_ended = False
+        for windows in of_sentences:
+            for row in windows:
+                row.sentence_starts = [len(self.prefix)]
+                fits = open_ended and (
+                    len(rows[-1].input_ids)
+                    + len(row.input_ids)
+                    - len(self.prefix)
+                    - len(self.suffix)
+                    <= self.max_tokens
+                )
+                if fits and len(windows) == 1:
+                    rows[-1] = self.append(document, rows[-1], row)
+                else:
+                    rows.append(row)
+            if windows:
+                open_ended = len(windows) == 1
+        return rows
+
+    def append(self, document: Document, row: Row, more: Row) -> Row:
+        """Put a row of a later sentence behind a row."""
+        lead, tail = len(self.prefix), len(self.suffix)
+        stop = len(row.input_ids) - tail
+        shift = stop - lead
+        assert row.sentence_starts is not None
+
+        # Characters and words of the second row, counted as those of the first.
+        words = more.first_word - row.first_word
+        characters = more.begin - row.begin
+
+        def both(name: str, by: int = 0) -> list[int]:
+            moved = [value if value < 0 else value + by for value in getattr(more, name)]
+            return getattr(row, name)[:stop] + moved[lead:]
+
+        return Row(
+            key=row.key,
+            doc_id=row.doc_id,
+            input_ids=both("input_ids"),
+            word_ids=both("word_ids", words),
+            bio=both("bio"),
+            spans=row.spans + [(a + shift, b + shift, label) for a, b, label in more.spans],
+            text=document.text[row.begin : more.begin + len(more.text)],
+            token_starts=both("token_starts", characters),
+            token_ends=both("token_ends", characters),
+            sentence_starts=[*row.sentence_starts, stop],
+            begin=row.begin,
+            first_word=row.first_word,
+        )
 
     def tokens(self, document: Document, sentence: Sentence) -> list[Token]:
         """Tokenise one sentence by itself; each token covers at least one character, and none goes back."""
@@ -208,6 +277,8 @@ class Twin:
                     text=document.text[begin : inside[-1].end],
                     token_starts=edge + [token.start - begin for token in inside] + tail,
                     token_ends=edge + [token.end - begin for token in inside] + tail,
+                    begin=begin,
+                    first_word=inside[0].word,
                 )
             )
         return rows

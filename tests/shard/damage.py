@@ -28,6 +28,7 @@ COLUMNS = (
     "span_labels",
     "token_starts",
     "token_ends",
+    "sentence_starts",
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, take
 from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from tests import made
@@ -224,3 +224,42 @@ def test_examples__characters_are_views_too(with_text: Split) -> None:
     assert starts is not None
     assert not starts.values.flags.owndata
     assert not starts.values.flags.writeable
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of several shards whose rows have several sentences."""
+    out = tmp_path_factory.mktemp("joined")
+    lines = [
+        line
+        for n in range(60)
+        for line in (
+            *([f"-DOCSTART- ({n})\tO", ""] if n % 5 == 0 else []),
+            *["the\tO"] * (1 + n % 4),
+            "",
+        )
+    ]
+    (out / "train.tsv").write_text("\n".join(lines) + "\n")
+    pipeline = made.pipeline_of(
+        unit_bytes=200, encode={"join": "document", "max_tokens": 12}, annotate={"use": "none"}
+    )
+    made.built(out / "shards", out / "train.tsv", pipeline)
+    return load(out / "shards")["train"]
+
+
+@given(data=st.data())
+def test_take__brings_the_sentences_of_rows(joined: Split, data: st.DataObject) -> None:
+    assert len(joined.record.shards) > 3
+    picked = data.draw(st.lists(st.integers(0, len(joined) - 1), min_size=1, max_size=12))
+    start = data.draw(st.integers(0, len(joined) - 1))
+    stop = data.draw(st.integers(start + 1, len(joined)))
+
+    for examples, numbers in (
+        (joined.take(np.array(picked, np.int64)), picked),
+        (joined.examples(start, stop), range(start, stop)),
+        (take(joined.examples(), np.array(picked, np.int64)), picked),
+    ):
+        assert examples.sentence_starts is not None
+        assert examples.sentence_starts.values.dtype == np.int32
+        wanted = [joined[number]["sentence_starts"] for number in numbers]
+        assert examples.sentence_starts.tolist() == wanted

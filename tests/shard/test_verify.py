@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mslm_data.builds import build
 from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, sha256_of
 from mslm_data.loading import load
@@ -29,6 +31,9 @@ from tests.shard.damage import (
     rows_in,
     set_value,
 )
+
+JOINED = "-DOCSTART-\tO\n\nthe\tO\n.\tO\n\ncauses\tO\n\nthe\tO\n.\tO\nthe\tO\n"
+"""A document of three sentences; `causes` has two tokens."""
 
 
 def problems(folder: Path) -> list[Problem]:
@@ -455,6 +460,70 @@ def test_verify__sees_characters_that_are_not_the_texts(
     assert any(
         problem.what == f"expected {law}; 1 are not" for problem in problems(tmp_path / "out")
     )
+
+
+@pytest.mark.parametrize(
+    ("law", "changes"),
+    [
+        ("sentences that begin one after the other", {2: 3}),
+        ("a first sentence that begins at the first token of the text", {0: 2}),
+        ("a first sentence that begins at the first token of the text", {0: 0}),
+        ("sentences that begin where a word begins", {1: 4}),
+        ("sentences that begin where a word begins", {2: 8}),
+    ],
+)
+def test_verify__sees_sentences_that_begin_elsewhere(
+    tmp_path: Path, law: str, changes: dict[int, int]
+) -> None:
+    (tmp_path / "train.tsv").write_text(JOINED)
+    encode = {"join": "document"}
+    made.built(
+        tmp_path / "out",
+        tmp_path / "train.tsv",
+        made.pipeline_of(encode=encode, annotate={"use": "none"}),
+    )
+    assert problems(tmp_path / "out") == []
+    starts = rows_in(tmp_path / "out").sentence_starts
+    assert starts is not None
+    assert (starts.tolist(), rows_in(tmp_path / "out").word_ids.tolist()) == (
+        [[1, 3, 5]],
+        [[-1, 0, 1, 2, 2, 3, 4, 5, -1]],
+    )
+
+    def change(examples: Examples) -> None:
+        assert examples.sentence_starts is not None
+        for place, value in changes.items():
+            examples.sentence_starts.values[place] = value
+
+    forge(tmp_path / "out", change)
+
+    found = problems(tmp_path / "out")
+    assert f"expected {law}; 1 are not" in [problem.what for problem in found]
+
+
+@pytest.mark.parametrize("value", [-1, 9, 2**31 - 1])
+def test_load__refuses_sentences_outside_their_rows(tmp_path: Path, value: int) -> None:
+    (tmp_path / "train.tsv").write_text(JOINED)
+    pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
+    made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
+    forge(tmp_path / "out", set_value("sentence_starts", 1, value))
+
+    with pytest.raises(ShardError, match="expected sentences that begin within their rows"):
+        load(tmp_path / "out")["train"].examples()
+
+
+def test_load__refuses_rows_without_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text(JOINED)
+    pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
+    made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
+
+    def change(examples: Examples) -> Examples:
+        return replace(examples, sentence_starts=Ragged.of([[]], np.int32))
+
+    forge(tmp_path / "out", change)
+
+    with pytest.raises(ShardError, match="expected sentences that begin within their rows"):
+        load(tmp_path / "out")["train"].examples()
 
 
 @pytest.mark.parametrize("score", [-0.5, 1.5, math.nan])

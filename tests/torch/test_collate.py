@@ -23,6 +23,7 @@ from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, S
 from mslm_data.torch.mentions import spans_of  # noqa: E402
 from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
 from tests import made  # noqa: E402
+from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
@@ -99,6 +100,47 @@ def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_pa
     assert lists(batch)["labels"] == [
         row[: batch["labels"].shape[1]] for row in expected["labels"][:8]
     ]
+
+
+def test_collator__of_joined_rows_finds_n_grams_within_sentences(tmp_path: Path) -> None:
+    lines = ["-DOCSTART-\tO", "", *["kinase\tO", "inhibitors\tO", ""] * 3, "the\tO", ""] * 20
+    (tmp_path / "train.tsv").write_text("\n".join(lines))
+    pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
+    made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
+    assert run("vocab", "pmi", tmp_path / "out", "--across-sentences", "--min-count", 2).code == 0
+    shards = md.load(tmp_path / "out")
+    split = shards["train"]
+    strategy = shards.strategy("pmi-levine", rate=0.5)
+    rows = [split[row] for row in range(len(split))]
+
+    batch = MaskingCollator(strategy, split)(rows)
+
+    (expected,) = of_numpy(md.Batches(split, strategy, batch_size=len(split), shuffle=False))
+    assert lists(batch)["labels"] == expected["labels"]
+    alone = MaskingCollator(strategy, split)(without(rows, "sentence_starts"))
+    assert lists(alone)["labels"] != expected["labels"]
+
+
+def test_examples_of__moves_sentences_with_the_padding_before_them() -> None:
+    row = {"input_ids": [0, 0, 2, 9, 9, 9, 3], "word_ids": [-1, -1, -1, 0, 1, 2, -1],
+           "attention_mask": [0, 0, 1, 1, 1, 1, 1], "sentence_starts": [3, 5]}  # fmt: skip
+
+    examples = examples_of([row, row | {"sentence_starts": [3]}], IDS)
+
+    assert examples.sentence_starts is not None
+    assert examples.sentence_starts.tolist() == [[1, 3], [1]]
+    assert examples_of([{"input_ids": [2, 9, 3]}], IDS).sentence_starts is None
+
+
+@pytest.mark.parametrize("starts", [[], [1, 1], [2, 1], [-1, 1], [1, 4]])
+def test_examples_of__refuses_sentences_that_are_not_of_the_row(starts: list[int]) -> None:
+    rows = [
+        {"input_ids": [2, 9, 9, 3], "sentence_starts": starts_of_row}
+        for starts_of_row in ([1, 2], starts)
+    ]
+
+    with pytest.raises(ValueError, match="sentence_starts: expected tokens of the row, rising"):
+        examples_of(rows, IDS)
 
 
 @given(random_examples())

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged
+from mslm_data.data.ragged import Array, Ragged, offsets_of
 from mslm_data.kernels import ngrams as kernels
 from mslm_data.kernels.gather import gather
+from mslm_data.kernels.word_numbers import find_words
 from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
 LONGEST = 5
@@ -74,13 +75,13 @@ class WordStream:
 
     Of the rows [the p53 gene] and [the gene], whose mention is "p53 gene":
 
-        numbers    0  1  2 -1   0  2 -1       -1 ends a row, unless n-grams may cross rows
+        numbers    0  1  2 -1   0  2 -1       -1 ends a sentence, unless n-grams may cross rows
         mentions   0  1  2  0   0  0  0
 
     Attributes:
         words: The word types.
-        numbers: int32 `[P]`: the word type at each place; -1 after each row, unless n-grams may
-            cross rows.
+        numbers: int32 `[P]`: the word type at each place; -1 after each sentence, unless n-grams
+            may cross rows.
         mentions: uint8 `[P]`: 1 at a mention's first word, 2 at its others, 0 elsewhere.
         in_mention: bool `[W]`: whether a word type is part of a mention somewhere.
         positions: At index n, for n from 1 to `LONGEST`: how many n-grams there are, repeated ones
@@ -99,7 +100,8 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
 
     Args:
         chunks: Rows in order, such as those of `Split.chunks()`.
-        across: Whether rows follow each other as if they were one sentence.
+        across: Whether rows follow each other as if they were one sentence. Otherwise n-grams are
+            within a sentence.
     """
     types = WordNumbers()
     numbers = Scratch(np.int32, in_memory=IN_MEMORY)
@@ -119,6 +121,7 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
             numbers.append(rows.values)
             mentions.append(marks)
         else:
+            rows = Ragged(rows.values, _words_of_sentences(examples, rows.offsets))
             numbers.append(_set_apart(rows, -1))
             mentions.append(_set_apart(Ragged(marks, rows.offsets), 0))
 
@@ -152,6 +155,20 @@ def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
         marks,
     )
     return marks
+
+
+def _words_of_sentences(
+    examples: Examples, of_rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the offsets of the words of each sentence; `of_rows` are those of each row."""
+    if examples.sentence_starts is None:
+        return of_rows
+
+    offsets = examples.sentence_offsets
+    unused = np.empty((of_rows[-1] + 1, 2), np.int64)
+    counts = np.empty(len(offsets) - 1, np.int64)
+    find_words(offsets, examples.word_ids.values, unused, counts)
+    return offsets_of(counts)
 
 
 def _set_apart(rows: Ragged, mark: int) -> Array:

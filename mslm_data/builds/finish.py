@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
-import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,6 +18,7 @@ from mslm_data.data import columns
 from mslm_data.data.bio import tag_names
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
+from mslm_data.io.cards import markdown, yaml
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.log import plain
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
@@ -130,6 +128,7 @@ def _write(
 
     write_whole(out / "set_aside.jsonl", _set_aside(receipts))
     write_whole(out / "tokenizer.json", [tokenizer.json.encode()])
+    write_whole(out / "tokenizer_config.json", [canonical_json(tokenizer.config())])
     write_whole(out / "README.md", [card(manifest).encode()])
     write_whole(out / "dataset_dict.json", [canonical_json({"splits": list(manifest.splits)})])
 
@@ -191,11 +190,6 @@ _PROTECTED = (
     "**Patients' text: token ids can be turned back into it. "
     "Treat this folder as you treat the notes.**"
 )
-_MARKUP = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)")
-"""Characters that begin markup where they stand."""
-_PLAIN = re.compile(r"[A-Za-z][\w./*-]*", re.ASCII)
-"""Words that are text in YAML without quotes, unless they are among these."""
-_YAML_VALUES = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
 
 
@@ -205,18 +199,18 @@ def card(manifest: Manifest) -> str:
     lines = [
         "---",
         "configs:",
-        f"- config_name: {_yaml(manifest.name.replace('/', '-'))}",
+        f"- config_name: {yaml(manifest.name.replace('/', '-'))}",
         "  data_files:",
     ]
     for split in manifest.splits:
-        lines += [f"  - split: {_yaml(split)}", f"    path: {_yaml(split + '/data-*.arrow')}"]
+        lines += [f"  - split: {yaml(split)}", f"    path: {yaml(split + '/data-*.arrow')}"]
     lines += ["---", ""]
 
-    lines += [f"# {_markdown(about['title'] or manifest.name)}", ""]
+    lines += [f"# {markdown(about['title'] or manifest.name)}", ""]
     if about["protected"]:
         lines += [_PROTECTED, ""]
-    lines += [f"* {name}: {_markdown(about[key])}" for name, key in _FACTS if about[key]]
-    lines += [f"* Labels: {', '.join(map(_markdown, manifest.labels)) or 'none'}", ""]
+    lines += [f"* {name}: {markdown(about[key])}" for name, key in _FACTS if about[key]]
+    lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}", ""]
 
     lines += ["## Counts", ""]
     lines += [
@@ -225,14 +219,14 @@ def card(manifest: Manifest) -> str:
     ]
     for name, of in manifest.splits.items():
         counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
-        lines.append(f"| {_markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
+        lines.append(f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
     lines += ["", *_mentions(manifest)]
 
     lines += [
         "## How it was made",
         "",
         f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
-        f"{_markdown(manifest.name)}; `manifest.json` has every",
+        f"{markdown(manifest.name)}; `manifest.json` has every",
         "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
         "",
         "## How to read it",
@@ -249,29 +243,17 @@ def card(manifest: Manifest) -> str:
     return "\n".join(lines)
 
 
-def _markdown(words: str) -> str:
-    """Return words as Markdown shows them: nothing in them is markup, HTML, or ends a line."""
-    return _MARKUP.sub(r"\\\g<0>", html.escape(plain(words), quote=False))
-
-
-def _yaml(word: str) -> str:
-    """Return a word as a value of YAML, in quotes unless it is plain."""
-    is_text = _PLAIN.fullmatch(word) and word.lower() not in _YAML_VALUES
-    return word if is_text else json.dumps(word)
-
-
 def _mentions(manifest: Manifest) -> list[str]:
     """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
     reasons = []
     for name, split in manifest.splits.items():
         for reason, count in split.left_out.items():
-            reasons.append(f"* {_markdown(name)}: {count:,} left out ({_markdown(reason)})")
+            reasons.append(f"* {markdown(name)}: {count:,} left out ({markdown(reason)})")
     for name, split in manifest.splits.items():
         if split.cut_mentions:
             pieces = split.cut_mentions + split.cut_pieces
             reasons.append(
-                f"* {_markdown(name)}: {split.cut_mentions:,} longer than a row, cut into "
-                f"{pieces:,}"
+                f"* {markdown(name)}: {split.cut_mentions:,} longer than a row, cut into {pieces:,}"
             )
 
     if not reasons:

@@ -72,11 +72,39 @@ class Tokenizer:
         """The SHA-256 of its `tokenizer.json`."""
         return hashlib.sha256(self.json.encode()).hexdigest()
 
+    def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
+        """Return what `tokenizer_config.json` holds beside the `tokenizer.json`.
+
+        Without it transformers takes the tokenizer for one without a mask, and without padding.
+
+        Args:
+            max_tokens: The longest row that a model takes; None where that is not known.
+        """
+        ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
+        if self.prefix:
+            ids["cls"] = self.prefix[0]
+        if self.suffix:
+            ids["sep"] = self.suffix[-1]
+
+        config: dict[str, Any] = {
+            f"{kind}_token": name for kind, name in self._names_of(ids).items()
+        }
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        config["clean_up_tokenization_spaces"] = False
+        config["model_input_names"] = ["input_ids", "attention_mask"]
+        if max_tokens is not None:
+            config["model_max_length"] = max_tokens
+        return config
+
+    def _names_of(self, ids: Mapping[str, int]) -> dict[str, str]:
+        """Return kind -> token, of the kinds whose id has one."""
+        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
+        return {kind: name for kind, name in names.items() if name is not None}
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to other processes as JSON, with the names of special tokens."""
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
-        names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
-        return of_json, (self.json, names)
+        return of_json, (self.json, self._names_of(ids))
 
 
 def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:

@@ -24,7 +24,14 @@ from mslm_data.io.files import canonical_json, write_whole
 from mslm_data.shard.write import Count, ShardRecord
 
 NAME = "manifest.json"
-OF_FOLDER = (NAME, "README.md", "dataset_dict.json", "set_aside.jsonl", "tokenizer.json")
+OF_FOLDER = (
+    NAME,
+    "README.md",
+    "dataset_dict.json",
+    "set_aside.jsonl",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 """Names of the files beside the splits' folders."""
 _OF_SPLIT = ("dataset_info.json", "state.json")
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -184,6 +184,23 @@ def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
         yield Problem(path.name, "expected truncation and padding switched off")
     for what in _strange_ids(manifest.token_ids, vocabulary, added, value.get("post_processor")):
         yield Problem(NAME, f"tokenizer.ids: {what}, as tokenizer.json has it")
+    yield from _tokenizer_config(path.parent, manifest.token_ids, vocabulary)
+
+
+def _tokenizer_config(
+    folder: Path, ids: TokenIds, vocabulary: Mapping[str, int]
+) -> Iterator[Problem]:
+    """Check the names that transformers reads; folders of earlier versions do not have them."""
+    name = "tokenizer_config.json"
+    if not (folder / name).is_file():
+        return
+    for kind in _USUAL:
+        token = _json(folder / name, f"{kind}_token")
+        id_ = getattr(ids, kind)
+        if (vocabulary.get(token) if isinstance(token, str) else -1) != id_:
+            yield Problem(name, f"expected {kind}_token to be the token of {id_}")
+            return
+    yield from _canonical(folder, name)
 
 
 def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from mslm_data import _optional
+from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PushError
 from mslm_data.kernels.pad import IGNORED
+from mslm_data.torch import saved
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
@@ -47,6 +50,7 @@ class MslmModel(PreTrainedModel):
         masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it adapted, in its own form.
         detection: Head of Eq. 7; None without labels.
         classification: Head of Eq. 10; None without labels.
+        tokenizer: The tokenizer of its rows, which is saved beside the weights; None if not known.
     """
 
     config_class = MslmConfig
@@ -73,6 +77,7 @@ class MslmModel(PreTrainedModel):
             masked_lm = transformers.AutoModelForMaskedLM.from_config(config.masked_lm)
         self.masked_lm: Any = masked_lm
         self.config.masked_lm = self.masked_lm.config
+        self.tokenizer: Tokenizer | None = None
 
         self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm)
         self.detection: EntityDetectionHead | None = None
@@ -102,7 +107,13 @@ class MslmModel(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
     @classmethod
-    def wrap(cls, masked_lm: PreTrainedModel | str | os.PathLike[str], **options: Any) -> MslmModel:
+    def wrap(
+        cls,
+        masked_lm: PreTrainedModel | str | os.PathLike[str],
+        *,
+        tokenizer: Any = None,
+        **options: Any,
+    ) -> MslmModel:
         """Put MSLM's loss and heads around a masked language model.
 
         The result is in training or evaluation mode as the model is.
@@ -110,11 +121,25 @@ class MslmModel(PreTrainedModel):
         Args:
             masked_lm: A model with its embeddings at their final size, or a folder or hub name of
                 one.
+            tokenizer: That of the rows, such as `shards.tokenizer`: a path, a hub name, or a fast
+                tokenizer of transformers. None takes the one in the model's folder, if it has one.
             options: Passed to `MslmConfig`: labels, w_elm, w_blm, balance, protected, …
+
+        Raises:
+            TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
         """
         model: Any = masked_lm
+        beside: str | os.PathLike[str] = ""
         if not isinstance(masked_lm, PreTrainedModel):
             model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
+            beside = masked_lm
+        elif Path(masked_lm.name_or_path or "").is_dir():
+            beside = masked_lm.name_or_path or ""
+
+        found = saved.found_beside(beside) if tokenizer is None else saved.tokenizer_of(tokenizer)
+        if found is not None:
+            saved.refuse_larger(found, model)
+            options.setdefault("special_ids", saved.special_ids(found))
 
         # `post_init` would otherwise draw its weights anew, with those of the heads.
         for module in model.modules():
@@ -122,7 +147,34 @@ class MslmModel(PreTrainedModel):
 
         wrapped = cls(MslmConfig(model.config, **options), model)
         wrapped.train(model.training)
+        wrapped.tokenizer = found
         return wrapped
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override] # transformers has more overloads
+        cls,
+        pretrained_model_name_or_path: str | os.PathLike[str],
+        *args: Any,
+        tokenizer: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Load a saved model, like every Hugging Face model, and the tokenizer beside it.
+
+        Args:
+            pretrained_model_name_or_path: A folder or hub name.
+            *args: Passed to transformers.
+            tokenizer: See `wrap`.
+            **options: Passed to transformers.
+        """
+        load: Any = super().from_pretrained
+        loaded = load(pretrained_model_name_or_path, *args, **options)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if tokenizer is None:
+            model.tokenizer = saved.found_beside(pretrained_model_name_or_path)
+        else:
+            model.tokenizer = saved.tokenizer_of(tokenizer)
+            saved.refuse_larger(model.tokenizer, model)
+        return loaded
 
     def encoder(self) -> PreTrainedModel:
         """Return the adapted plain encoder, which can be saved and then loaded by `AutoModel`.
@@ -132,6 +184,12 @@ class MslmModel(PreTrainedModel):
         """
         base: PreTrainedModel = self.masked_lm.base_model
         return base
+
+    def save_encoder(self, folder: str | os.PathLike[str]) -> None:
+        """Save the plain encoder with its tokenizer, for `AutoModel` and `AutoTokenizer`."""
+        self.encoder().save_pretrained(folder)
+        if self.tokenizer is not None:
+            saved.write_tokenizer(Path(folder), self.tokenizer, self)
 
     def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
         self, repo_id: str, *, share_protected: bool = False, **options: Any
@@ -151,10 +209,36 @@ class MslmModel(PreTrainedModel):
         upload: Any = super().push_to_hub
         return upload(repo_id, **options)
 
-    def save_pretrained(self, *args: Any, share_protected: bool = False, **options: Any) -> None:
-        """Save the model; with `push_to_hub=True` upload it too, which `push_to_hub` may refuse."""
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        *args: Any,
+        share_protected: bool = False,
+        **options: Any,
+    ) -> None:
+        """Save the model, with its tokenizer and a model card.
+
+        With `push_to_hub=True` upload it too, which `push_to_hub` may refuse.
+        """
         self._refuse_protected(share_protected or not options.get("push_to_hub"))
-        super().save_pretrained(*args, **options)
+        super().save_pretrained(save_directory, *args, **options)
+
+        is_main_process = args[0] if args else options.get("is_main_process", True)
+        if is_main_process:
+            self._save_beside(Path(save_directory))
+
+    def _save_beside(self, folder: Path) -> None:
+        """Write the tokenizer and a model card."""
+        config = self.config
+        if self.tokenizer is not None:
+            saved.write_tokenizer(folder, self.tokenizer, self)
+        saved.write_card(
+            folder,
+            family=config.masked_lm.model_type,
+            labels=config.labels,
+            weights=(config.w_elm, config.w_blm),
+            protected=config.protected,
+        )
 
     def _refuse_protected(self, may: bool) -> None:
         if self.config.protected and not may:

@@ -400,7 +400,8 @@ def test_build__writes_the_files_of_the_contract(expected: dict[str, bytes]) -> 
     }
 
     assert above == {
-        "manifest.json", "dataset_dict.json", "tokenizer.json", "README.md", "set_aside.jsonl"
+        "manifest.json", "dataset_dict.json", "tokenizer.json", "tokenizer_config.json",
+        "README.md", "set_aside.jsonl",
     }  # fmt: skip
     assert beside == {"dataset_info.json", "state.json"}
     assert {name.split("/")[0] for name in expected if "/" in name} == {

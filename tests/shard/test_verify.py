@@ -312,6 +312,26 @@ def test_verify__sees_ids_that_contradict_the_tokenizer(
     assert any(problem.what.startswith(what) for problem in found)
 
 
+@pytest.mark.parametrize("change", [{"mask_token": "[SEP]"}, {"pad_token": None}, {"unk_token": 3}])
+def test_verify__sees_names_of_special_tokens_that_are_others(
+    folder: Path, change: dict[str, Any]
+) -> None:
+    path = folder / "tokenizer_config.json"
+    path.write_bytes(canonical_json(json.loads(path.read_bytes()) | change))
+    (kind,) = change
+
+    (problem,) = problems(folder)
+
+    assert problem.place == "tokenizer_config.json"
+    assert problem.what.startswith(f"expected {kind} to be the token of ")
+
+
+def test_verify__passes_a_folder_of_earlier_versions_without_the_names(folder: Path) -> None:
+    (folder / "tokenizer_config.json").unlink()
+
+    assert problems(folder) == []
+
+
 @pytest.mark.parametrize("setting", ["truncation", "padding"])
 def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) -> None:
     path = folder / "tokenizer.json"

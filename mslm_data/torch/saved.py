@@ -1,0 +1,163 @@
+"""Write the tokenizer and the model card that stand beside the weights of a saved model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from mslm_data._version import __version__
+from mslm_data.encode import tokenizer as tokenizers
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.errors import TokenizerError
+from mslm_data.io.cards import markdown, yaml
+from mslm_data.io.files import canonical_json, write_whole
+from mslm_data.log import LOGGER
+
+_FILE = "tokenizer.json"
+_FILES = (_FILE, "vocab.txt", "vocab.json")
+"""Of these a folder with a tokenizer has one."""
+_KINDS = ("mask", "pad", "unk")
+_CARD = "README.md"
+
+
+def tokenizer_of(given: Any) -> Tokenizer:
+    """Return the tokenizer that a user passes.
+
+    Args:
+        given: A tokenizer of this package or a fast one of transformers; or the path of a
+            `tokenizer.json` or `vocab.txt`, a folder, or a hub name.
+
+    Raises:
+        TokenizerError: It cannot be loaded, or it is not a tokenizer.
+    """
+    if isinstance(given, Tokenizer):
+        return given
+    if isinstance(given, str | os.PathLike):
+        # A folder's own file has the names of unusual special tokens beside it.
+        path = Path(given)
+        return tokenizers.load(str(path.parent if path.name == _FILE else given))
+
+    core = getattr(given, "backend_tokenizer", None)
+    if core is None:
+        raise TokenizerError(
+            f"tokenizer: expected a path, a hub name, or a fast tokenizer of transformers, got "
+            f"{type(given).__name__}"
+        )
+    found = {kind: getattr(given, f"{kind}_token", None) for kind in _KINDS}
+    names = {kind: str(name) for kind, name in found.items() if name is not None}
+    return tokenizers.of_json(core.to_str(), names)
+
+
+def found_beside(model: str | os.PathLike[str]) -> Tokenizer | None:
+    """Return the tokenizer that lies beside a model's weights; None where there is none.
+
+    Args:
+        model: A folder or hub name, "" for none.
+    """
+    name = str(model)
+    folder = Path(name)
+    if not name or (folder.is_dir() and not any((folder / file).is_file() for file in _FILES)):
+        return None
+
+    try:
+        return tokenizers.load(name)
+    except TokenizerError as error:
+        LOGGER.info("%s", error)
+        return None
+
+
+def refuse_larger(tokenizer: Tokenizer, model: Any) -> None:
+    """Refuse a tokenizer that has ids which a model has no embedding for.
+
+    Raises:
+        TokenizerError: It has.
+    """
+    known = model.get_input_embeddings().num_embeddings
+    if tokenizer.ids.size > known:
+        raise TokenizerError(
+            f"tokenizer: expected at most the {known} ids of the model, got {tokenizer.ids.size}; "
+            "pass the tokenizer that the model was trained with, or resize the model's embeddings"
+        )
+
+
+def special_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids that stand around text and are in no mention."""
+    ids = {*tokenizer.prefix, *tokenizer.suffix, tokenizer.ids.pad}
+    return sorted(id_ for id_ in ids if id_ >= 0)
+
+
+def longest_row(model: nn.Module) -> int | None:
+    """Return the most tokens that a model takes at once; None where nothing limits them.
+
+    Families whose positions begin after that of padding have fewer positions than embeddings.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            before = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - before
+
+    config: Any = model.config
+    longest = getattr(config, "max_position_embeddings", None)
+    return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> None:
+    """Write a tokenizer as `AutoTokenizer` reads it."""
+    config = tokenizer.config(max_tokens=longest_row(model))
+    write_whole(folder / _FILE, [tokenizer.json.encode()])
+    write_whole(folder / "tokenizer_config.json", [canonical_json(config)])
+
+
+def write_card(
+    folder: Path, *, family: str, labels: Sequence[str], weights: Sequence[float], protected: bool
+) -> None:
+    """Write a model card, unless the folder has one.
+
+    Args:
+        folder: Where the model was saved.
+        family: The `model_type` of the masked language model.
+        labels: Entity types.
+        weights: Of ELM and BLM in the loss.
+        protected: Whether the model learns from patients' text.
+    """
+    path = folder / _CARD
+    if path.exists():
+        return
+
+    w_elm, w_blm = weights
+    lines = [
+        "---",
+        "tags:",
+        "- mslm",
+        f"- {yaml(family)}",
+        *(["- token-classification"] if labels else []),
+        "---",
+        "",
+        f"# A model of the family {markdown(family)}, adapted by mask-specific language modeling",
+        "",
+    ]
+    if protected:
+        lines += [
+            "**This model learns from patients' text, and may hold pieces of it. Treat it as you "
+            "treat the notes.**",
+            "",
+        ]
+    lines += [
+        f"* Labels: {', '.join(map(markdown, labels)) or 'none'}",
+        f"* Weights of the loss: {w_elm:.4f} for entities, {w_blm:.4f} for other words",
+        f"* Saved by mslm-data {__version__}",
+        "",
+        "```python",
+        "from mslm_data.torch import MslmModel  # AutoModel knows the model after this import",
+        "",
+        'model = MslmModel.from_pretrained("this folder")',
+        *(['found = model.annotate(["some text"])'] if labels else []),
+        'model.save_encoder("another folder")  # the plain encoder, for AutoModel',
+        "```",
+        "",
+    ]
+    write_whole(path, ["\n".join(lines).encode()])

@@ -15,7 +15,7 @@ from mslm_data.cli.options import (
     split_option,
     strategy_options,
 )
-from mslm_data.cli.output import print_json
+from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import plain
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def command(
     yellow, or <so>.
 
     Strategies look for lexicons and score columns in DIR/vocab first. Several strategies are shown
-    one under the other.
+    one under the other. Below the rows stands the share that is masked in them beside each rate.
 
     \b
     Example:
@@ -96,6 +96,9 @@ def command(
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
     from mslm_data.loading import load
+    from mslm_data.stats import realised_rates
+    from mslm_data.stats.counts import ALL_MASKED
+    from mslm_data.stats.tally import Tally
 
     shards = load(folder)
     if shards.manifest.protected and not show_text:
@@ -112,9 +115,17 @@ def command(
 
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
     plans = {
-        name: strategy.plan(examples, seed=seed, epoch=epoch).kinds
+        name: strategy.plan(examples, seed=seed, epoch=epoch)
         for name, strategy in strategies.items()
     }
+    rates = {}
+    for name, plan in plans.items():
+        counted = Tally(shards.labels, epochs=1)
+        counted.add(examples, [plan])
+        stats = counted.stats()
+        rates[name] = [rate._asdict() for rate in realised_rates(strategies[name], stats)]
+        if stats.all_masked:
+            echo(f"warning: {name}: {ALL_MASKED}; lower the rates", err=True)
 
     tokenizer = open_tokenizer(shards)
     shown = [
@@ -123,15 +134,16 @@ def command(
             "doc_id": rows_of_split[start + i]["doc_id"],
             "tokens": [tokenizer.id_to_token(token) for token in examples.input_ids[i].tolist()],
             "mentions": _mentions(examples, i, shards.labels),
-            "masks": {name: kinds[i].tolist() for name, kinds in plans.items()},
+            "masks": {name: plan.kinds[i].tolist() for name, plan in plans.items()},
         }
         for i in range(len(examples))
     ]
 
     if as_json:
-        print_json({"split": split, "rows": shown})
+        print_json({"split": split, "rows": shown, "rates": rates})
     else:
         _print(split, shown, examples, tokenizer)
+        _print_rates(rates)
 
 
 def _print(
@@ -155,6 +167,16 @@ def _print(
                 pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
             )
             console.print(f"  {name}: ", line, sep="", markup=False)
+
+
+def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Print the rates of all strategies, each beside the share that is masked in the rows shown."""
+    from mslm_data.cli.mask_tables import rate_cells
+
+    rows = [(name, *rate_cells(rate)) for name, of in rates.items() for rate in of]
+    if rows:
+        echo()
+        echo(table(("in these rows", "", "rate", "masked", ""), rows))
 
 
 def _mentions(examples: Examples, row: int, labels: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ def command(
     )
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
-    from mslm_data.stats import mask_stats, sweep
+    from mslm_data.stats import mask_stats, realised_rates, sweep
     from mslm_data.stats.grid import has_both_rates
 
     if len(names) > 1 and report_file is None:
@@ -225,6 +225,7 @@ def command(
         "blm": _rate(counted_strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
+        "rates": [rate._asdict() for rate in realised_rates(counted_strategy, counted)],
         **as_dict(counted, schemes, chosen),
     }
     if batches is not None:

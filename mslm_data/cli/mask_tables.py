@@ -115,6 +115,7 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
         "realised_elm": point.realised_elm,
+        "realised_blm": point.realised_blm,
         "saturated": point.weights.saturated,
         **sides,
     }
@@ -127,20 +128,19 @@ def batches_as_dict(batches: BatchStats) -> dict[str, Any]:
 
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print the object of `--json` as tables for people."""
-    rates = ""
-    if report["elm"] or report["blm"]:
-        rates = f"elm {report['elm']:g}, blm {report['blm']:g}, "
-    asked = f"{rates}seed {report['seed']}, epochs {report['epochs']}"
+    rates = [rate for rate in report["rates"] if rate["asked"] is not None]
+    said = "".join(f"{rate['name']} {rate['asked']:g}, " for rate in rates)
+    asked = f"{said}seed {report['seed']}, epochs {report['epochs']}"
     echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
 
     names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
     counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
     echo(table(("", ""), counts).removeprefix("\n"))
 
-    if report["elm"] or report["blm"]:
+    if report["rates"]:
         echo()
         echo(table(*_rates(report)))
-        if any(_is_far_above(report, kind) for kind in ("elm", "blm")):
+        if any(_is_far_above(rate) for rate in rates if rate["name"] != "rate"):
             echo(
                 "each row's budget is rounded up, so rows with few mentions or tokens hide more "
                 "than the rate"
@@ -171,18 +171,19 @@ def print_tables(report: Mapping[str, Any]) -> None:
 
 def _rates(report: Mapping[str, Any]) -> _Table:
     """Return the rates that were asked for, each beside the share that is masked."""
-    rows = []
-    for kind, of in (("elm", "of the mentions"), ("blm", "of the tokens")):
-        asked = f"{report[kind]:.2%}" if report[kind] else ""
-        rows.append((kind.upper(), asked, f"{report[f'realised_{kind}']:.2%}", of))
-    return ("", "rate", "masked", ""), rows
+    return ("", "rate", "masked", ""), [rate_cells(rate) for rate in report["rates"]]
 
 
-def _is_far_above(report: Mapping[str, Any], kind: str) -> bool:
+def rate_cells(rate: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return what people read of a rate: name, rate asked for, share masked, and of what."""
+    name = rate["name"] if rate["name"] == "rate" else rate["name"].upper()
+    asked = "varies" if rate["asked"] is None else f"{rate['asked']:.2%}"
+    return name, asked, f"{rate['masked']:.2%}", f"of the {rate['of']}"
+
+
+def _is_far_above(rate: Mapping[str, Any]) -> bool:
     """Return whether more than a tenth too much is masked."""
-    rate = float(report[kind])
-    realised = float(report[f"realised_{kind}"])
-    return 0 < rate * _FAR_ABOVE < realised
+    return bool(0 < rate["asked"] * _FAR_ABOVE < rate["masked"])
 
 
 def _kinds(report: Mapping[str, Any]) -> _Table:
@@ -277,6 +278,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
                 f"{point['elm']:g}",
                 f"{point['blm']:g}",
                 f"{point['realised_elm']:.2%}",
+                f"{point['realised_blm']:.2%}",
                 point["n_elm"],
                 point["n_blm"],
                 point["w_elm"],
@@ -290,6 +292,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
         "ELM",
         "BLM",
         "mentions",
+        "tokens",
         "N_ELM",
         "N_BLM",
         "w_ELM",

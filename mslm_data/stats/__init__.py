@@ -11,6 +11,7 @@ from mslm_data.stats.batch_counts import BatchStats, batch_stats
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
+from mslm_data.stats.realised import RealisedRate, realised_rates
 from mslm_data.stats.tally import mask_stats, words_of_rows
 from mslm_data.stats.weights import (
     MaskSpecificWeights,
@@ -30,6 +31,7 @@ __all__ = [
     "MaskSpecificWeights",
     "MaskStats",
     "MaskedWord",
+    "RealisedRate",
     "Scheme",
     "SweepPoint",
     "batch_stats",
@@ -39,6 +41,7 @@ __all__ = [
     "mask_specific_weights",
     "mask_stats",
     "most_masked_words",
+    "realised_rates",
     "released_weights",
     "schemes",
     "sweep",

@@ -55,6 +55,12 @@ class SweepPoint:
         """The loss weights that follow from all rows."""
         return MaskSpecificWeights.of(self.whole.n_elm, self.whole.n_blm)
 
+    @property
+    def realised_blm(self) -> float:
+        """Share of the tokens that are not special that is masked as BASE; 0 if there are none."""
+        tokens = self.whole.maskable_tokens * self.epochs
+        return self.whole.n_blm / tokens if tokens else 0.0
+
     def rate(self, counts: LengthCounts) -> float:
         """Return the masked share of some rows' tokens, specials aside; 0 if there are none."""
         tokens = counts.maskable_tokens * self.epochs

@@ -186,6 +186,38 @@ def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:
     assert len(row["masks"]["joint"]) == len(row["tokens"])
 
 
+def test_inspect__rates_stand_beside_what_is_masked_in_the_rows(built: Path) -> None:
+    """By hand, from the kinds of two rows, and from their mentions."""
+    words = ("inspect", built, "--rows", "2", "--start", "6", "--elm", "0.1", "--blm", "0.3")
+    found = run(*words, "--json").json
+    shown = " ".join(run(*words).out.split())
+
+    whole = tokens = base = 0
+    for row in found["rows"]:
+        kinds = row["masks"]["joint"]
+        mentions = [kinds[mention["start"] : mention["end"]] for mention in row["mentions"]]
+        whole += sum(set(of) == {2} for of in mentions)
+        tokens += len(kinds) - 2
+        base += kinds.count(1)
+    mentions = sum(len(row["mentions"]) for row in found["rows"])
+    assert found["rates"] == {
+        "joint": [
+            {"name": "elm", "asked": 0.1, "masked": whole / mentions, "of": "mentions"},
+            {"name": "blm", "asked": 0.3, "masked": base / tokens, "of": "tokens"},
+        ]
+    }
+    assert f"joint ELM 10.00% {whole / mentions:.2%} of the mentions" in shown
+    assert f"joint BLM 30.00% {base / tokens:.2%} of the tokens" in shown
+
+
+def test_inspect__warns_when_every_token_is_masked(built: Path) -> None:
+    done = run("inspect", built, "--rows", "2", "--elm", "1", "--blm", "1")
+
+    assert (done.code, done.out[:5]) == (0, "train")
+    assert done.err.startswith("warning: joint: every token is masked, so the model sees no word")
+    assert run("inspect", built, "--rows", "2").err == ""
+
+
 def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
     rows = len(md.load(built)["train"])
 

@@ -80,8 +80,26 @@ def test_mask_stats__realised_shares_stand_beside_the_rates(built: Path) -> None
     assert elm > 0.2
     assert f"ELM 10.00% {elm:.2%} of the mentions BLM 15.00% {blm:.2%} of the tokens" in shown
     assert "each row's budget is rounded up" in shown
+    assert stats["rates"] == [
+        {"name": "elm", "asked": 0.1, "masked": elm, "of": "mentions"},
+        {"name": "blm", "asked": 0.15, "masked": blm, "of": "tokens"},
+    ]
     assert "rounded up" not in run("mask-stats", built, "--elm", "1", "--blm", "0").out
     assert "of the mentions" not in run("mask-stats", built, "--strategy", "span").out
+
+
+def test_mask_stats__realised_shares_stand_beside_any_rate(built: Path) -> None:
+    varying = '{shape = "uniform", start = 0.1, stop = 0.3}'
+    token = run("mask-stats", built, "--strategy", "token", "--set", "rate=0.2")
+    varies = run("mask-stats", built, "--strategy", "token", "--set", f"rate={varying}")
+    elm = run("mask-stats", built, "--strategy", "elm", "--elm", "0.5", "--json").json
+    stats = run("mask-stats", built, "--strategy", "token", "--set", "rate=0.2", "--json").json
+
+    masked = stats["masked_tokens"] / stats["maskable_tokens"]
+    assert token.out.startswith("train, strategy token: rate 0.2, seed 0, epochs 1\n")
+    assert f"rate 20.00% {masked:.2%} of the tokens" in " ".join(token.out.split())
+    assert "rate varies" in " ".join(varies.out.split())
+    assert [(rate["name"], rate["asked"]) for rate in elm["rates"]] == [("elm", 0.5)]
 
 
 def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Path) -> None:
@@ -142,7 +160,7 @@ NEW_KEYS = {
     "saturated", "masked_tokens", "realised_rate", "realised_elm", "realised_blm", "rows_under_budget", "rows_without_mask", "share_in_mentions",
     "mentions_whole", "mentions_partly", "mentions_untouched", "mean_run_length", "run_lengths", "masked_per_row",
     "owing_per_row", "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest", "weights",
-    "chosen_weights", "labels", "lengths", "mean_words",
+    "chosen_weights", "labels", "lengths", "mean_words", "rates",
 }  # fmt: skip
 
 
@@ -186,7 +204,8 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
     ]
     (headline,) = [point for point in points if (point["elm"], point["blm"]) == (1, 0.075)]
     for key in (
-        "n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "realised_elm", "saturated",
+        "n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "realised_elm", "realised_blm",
+        "saturated",
     ):  # fmt: skip
         assert headline[key] == done.json[key]
     for side in ("shorter", "longer"):

@@ -209,12 +209,36 @@ def test_html__sweep_holds_every_pair_of_rates() -> None:
     for point in report.points:
         counts = f"{point.whole.n_elm:,} / {point.whole.n_blm:,}"
         assert f">{point.weights.w_elm:.4f}<small>{counts}</small></td>" in html
+        assert f">{point.realised_elm:.1%}<small>{point.realised_blm:.1%}</small></td>" in html
         for group in (point.whole, point.shorter, point.longer):
             masked = f"{group.n_elm + group.n_blm:,}"
             assert f">{point.rate(group):.1%}<small>{masked}</small></td>" in html
     clipped = sum(point.weights.saturated for point in report.points)
     assert 0 < clipped < len(report.points)
     assert html.count("<td class=sat ") == clipped
+
+
+def test_html__rates_stand_beside_what_is_masked() -> None:
+    varying = {"shape": "uniform", "start": 0.1, "stop": 0.3}
+    strategies = {
+        "joint": md.strategy("joint", elm=0.1, blm=0.15),
+        "token": md.strategy("token", rate=varying),
+        "curriculum": md.strategy("curriculum", parts=[md.strategy("elm")]),
+    }
+    report = report_of(fixed_examples(64), **strategies)
+    html = report.html()
+
+    joint, token = report.stats["joint"], report.stats["token"]
+    assert joint.realised_elm > 0.15
+    for rate, masked, of in (
+        ("10.00%", joint.realised_elm, "mentions"),
+        ("15.00%", joint.realised_blm, "tokens"),
+        ("varies", token.realised_rate, "tokens"),
+    ):
+        assert f"<td>{rate}</td><td>{masked:.2%}</td><td>of the {of}</td>" in html
+    assert html.count("of the tokens</td>") == 2
+    only = report_of(fixed_examples(8), only=strategies["curriculum"])
+    assert "Rates asked for" not in only.html()
 
 
 def test_html__marks_what_each_strategy_hides() -> None:

@@ -22,6 +22,7 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint
+from mslm_data.stats.realised import realised_rates
 from mslm_data.stats.report import sections
 from mslm_data.stats.report.charts import text
 from mslm_data.stats.report.sentences import Sentences, choose_rows
@@ -72,6 +73,12 @@ class Report:
             sections.weights(stats, self.schemes),
             sections.heat(shaded, first),
             sections.side_by_side(beside, len(self.strategies)),
+            sections.rates(
+                {
+                    name: realised_rates(strategy, self.stats[name])
+                    for name, strategy in self.strategies.items()
+                }
+            ),
             sections.compared(self.stats),
             sections.budgets(self.stats),
             sections.sweep(self.points),

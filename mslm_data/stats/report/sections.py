@@ -14,6 +14,7 @@ from mslm_data.stats.counts import (
     MaskStats,
 )
 from mslm_data.stats.grid import SweepPoint
+from mslm_data.stats.realised import RealisedRate
 from mslm_data.stats.report.charts import (
     Cell,
     Markup,
@@ -41,6 +42,7 @@ def summary(stats: MaskStats) -> str:
     tiles = (
         ("tokens masked", f"{stats.realised_rate:.2%}"),
         ("mentions masked by ELM", f"{stats.realised_elm:.2%}"),
+        ("tokens masked by BLM", f"{stats.realised_blm:.2%}"),
         ("N_ELM", number(stats.n_elm)),
         ("N_BLM", number(stats.n_blm)),
         ("w_ELM / w_BLM, Eq. 5", f"{stats.weights.w_elm:.3f} / {stats.weights.w_blm:.3f}"),
@@ -139,6 +141,28 @@ def side_by_side(rows: str, strategies: int) -> str:
         '<span><span class="m">mention</span></span></div>'
     )
     return _section("What is hidden", said, legend + rows)
+
+
+def rates(of_strategies: Mapping[str, Sequence[RealisedRate]]) -> str:
+    """Return each rate that was asked for beside the share that is masked; "" if there is none."""
+    rows = [
+        (
+            name,
+            rate.name if rate.name == "rate" else rate.name.upper(),
+            Markup("varies" if rate.asked is None else f"{rate.asked:.2%}"),
+            Markup(f"{rate.masked:.2%}"),
+            f"of the {rate.of}",
+            bar([("sa", rate.masked, f"{rate.masked:.2%}")]),
+        )
+        for name, of in of_strategies.items()
+        for rate in of
+    ]
+    if not rows:
+        return ""
+
+    said = "Each row's budget is rounded up, so rows with few mentions or tokens hide more."
+    head = ("strategy", "", "rate", "masked", "", "")
+    return _section("Rates asked for and realised", said, table(head, rows, name="wide"))
 
 
 def compared(stats: Mapping[str, MaskStats]) -> str:
@@ -273,6 +297,13 @@ def sweep(points: Sequence[SweepPoint]) -> str:
     weighed = [[_weight_cell(point) for point in line] for line in lines]
     caption = "Eq. 5; below it N_ELM / N_BLM; hatched where both clips fire"
     drawn = [figure("w_ELM", caption, grid(*names, weighed))]
+
+    hidden = [
+        [Cell(f"{p.realised_elm:.1%}", f"{p.realised_blm:.1%}", p.realised_elm) for p in line]
+        for line in lines
+    ]
+    caption = "share of the mentions; below it the share of the tokens that BLM masks"
+    drawn.append(figure("Realised ELM", caption, grid(*names, hidden)))
 
     # The three grids of rates share one scale of shades.
     most = max(p.rate(counts) for p in points for counts in (p.whole, p.shorter, p.longer)) or 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mslm_data.shard.export import Export
 
 
-def load(folder: str | Path) -> Shards:
+def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
     """Open a built folder.
 
     Only its manifest is read; each shard is opened when a row of it is first asked for, and its
@@ -37,12 +37,16 @@ def load(folder: str | Path) -> Shards:
         folder: A path, or a URL that fsspec knows. Of a URL each shard is fetched when a row of it
             is first asked for, checked against the manifest, and kept in the cache folder (see
             `mslm_data.io.cache`).
+        cache_bytes: Bytes that the shards of a URL may take there. Those that were used first are
+            removed for others, but none that a process with this bound is reading. None removes
+            nothing. A path has no such shards.
 
     Raises:
+        ValueError: `cache_bytes` is not a number of bytes.
         ShardError: Not a built folder, an unfinished one, or one of a newer format.
         SourceError: Nothing at the URL, or out of reach.
     """
-    return Shards(local(str(folder)) or RemoteFolder(str(folder)))
+    return Shards(local(str(folder)) or RemoteFolder(str(folder), cache_bytes))
 
 
 class Shards(Mapping[str, Split]):

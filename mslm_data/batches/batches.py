@@ -121,9 +121,10 @@ class Batches:
             self._split,
             self._strategy,
             steps,
-            shape=self._shape,
-            seed=self._order.seed,
+            order=self._order,
             epoch=self._cursor.epoch,
+            seed=self._order.seed,
+            mask_epoch=self._cursor.epoch,
         )
         for masked, places, packs in batches:
             self._cursor.count()

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.ahead import reading
 from mslm_data.batches.collate import PADDED, Batch, collate
-from mslm_data.batches.order import Step
+from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
@@ -102,9 +103,10 @@ def mask_batches(
     strategy: Strategy,
     steps: Iterator[Step],
     *,
-    shape: BatchShape,
-    seed: int,
+    order: EpochOrder,
     epoch: int,
+    seed: int,
+    mask_epoch: int,
 ) -> Iterator[PlacedBatch]:
     """Gather and mask the rows of many batches by one call.
 
@@ -115,34 +117,43 @@ def mask_batches(
         split: Whose rows.
         strategy: What masks.
         steps: The batches, as `EpochOrder.batches` gives them.
-        shape: What a batch is made of, by which the number of batches to mask at once is found.
-        seed: In `[0, 2**63)`.
-        epoch: In `[0, 2**63)`.
+        order: What gives them.
+        epoch: Which epoch they are of.
+        seed: Seeds the masks, in `[0, 2**63)`.
+        mask_epoch: The epoch of the masks, in `[0, 2**63)`.
 
     Raises:
+        FetchError: A remote shard is out of reach.
         ShardError: A shard is missing or damaged, or has changed since it was opened; files are
             looked at before the first batch and after the last.
     """
     split.check()
-    split.bring()
-    at_once = _batches_at_once(split, strategy, shape)
-    while group := list(islice(steps, at_once)):
-        rows = np.concatenate([step.drawn.rows for step in group])
-        masked = Masked.of(
-            gather_rows(split, rows),
-            strategy,
-            seed=seed,
-            epoch=epoch,
-            step=group[0].number,
-            tokens=group[0].tokens,
-        )
+    at_once = _batches_at_once(split, strategy, order.shape)
+    place = Place(epoch)
+    with reading(split, order, epoch) as shards:
+        while group := list(islice(steps, at_once)):
+            rows = np.concatenate([step.drawn.rows for step in group])
+            if shards is not None:
+                shards.reach(place, group[-1].after)
+            examples = gather_rows(split, rows)
+            if shards is not None:
+                shards.fetch_next()
+            place = group[-1].after
 
-        places = np.arange(len(rows))
-        stop = 0
-        for step in group:
-            start = stop
-            stop += len(step.drawn.rows)
-            yield PlacedBatch(masked, places[start:stop], step.drawn.packs)
+            masked = Masked.of(
+                examples,
+                strategy,
+                seed=seed,
+                epoch=mask_epoch,
+                step=group[0].number,
+                tokens=group[0].tokens,
+            )
+            places = np.arange(len(rows))
+            stop = 0
+            for step in group:
+                start = stop
+                stop += len(step.drawn.rows)
+                yield PlacedBatch(masked, places[start:stop], step.drawn.packs)
     split.check()
 
 

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.row_order import RowOrder, shuffled_part, stream_of
+from mslm_data.batches.row_order import RowOrder, ShardUses, shuffled_part, stream_of
 from mslm_data.batches.shape import BatchShape, Drawn, RowNumbers, shared_out
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
@@ -197,6 +197,22 @@ class EpochOrder:
             return self._by_tokens(start, rank, world)
         return self._by_rows(start, rank, world)
 
+    def wanted(self, uses: ShardUses, start: Place, after: Place) -> tuple[int, int]:
+        """Return which shards the batches between two places can want, in the order of their uses.
+
+        Args:
+            uses: The epoch's shards, as `RowOrder.uses` gives them.
+            start: Before the batches.
+            after: After them.
+
+        Returns:
+            The first of these shards, and the one after the last.
+        """
+        first = start.rows // self.window_rows * self.window_rows
+        last = (after.rows // self.window_rows + 1) * self.window_rows
+        behind = int(np.searchsorted(uses.stops, first, side="right"))
+        return behind, int(np.searchsorted(uses.starts, last, side="left"))
+
     def _by_rows(self, start: Place, rank: int, world: int) -> Iterator[Step]:
         """Give batches of a number of rows: each is found without those before it."""
         origin, first = self._origin(start)
@@ -237,7 +253,7 @@ class EpochOrder:
         dealt: list[Drawn] = []
 
         first_window = self._first_window(start)
-        rows = first_window * self._window_rows  # of the steps before, all ranks together
+        rows = first_window * self.window_rows  # of the steps before, all ranks together
         for window in range(first_window, self._num_windows):
             batches = self._window(start.epoch, 0, window)
             rows += sum(len(batch.rows) for batch in batches[:skipped])
@@ -246,7 +262,7 @@ class EpochOrder:
                 if len(dealt) < world:
                     continue
                 steps += 1
-                after = Place(start.epoch, window * self._window_rows, steps, given)
+                after = Place(start.epoch, window * self.window_rows, steps, given)
                 yield Step(dealt[rank], number, self.tokens_before(start.epoch, rows), after)
                 number += 1
                 rows += sum(len(batch.rows) for batch in dealt)
@@ -287,8 +303,8 @@ class EpochOrder:
         return -(-rows // size)
 
     @property
-    def _window_rows(self) -> int:
-        """Rows of a window."""
+    def window_rows(self) -> int:
+        """Number of rows of a window."""
         if self.shape.batch_size is not None and not self.shape.is_by_tokens:
             return WINDOW * self.shape.batch_size
 
@@ -298,11 +314,11 @@ class EpochOrder:
 
     def _first_window(self, start: Place) -> int:
         """Return the window that a place is in: the one after the last at an epoch's end."""
-        return -(-start.rows // self._window_rows)
+        return -(-start.rows // self.window_rows)
 
     @property
     def _num_windows(self) -> int:
-        return -(-self.rows // self._window_rows)
+        return -(-self.rows // self.window_rows)
 
     def _nominal_steps(self, world: int) -> int:
         """Return about how many steps an epoch has where rows are counted by their tokens."""
@@ -318,8 +334,8 @@ class EpochOrder:
 
     def _window(self, epoch: int, origin: int, number: int) -> list[Drawn]:
         """Return the batches of a window (moves 1 to 3)."""
-        start = origin + number * self._window_rows
-        stop = min(start + self._window_rows, self.rows)
+        start = origin + number * self.window_rows
+        stop = min(start + self.window_rows, self.rows)
         rows = self.row_order.rows(start, stop, seed=self.seed, epoch=epoch)
 
         lengths = None

@@ -22,6 +22,20 @@ _SHARD_STREAM = 0x5A4D
 _BLOCK_STREAM = 0xB10C
 
 
+class ShardUses(NamedTuple):
+    """Between which places of an epoch the rows of each shard come, in order of the first places.
+
+    Attributes:
+        shards: int64 `[S]`, their numbers.
+        starts: int64 `[S]`, the place at which rows of each begin to come, rising.
+        stops: int64 `[S]`, the place after the last, rising.
+    """
+
+    shards: RowNumbers
+    starts: RowNumbers
+    stops: RowNumbers
+
+
 class RowOrder(Protocol):
     """Finds the row at each place of an epoch, as a pure function of the seed and the epoch."""
 
@@ -39,6 +53,9 @@ class RowOrder(Protocol):
             epoch: In `[0, 2**63)`.
         """
 
+    def uses(self, *, seed: int, epoch: int) -> ShardUses | None:
+        """Return between which places the rows of each shard come; None where it is any places."""
+
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same, as JSON takes it."""
 
@@ -49,13 +66,22 @@ class Stored:
 
     Attributes:
         size: Their number.
+        shard_rows: Number of rows of each shard; empty where there are no shards.
     """
 
     size: int
+    shard_rows: tuple[int, ...] = ()
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:  # noqa: ARG002
         """Return the rows at places `[start, stop)`, which are these numbers."""
         return np.arange(start, stop)
+
+    def uses(self, *, seed: int, epoch: int) -> ShardUses | None:  # noqa: ARG002
+        """Return the places of each shard, None where there are no shards."""
+        if not self.shard_rows:
+            return None
+        bounds = offsets_of(np.array(self.shard_rows, np.int64))
+        return ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
@@ -75,6 +101,9 @@ class Shuffled:
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
         """Return the rows at places `[start, stop)` of the permutation of (seed, epoch)."""
         return shuffle_rows(start, stop, size=self.size, seed=seed, epoch=epoch)
+
+    def uses(self, *, seed: int, epoch: int) -> None:
+        """Return None: rows of each shard come at any place."""
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
@@ -138,6 +167,13 @@ class ByShards:
             rows += blocks.shard_firsts[pieces.shards][piece]
             done = until
         return out
+
+    def uses(self, *, seed: int, epoch: int) -> ShardUses:
+        """Return the places of the blocks that each shard has pieces in."""
+        blocks = _blocks(self.shard_rows, self.open_shards, seed, epoch)
+        count = len(blocks.shards)
+        last = np.minimum(np.arange(count) + blocks.open_shards, count)
+        return ShardUses(blocks.shards, blocks.starts[:-1], blocks.starts[last])
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
@@ -221,18 +257,18 @@ def row_order(rows: Sized, *, shuffle: bool | str, open_shards: int = OPEN_SHARD
         ValueError: `shuffle` is something else, or rows of no shards.
     """
     check_size("open_shards", open_shards)
+    shard_rows = tuple(getattr(rows, "shard_rows", ()))
     if isinstance(shuffle, str) and shuffle == "shards":
-        shard_rows = getattr(rows, "shard_rows", None)
-        if shard_rows is None:
+        if not hasattr(rows, "shard_rows"):
             raise ValueError(
                 "shuffle: expected a dataset that has `shard_rows` for 'shards', got one without; "
                 "use a MaskedDataset, or shuffle=True"
             )
-        return ByShards(tuple(shard_rows), int(open_shards))
+        return ByShards(shard_rows, int(open_shards))
     if not isinstance(shuffle, bool | np.bool_):
         raise ValueError(f"shuffle: expected True, False or 'shards', got {shuffle!r}")
 
-    return Shuffled(len(rows)) if shuffle else Stored(len(rows))
+    return Shuffled(len(rows)) if shuffle else Stored(len(rows), shard_rows)
 
 
 def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> RowNumbers:

@@ -13,7 +13,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,11 +24,16 @@ from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
 from mslm_data.io.locks import HeldError, locked
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where nothing is let go
+    fcntl = None  # type: ignore[assignment]
+
 VARIABLE = "MSLM_DATA_CACHE"
 """Environment variable that names another root."""
 
-_HASHED: dict[tuple[Path, int, int, int, int], str] = {}
-"""Path, inode, times and size of each cached file that this process has hashed -> its digest."""
+_HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
+"""Each cached file that this process has hashed -> its inode, times and size then, its digest."""
 
 
 def folder(
@@ -152,17 +158,117 @@ def holds(path: Path, sha256: str) -> bool:
     """Return whether a file is there with this digest; a process hashes an unchanged one once."""
     try:
         state = _state(path)
-        if state not in _HASHED:
-            _HASHED[state] = sha256_of(path)
+        if _HASHED.get(path, ((), ""))[0] != state:
+            _HASHED[path] = state, sha256_of(path)
     except FileNotFoundError:
         return False
-    return _HASHED[state] == sha256
+    return _HASHED[path][1] == sha256
 
 
 def remember(path: Path, sha256: str) -> None:
     """Take down the digest of a file that was hashed when it was made; see `holds`."""
     with suppress(OSError):  # gone again: opening it says so
-        _HASHED[_state(path)] = sha256
+        _HASHED[path] = _state(path), sha256
+
+
+class Use:
+    """Hold a file of the cache, so that no process removes it to make room, until released."""
+
+    def __init__(self, handle: int, place: Path) -> None:
+        """Take over an open file that is locked; callers use `Use.of`."""
+        self.place = place
+        self._end = weakref.finalize(self, _let_go, handle, os.getpid())
+
+    @classmethod
+    def of(cls, place: Path) -> Use | None:
+        """Hold a file; None where it was removed meanwhile.
+
+        Where the file system has no locks, `make_room` removes nothing.
+        """
+        try:
+            handle = os.open(place, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return None
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_SH)
+
+        if os.fstat(handle).st_nlink == 0:
+            os.close(handle)
+            return None
+        return cls(handle, place)
+
+    def release(self) -> None:
+        """Let the file go, as the one that was used last."""
+        with suppress(OSError):
+            os.utime(_lock(self.place))
+        self._end()
+
+
+def make_room(sizes: Mapping[Path, int], most: int) -> bool:
+    """Remove files until those of a group take at most so many bytes, those used first before.
+
+    Files that are being made count too. Files that a process holds by `Use` stay.
+
+    Args:
+        sizes: The final name of each file of the group, all in one folder -> its bytes.
+        most: Bytes that they may take.
+
+    Returns:
+        Whether they take at most that now.
+    """
+    folder = next(iter(sizes)).parent
+    with locked(folder / ".lock-room", error=SourceError):
+        names = {entry.name for entry in os.scandir(folder)}
+        making = {name.split("-")[1] for name in names if name.startswith(".part-")}
+        there = [place for place in sizes if place.name in names]
+        total = sum(sizes[place] for place in there)
+        total += sum(sizes[place] for place in sizes.keys() - there if _key(place) in making)
+
+        for place in sorted(there, key=_last_use):
+            if total <= most:
+                break
+            if _removed(place):
+                total -= sizes[place]
+    return total <= most
+
+
+def _last_use(place: Path) -> float:
+    """Return when a file was last released or made, as `Use.release` marks its lock."""
+    times = [0.0]
+    for path in (place, _lock(place)):
+        with suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def _removed(place: Path) -> bool:
+    """Remove a file that no process holds, and return whether it is gone."""
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(place, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        place.unlink(missing_ok=True)
+    except OSError:  # held, or a file system without locks
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _let_go(handle: int, owner: int) -> None:
+    """Close a held file. A forked process has it too, whose lock is the owner's."""
+    try:
+        if os.getpid() == owner and fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+    except OSError:  # a file system without locks
+        pass
+    finally:
+        os.close(handle)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -172,9 +278,9 @@ def _files(folder: Path) -> dict[str, Path]:
     }
 
 
-def _state(path: Path) -> tuple[Path, int, int, int, int]:
+def _state(path: Path) -> tuple[int, ...]:
     status = path.stat()
-    return path, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 @contextmanager

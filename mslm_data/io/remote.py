@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -308,6 +308,62 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
             thread.join(timeout=_END_S)
     if errors:
         raise errors[0]
+
+
+class Ahead:
+    """Does jobs that fetch, in threads of its own, while the caller does something else."""
+
+    def __init__(self) -> None:
+        """Begin without a thread."""
+        self._todo: deque[Callable[[], object]] = deque()
+        self._changed = Condition()
+        self._stop = Event()
+        self._threads: list[Thread] = []
+        self._error: BaseException | None = None
+
+    def add(self, jobs: Iterable[Callable[[], object]]) -> None:
+        """Have more jobs done, `TOGETHER` of all of them at a time.
+
+        Raises:
+            Exception: What an earlier job raised; the others have ended by it.
+        """
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            self._todo.extend(jobs)
+            self._changed.notify_all()
+            missing = min(TOGETHER, len(self._todo)) - len(self._threads)
+
+        for _ in range(missing):
+            thread = Thread(target=self._work, daemon=True, name="mslm-data-ahead")
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """End the threads; one that waits for another process is left alone after a while."""
+        self._end()
+        for thread in self._threads:
+            thread.join(timeout=_END_S)
+
+    def _work(self) -> None:
+        _STOPPED.set(self._stop)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._todo or self._stop.is_set())
+                if self._stop.is_set():
+                    return
+                job = self._todo.popleft()
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001 - `add` raises it
+                if not self._stop.is_set():
+                    self._error = error
+                self._end()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._stop.set()
+            self._changed.notify_all()
 
 
 def _inside(root: str, remote: str) -> str:

@@ -103,6 +103,20 @@ class Shard:
         """Whether the shard was opened already."""
         return self._batch is not None
 
+    def close(self) -> None:
+        """Let go of the mapped file; the next row opens it again. What is in memory stays.
+
+        Raises:
+            ShardError: See `check`.
+        """
+        if not self._in_memory:
+            self.check()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._batch = None
+        self._lists = {}
+
     def check(self) -> None:
         """Open the file again, with all checks, if it is not as it was when it was opened.
 

@@ -8,9 +8,12 @@ it is believed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -19,12 +22,24 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
 from mslm_data.io.remote import RemoteError, shown
+from mslm_data.log import LOGGER
 from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord
 
 _MOST_BYTES = 1 << 30
 """The largest file that is fetched without a known size: the manifest or the tokenizer."""
+
+_FOLDERS: WeakSet[RemoteFolder] = WeakSet()
+
+
+def _forget_held() -> None:
+    for folder in _FOLDERS:
+        folder.forget_held()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_held)
 
 
 class RemoteFolder:
@@ -33,12 +48,47 @@ class RemoteFolder:
     Attributes:
         url: May hold secrets, so messages show `str(folder)` instead.
         opened: SHA-256 of the manifest that `manifest` returned.
+        cache_bytes: Bytes that its shards may take in the cache; None for any number.
     """
 
-    def __init__(self, url: str) -> None:
-        """Remember where the folder is; nothing is read yet."""
+    def __init__(self, url: str, cache_bytes: int | None = None) -> None:
+        """Remember where the folder is; nothing is read yet.
+
+        Args:
+            url: Where.
+            cache_bytes: Bytes that its shards may take in the cache; None keeps all that come.
+
+        Raises:
+            ValueError: Not a number of bytes.
+        """
+        _check_bytes(cache_bytes)
         self.url = url
         self.opened = ""
+        self.cache_bytes = cache_bytes
+        self._sizes: dict[str, int] = {}
+        """Name in the cache of each shard -> its bytes."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held: dict[RemoteShard, int] = {}
+        """Shards that this process holds -> their bytes, the one used last at the end."""
+        self._lock = Lock()
+        self._said = False
+        _FOLDERS.add(self)
+
+    def forget_held(self) -> None:
+        """Hold nothing in a forked process, where another thread may have had the lock."""
+        self._lock = Lock()
+        for shard in list(self._held):
+            self.release(shard)
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("url", "opened", "cache_bytes", "_sizes")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
     def __str__(self) -> str:
         return shown(self.url)
@@ -61,7 +111,14 @@ class RemoteFolder:
                 "check the URL and your access to it"
             ) from None
         self.opened = hashlib.sha256(data).hexdigest()
-        return parse_manifest(data, f"{self}/{NAME}")
+        manifest = parse_manifest(data, f"{self}/{NAME}")
+        if self.cache_bytes is not None:
+            self._sizes = {
+                f"{shard.sha256}.arrow": shard.bytes
+                for split in manifest.splits.values()
+                for shard in split.shards
+            }
+        return manifest
 
     def file(self, name: str, *, sha256: str, size: int | None = None) -> Path:
         """Return the local path of a file, which is fetched if it is not in the cache.
@@ -81,6 +138,7 @@ class RemoteFolder:
         fetched = []
 
         def make(made: Path) -> None:
+            self._make_room(place)
             remote.fetch(self.url, name, made, size=size, most=_MOST_BYTES, sha256=sha256)
             fetched.append(name)
 
@@ -135,6 +193,56 @@ class RemoteFolder:
                 "check your access to it"
             ) from None
 
+    def hold(self, shard: RemoteShard, place: Path) -> bool:
+        """Keep a shard's file from being removed, and return whether it is still there."""
+        with self._lock:
+            if shard.use is None:
+                shard.use = cache.Use.of(place)
+            if shard.use is not None:
+                self._held[shard] = shard.record.bytes
+            return shard.use is not None
+
+    def release(self, shard: RemoteShard) -> None:
+        """Let a shard's file be removed where room is needed."""
+        with self._lock:
+            if shard.use is not None:
+                shard.use.release()
+            shard.use = None
+            self._held.pop(shard, None)
+
+    def close_others(self, wanted: Sequence[RemoteShard]) -> None:
+        """Close shards that were used first, until the wanted ones fit beside those that stay."""
+        if self.cache_bytes is None:
+            return
+        with self._lock:
+            for shard in wanted:
+                if shard in self._held:
+                    self._held[shard] = self._held.pop(shard)  # to the end
+            held = dict(self._held)
+
+        total = sum(({**held, **{shard: shard.record.bytes for shard in wanted}}).values())
+        for shard, size in held.items():
+            if total <= self.cache_bytes:
+                return
+            if shard not in wanted:
+                shard.close()
+                total -= size
+
+    def _make_room(self, place: Path) -> None:
+        """Remove shards from the cache until one more fits, and say it if they do not."""
+        if self.cache_bytes is None or place.name not in self._sizes:
+            return
+        sizes = {place.with_name(name): size for name, size in self._sizes.items()}
+        if cache.make_room(sizes, self.cache_bytes) or self._said:
+            return
+
+        self._said = True
+        LOGGER.warning(
+            "%s: expected room in cache_bytes = %d for %s, got shards that are all being read; "
+            "they take more now: pass more, or a smaller open_shards",
+            *(self, self.cache_bytes, place.name),
+        )
+
     def _refuse_change(self) -> None:
         """Raise if the manifest there is known to be another than the one that was opened."""
         try:
@@ -147,6 +255,14 @@ class RemoteFolder:
                 f"{self}: expected the folder that was opened, got {got}; it has changed since: "
                 "load it again"
             )
+
+
+def _check_bytes(value: Any) -> None:
+    """Refuse what is neither a number of bytes nor None."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"cache_bytes: expected a number of bytes of at least 1, got {value!r}")
 
 
 class RemoteShard(Shard):
@@ -173,6 +289,8 @@ class RemoteShard(Shard):
         """
         super().__init__(Path(name), record, ids, labels, in_memory)
         self._folder, self._name = folder, name
+        self.use: cache.Use | None = None
+        """Keeps the file in the cache; see `RemoteFolder.hold`."""
 
     def fetch(self) -> Path:
         """Return the local path of the shard, which is fetched if it is not in the cache.
@@ -181,15 +299,39 @@ class RemoteShard(Shard):
             FetchError: See `RemoteFolder.file`.
             ShardError: See `RemoteFolder.file`.
         """
-        return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
+        folder = self._folder
+        while True:
+            place = folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
+            if folder.cache_bytes is None or folder.hold(self, place):
+                return place
+
+    def close(self) -> None:
+        """Let go of the file, which may be removed from the cache then."""
+        if not self._in_memory:
+            self._forget()
+            self._folder.release(self)
+
+    @property
+    def folder(self) -> RemoteFolder:
+        """The built folder."""
+        return self._folder
 
     def __reduce__(self) -> tuple[type[RemoteShard], tuple[Any, ...]]:
         about = self.record, self._ids, self._labels, self._in_memory
         return RemoteShard, (self._folder, self._name, *about)
 
     def _open(self) -> pa.RecordBatch:
-        self.path = self.fetch().resolve()
-        return super()._open()
+        while True:
+            self.path = self.fetch().resolve()
+            try:
+                batch = super()._open()
+            except ShardError:
+                if self.path.exists():
+                    raise
+                continue  # another process has made room in between: it comes again
+            if self._in_memory:
+                self._folder.release(self)
+            return batch
 
     def _refuse_altered(self, data: pa.Buffer | None) -> None:
         """Do nothing: `RemoteFolder.file` has compared the bytes already."""
@@ -198,13 +340,23 @@ class RemoteShard(Shard):
 def bring(shards: Iterable[Shard]) -> None:
     """Fetch those of some shards that are remote and not open yet, at the same time.
 
+    Where the cache is bounded, shards that were used first are closed before.
+
     Raises:
         FetchError: See `RemoteFolder.file`.
         ShardError: See `RemoteFolder.file`.
     """
+    remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
+    if remote_shards:
+        remote_shards[0].folder.close_others(remote_shards)
+    remote.together(fetches(remote_shards))
+
+
+def fetches(shards: Iterable[Shard]) -> list[Callable[[], object]]:
+    """Return what fetches those of some shards that are remote and not open yet."""
     wanted = {
         shard.record.sha256: shard.fetch
         for shard in shards
         if isinstance(shard, RemoteShard) and not shard.is_open
     }
-    remote.together(wanted.values())
+    return list(wanted.values())

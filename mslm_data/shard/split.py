@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
-from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring
+from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches
 from mslm_data.shard.write import ShardRecord
 
 
@@ -40,6 +40,7 @@ class Split:
         self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
         self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
         self._is_remote = isinstance(folder, RemoteFolder)
+        self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -70,6 +71,7 @@ class Split:
         """
         number = number_of(row, len(self))
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
+        self._bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
 
     def check(self) -> None:
@@ -163,7 +165,8 @@ class Split:
             ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
         """
         self.check()
-        self.bring()
+        if self._fits:
+            self.bring()
         for start in range(0, len(self), rows):
             yield self.examples(start, min(start + rows, len(self)))
         self.check()
@@ -188,8 +191,10 @@ class Split:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
         """
         self.check()
-        self.bring()
+        if self._fits:
+            self.bring()
         for shard in self._shards:
+            self._bring([shard])
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
                     f"{shard.path}: expected texts, got none; "
@@ -208,8 +213,40 @@ class Split:
         Raises:
             FetchError: A shard is missing, out of reach, or not what the manifest says.
             ShardError: The folder there is another by now.
+            ValueError: They take more than `cache_bytes`.
         """
+        if not self._fits:
+            raise ValueError(
+                f"cache_bytes: expected at least the {self.record.bytes} bytes of split "
+                f"'{self.name}' to read its rows in any order, got {self.cache_bytes}; pass more, "
+                "or shuffle='shards'"
+            )
         self._bring(self._shards)
+
+    @property
+    def _fits(self) -> bool:
+        return self.cache_bytes is None or self.record.bytes <= self.cache_bytes
+
+    @property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each shard's file."""
+        return tuple(shard.bytes for shard in self.record.shards)
+
+    def keep(self, shards: Collection[int]) -> None:
+        """Close all shards but these, so that what they take of memory and cache becomes free.
+
+        Rows of a closed shard can be asked for as before. Shards in memory stay.
+
+        Raises:
+            ShardError: A file is missing by now, or holds other bytes than the manifest says.
+        """
+        for number, shard in enumerate(self._shards):
+            if number not in shards:
+                shard.close()
+
+    def fetches(self, shards: Iterable[int]) -> list[Callable[[], object]]:
+        """Return what brings those of some shards that are remote and not open yet."""
+        return fetches(self._shards[number] for number in shards)
 
     def _bring(self, shards: Sequence[Shard]) -> None:
         if self._is_remote:

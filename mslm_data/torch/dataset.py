@@ -90,6 +90,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self._epoch = Epoch(epoch)
         self._checked: int | None = None
         """The epoch at whose first rows this process has looked at the split's files."""
+        self._kept: frozenset[int] | None = None
+        """Shards that the rows asked for last can be of, if that is known."""
 
         self.masked(np.arange(min(1, len(self))), step=0, tokens=0).batch()
 
@@ -134,6 +136,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if isinstance(rows, Rows):
             epoch = rows.epoch
             step = rows.step
+            if rows.shards != self._kept and rows.shards is not None:
+                self.split.keep(rows.shards)
+                self._kept = rows.shards
             tokens = rows.tokens
 
         chunk = self.masked(np.asarray(rows, np.int64), epoch=epoch, step=step, tokens=tokens)

@@ -195,9 +195,10 @@ class MaskedLoader:
             dataset.split,
             dataset.strategy,
             steps,
-            shape=self.sampler.shape,
+            order=self.sampler.cursor.order,
+            epoch=self.sampler.epoch,
             seed=dataset.seed,
-            epoch=dataset.epoch if dataset.static else self.sampler.epoch,
+            mask_epoch=dataset.epoch if dataset.static else self.sampler.epoch,
         )
         for masked, places, packs in masked_batches:
             batch = self._collator.tensors(masked, places, packs)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
-from mslm_data.batches.order import Cursor, EpochOrder, Step
+from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
 
@@ -27,21 +27,24 @@ class Rows(list[int]):
         step: Batches of this rank before, those of earlier epochs included.
         tokens: Tokens that all ranks were given before this step; None where they are not known.
         packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
+        shards: Shards of which rows come now; None where it can be all.
     """
 
     epoch: int
     step: int
     tokens: int | None
     packs: npt.NDArray[np.int64] | None
+    shards: frozenset[int] | None
 
     @classmethod
-    def of(cls, step: Step, *, epoch: int) -> Rows:
+    def of(cls, step: Step, *, epoch: int, shards: frozenset[int] | None = None) -> Rows:
         """Make a list of a step's rows."""
         made = cls(step.drawn.rows.tolist())
         made.epoch = epoch
         made.step = step.number
         made.tokens = step.tokens
         made.packs = step.drawn.packs
+        made.shards = shards
 
         return made
 
@@ -190,10 +193,21 @@ class ShardSampler(Sampler[Rows]):
         """Give the batches from where the cursor stands to the end of its epoch."""
         steps = self.begin()
         epoch = self.epoch
+        order = self.cursor.order
+        uses = order.row_order.uses(seed=order.seed, epoch=epoch)
+        place = Place(epoch)
+        wanted: tuple[int, int] | None = None
+        shards: frozenset[int] | None = None
         for step in steps:
+            if uses is not None:
+                now = order.wanted(uses, place, step.after)
+                if now != wanted:
+                    shards = frozenset(uses.shards[slice(*now)].tolist())
+                wanted = now
+                place = step.after
             if self.counts:
                 self.cursor.count()
-            yield Rows.of(step, epoch=epoch)
+            yield Rows.of(step, epoch=epoch, shards=shards)
 
     def begin(self) -> Iterator[Step]:
         """Begin a pass, and return its batches; `cursor.count` is to be called for each."""

@@ -1,0 +1,441 @@
+"""Remote splits: which shards are fetched and kept when, within which bytes, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import multiprocessing
+import pickle
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mslm_data.batches.batches import Batches
+from mslm_data.errors import FetchError, ShardError
+from mslm_data.io import cache, remote
+from mslm_data.loading import load
+from mslm_data.shard import split as split_module
+from mslm_data.shard.split import Split
+from tests import faulty, made
+from tests.faulty import Faulty
+from tests.shard import damage
+
+SHARDS: dict[str, Any] = {"shuffle": "shards", "open_shards": 2, "batch_size": 1}
+STORED: dict[str, Any] = {"shuffle": False, "batch_size": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built folder of some fifteen shards, which windows of 64 rows fill three or four of."""
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    pipeline = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8})
+    made.built(out, pipeline=pipeline)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The cache's folder of shards, and `faulty://`; shards are mapped however small."""
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
+    monkeypatch.setattr(split_module, "IN_MEMORY", 0)
+    with faulty.registered():
+        yield tmp_path / "cache" / "shards"
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    return f"faulty://{folder}"
+
+
+def keys(batches: Batches) -> list[int]:
+    return [key for batch in batches for key in batch["keys"].tolist()]
+
+
+def kept(cached: Path) -> int:
+    """Return the bytes of the cached shards, those that are being made included."""
+    return sum(path.stat().st_size for path in cached.rglob("*.arrow"))
+
+
+def shards_of(split: Split, batches: Batches) -> list[int]:
+    """Return the shard of each row, in the order of the batches."""
+    number = {key: row for row, key in enumerate(keys(Batches(split, "joint", shuffle=False)))}
+    firsts = np.cumsum(split.shard_rows)
+    return [int(np.searchsorted(firsts, number[key], side="right")) for key in keys(batches)]
+
+
+def opened(split: Split) -> list[int]:
+    return [number for number, shard in enumerate(split._shards) if shard.is_open]
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "mslm-data-ahead"]
+
+
+def ended() -> bool:
+    """Return whether the threads that fetch ahead end within a second."""
+    limit = time.monotonic() + 1
+    while threads() and time.monotonic() < limit:
+        time.sleep(0.01)
+    return not threads()
+
+
+def bound_of(split: Split, shards: int) -> int:
+    return sum(sorted(split.shard_bytes)[-shards:])
+
+
+# What is fetched and kept when ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_batches__of_a_remote_split_are_those_of_the_folder(
+    folder: Path, url: str, options: dict[str, Any], epoch: int
+) -> None:
+    here = Batches(load(folder)["train"], "joint", epoch=epoch, **options)
+    there = Batches(load(url)["train"], "joint", epoch=epoch, **options)
+
+    assert [batch["input_ids"].tolist() for batch in there] == [
+        batch["input_ids"].tolist() for batch in here
+    ]
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_batches__begin_when_their_own_shards_are_here(
+    url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote.Ahead, "add", lambda self, jobs: None)
+    split = load(url)["train"]
+    assert len(split.shard_rows) > 12
+
+    next(iter(Batches(split, "joint", **options)))
+
+    assert 1 <= sum(Faulty.opened[shard.file] for shard in split.record.shards) <= 6
+
+
+def test_batches__fetch_the_next_shards_while_these_are_read(url: str, cached: Path) -> None:
+    split = load(url)["train"]
+    batches = iter(Batches(split, "joint", **SHARDS))
+    next(batches)
+
+    limit = time.monotonic() + 5
+    while len(list(cached.glob("*.arrow"))) < 9 and time.monotonic() < limit:
+        time.sleep(0.01)
+
+    assert 9 <= len(list(cached.glob("*.arrow"))) < len(split.shard_rows)
+    assert len(opened(split)) < 7
+
+
+def test_batches__fetch_each_shard_once(url: str) -> None:
+    split = load(url)["train"]
+
+    list(Batches(split, "joint", **SHARDS))
+
+    assert {Faulty.opened[shard.file] for shard in split.record.shards} == {1}
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("remote_one", [True, False])
+def test_batches__close_shards_that_are_behind(
+    folder: Path, url: str, options: dict[str, Any], remote_one: bool
+) -> None:
+    split = load(url if remote_one else folder)["train"]
+
+    most = max(len(opened(split)) for _ in Batches(split, "joint", **options))
+
+    assert most < 9 < len(split.shard_rows)
+
+
+def test_batches__say_that_a_shard_has_changed_before_they_close_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    split = load(shutil.copytree(folder, tmp_path / "copy"))["train"]
+    batches = iter(Batches(split, "joint", **STORED))
+    next(batches)
+    damage.flip(tmp_path / "copy" / "train" / split.record.shards[0].file, 100)
+
+    with pytest.raises(ShardError, match="it has changed since it was opened"):
+        list(batches)
+
+
+# Within so many bytes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_cache_bytes__hold_while_rows_are_read(
+    folder: Path, url: str, cached: Path, options: dict[str, Any]
+) -> None:
+    whole = load(url)["train"]
+    most = bound_of(whole, 8)
+    assert most < whole.record.bytes
+    split = load(url, cache_bytes=most)["train"]
+    found: list[int] = []
+    taken: list[int] = []
+
+    for epoch in (0, 1):
+        for batch in Batches(split, "joint", epoch=epoch, **options):
+            found += batch["keys"].tolist()
+            taken.append(kept(cached))
+
+    expected = [Batches(load(folder)["train"], "joint", epoch=e, **options) for e in (0, 1)]
+    assert found == keys(expected[0]) + keys(expected[1])
+    assert most / 2 < max(taken) <= most
+
+
+def test_cache_bytes__hold_where_rows_come_in_any_order(
+    folder: Path, url: str, cached: Path
+) -> None:
+    most = bound_of(load(url)["train"], 3)
+    split = load(url, cache_bytes=most)["train"]
+    here = load(folder)["train"]
+    taken = []
+
+    for row in np.random.default_rng(0).permutation(len(split))[:60].tolist():
+        assert split[row] == here[row]
+        taken.append(kept(cached))
+
+    assert max(taken) <= most
+
+
+def test_cache_bytes__leave_the_shards_of_other_folders(
+    url: str, cached: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    made.built(other, pipeline=made.pipeline_of(unit_bytes=2000, encode={"max_tokens": 9}))
+    others = load(f"faulty://{other}")["train"]
+    others.bring()
+    before = {path.name for path in cached.glob("*.arrow")}
+    split = load(url)["train"]
+
+    list(load(url, cache_bytes=bound_of(split, 2))["train"].chunks())
+
+    assert before <= {path.name for path in cached.glob("*.arrow")}
+
+
+def test_cache_bytes__make_room_by_what_was_used_first(url: str, cached: Path) -> None:
+    split = load(url)["train"]
+    bounded = load(url, cache_bytes=bound_of(split, 4))["train"]
+    firsts = [0, *np.cumsum(split.shard_rows)[:-1].tolist()]
+    names = [f"{shard.sha256}.arrow" for shard in split.record.shards]
+
+    for number in (0, 1, 2, 0):
+        bounded[firsts[number]]
+        bounded.keep(())
+        time.sleep(0.01)
+    for number in (4, 5, 6):
+        bounded[firsts[number]]
+        bounded.keep(())
+        time.sleep(0.01)
+        assert (cached / names[number]).exists()
+
+    assert not (cached / names[1]).exists()
+
+
+def test_cache_bytes__refuse_what_cannot_be_read_within_them(url: str) -> None:
+    split = load(url)["train"]
+    small = load(url, cache_bytes=bound_of(split, 2))["train"]
+
+    with pytest.raises(ValueError, match=r"cache_bytes: expected at least the \d+ bytes of split"):
+        next(iter(Batches(small, "joint", shuffle=True)))
+    with pytest.raises(ValueError, match=r"the shards that are read at a time, got \d+; pass more"):
+        next(iter(Batches(small, "joint", **SHARDS | {"open_shards": 8})))
+    for wrong in (0, -1, 1.5, True, "1GB"):
+        with pytest.raises(ValueError, match="cache_bytes: expected a number of bytes of at least"):
+            load(url, cache_bytes=wrong)  # type: ignore[arg-type]
+
+
+def _hold(url: str, most: int, ready: Any, end: Any) -> None:
+    with faulty.registered():
+        split = load(url, cache_bytes=most)["train"]
+        split[0]
+        ready.set()
+        end.wait(60)
+
+
+def test_cache_bytes__leave_what_another_process_reads(
+    url: str, cached: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    split = load(url)["train"]
+    most = bound_of(split, 3)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    end = context.Event()
+    process = context.Process(target=_hold, args=(url, most, ready, end))
+    process.start()
+    assert ready.wait(30)
+    first = cached / f"{split.record.shards[0].sha256}.arrow"
+
+    bounded = load(url, cache_bytes=most)["train"]
+    list(bounded.chunks(rows=5))
+
+    assert first.exists()
+    assert caplog.text.count("they take more now") == 1
+    bounded.keep(())
+    end.set()
+    process.join()
+    list(bounded.chunks(rows=5))
+    assert kept(cached) <= most
+
+
+def test_batches__go_on_where_another_process_removes_a_shard(
+    folder: Path, url: str, cached: Path
+) -> None:
+    split = load(url)["train"]
+    found = []
+    for batch in Batches(split, "joint", **SHARDS):
+        found += batch["keys"].tolist()
+        for path in cached.glob("*.arrow"):
+            path.unlink(missing_ok=True)
+
+    assert found == keys(Batches(load(folder)["train"], "joint", **SHARDS))
+
+
+def test_split__with_a_bound_travels(folder: Path, url: str, cached: Path) -> None:
+    most = bound_of(load(url)["train"], 3)
+    split = load(url, cache_bytes=most)["train"]
+    split[0]
+
+    again = pickle.loads(pickle.dumps(split))  # noqa: S301 - our own
+    split.keep(())  # else this process reads a shard twice
+    rows = [again[row] for row in range(len(again))]
+
+    assert rows == [load(folder)["train"][row] for row in range(len(again))]
+    assert kept(cached) <= most
+
+
+def test_loader__with_workers_shares_the_cache(
+    folder: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from mslm_data.torch import MaskedDataset
+    from tests.source.server import serving
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as site:
+        for name, data in made.tree(folder).items():
+            site.add(f"/ncbi/{name}", data)
+        here = MaskedDataset(load(folder)["train"], "joint").loader(**SHARDS)
+        most = bound_of(here.dataset.split, 10)
+        there = MaskedDataset(load(f"{site.url}/ncbi", cache_bytes=most)["train"], "joint").loader(
+            workers=2, multiprocessing_context="fork", **SHARDS
+        )
+        found = []
+        taken = []
+        for batch in itertools.islice(there, 150):
+            found.append(batch["input_ids"])
+            taken.append(kept(cached))
+
+    assert all(torch.equal(a, b["input_ids"]) for a, b in zip(found, here, strict=False))
+    assert max(taken) <= most
+
+
+# How it ends ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["to the end", "dropped", "thrown away"])
+def test_batches__end_their_threads(url: str, how: str) -> None:
+    batches = iter(Batches(load(url)["train"], "joint", **SHARDS))
+    next(batches)
+    assert threads()
+
+    if how == "to the end":
+        list(batches)
+    elif how == "dropped":
+        batches.close()  # type: ignore[attr-defined]
+    else:
+        del batches
+        gc.collect()
+
+    assert ended()
+
+
+def test_batches__raise_what_a_shard_ahead_raises(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = load(url)["train"]
+    record = split.record.shards[8]
+    Faulty.faults[record.file] = [faulty.told] * 9
+    batches = Batches(split, "joint", **STORED)
+    read = []
+
+    def read_slowly() -> None:
+        for batch in batches:
+            read.extend(batch["keys"].tolist())
+            time.sleep(0.001)
+
+    with pytest.raises(FetchError, match=rf"train/{record.file}: expected {record.bytes} bytes"):
+        read_slowly()
+
+    assert ended()
+    assert 0 < len(read) < sum(split.shard_rows[:8])
+    state = batches.state_dict()
+    Faulty.faults.clear()
+    again = Batches(split, "joint", **STORED)
+    again.load_state_dict(state)
+    assert read + keys(again) == keys(Batches(split, "joint", **STORED))
+
+
+def test_ahead__ends_with_a_fetch_that_hangs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    split = load(url)["train"]
+    Faulty.faults[split.record.shards[8].file] = [faulty.hanging]
+    batches = iter(Batches(split, "joint", **STORED))
+    next(batches)
+
+    start = time.monotonic()
+    del batches
+    gc.collect()
+
+    assert time.monotonic() - start < 2
+    assert ended()
+
+
+# Holding files -------------------------------------------------------------------------------------------------------
+
+
+def test_make_room__leaves_files_that_are_held(tmp_path: Path) -> None:
+    places = {tmp_path / name: 10 for name in ("a", "b", "c")}
+    for place in places:
+        place.write_bytes(b"0" * 10)
+        time.sleep(0.01)
+    use = cache.Use.of(tmp_path / "a")
+    assert use is not None
+
+    assert cache.make_room(places, 20)
+    assert not (tmp_path / "b").exists()
+    assert not cache.make_room(places, 5)
+    assert [place.name for place in places if place.exists()] == ["a"]
+    use.release()
+    assert cache.make_room(places, 5)
+    assert not (tmp_path / "a").exists()
+    assert cache.Use.of(tmp_path / "a") is None
+
+
+def test_make_room__counts_files_that_are_being_made(tmp_path: Path) -> None:
+    places = {tmp_path / name: 10 for name in ("a", "b")}
+    (tmp_path / "a").write_bytes(b"0" * 10)
+
+    with cache.staging(tmp_path / "b"):
+        assert cache.make_room(places, 20)
+        assert (tmp_path / "a").exists()
+        assert cache.make_room(places, 10)
+
+    assert not (tmp_path / "a").exists()
+
+
+def test_make_room__removes_nothing_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(handle: int, how: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    (tmp_path / "a").write_bytes(b"0" * 10)
+    monkeypatch.setattr(cache.fcntl, "flock", flock)
+
+    assert not cache.make_room({tmp_path / "a": 10}, 5)
+    assert (tmp_path / "a").exists()

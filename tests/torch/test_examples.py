@@ -1,4 +1,4 @@
-"""The four examples, each run as a user runs it, on shards of a corpus and of notes; killed, and gone on with."""
+"""The examples, each run as a user runs it, on shards of a corpus and of notes; killed, and gone on with."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    long_rows = ("encode.join=document", "encode.max_tokens=512")
+    return build(tmp_path_factory, "mimic", *long_rows)
+
+
+@pytest.fixture(scope="module")
 def uninterrupted(ncbi: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What `plain_resume.py` prints, run as a script to its end."""
     state = tmp_path_factory.mktemp("whole") / "state"
@@ -50,10 +56,11 @@ def uninterrupted(ncbi: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def build(factory: pytest.TempPathFactory, source: str) -> Path:
+def build(factory: pytest.TempPathFactory, source: str, *options: str) -> Path:
     """Build as the command does, from the sample that is shipped."""
     out = factory.mktemp("shards") / "built"
     arguments = ["build", "--source", source, "--sample", "--out", str(out), "--workers", "1"]
+    arguments += [word for option in options for word in ("--set", option)]
     subprocess.run([sys.executable, "-m", "mslm_data", *arguments], check=True, capture_output=True)
     return out
 
@@ -148,3 +155,25 @@ def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
     assert after == whole[len(whole) - len(after) :]
     assert 0 <= len(before) + len(after) - len(whole) <= 3
     assert [step["keys"] for step in whole] == expected(ncbi, batch_size=4, bucketed=True)
+
+
+def test_continued_pretraining__hides_less_as_tokens_go_by_and_goes_on(
+    long_notes: Path, tmp_path: Path
+) -> None:
+    arguments = (str(long_notes), str(tmp_path / "checkpoint.pt"))
+
+    (first,) = ran("continued_pretraining.py", tmp_path / "first", *arguments, "12000")
+    (again,) = ran("continued_pretraining.py", tmp_path / "again", *arguments, "16000")
+
+    steps = first["steps"] + again["steps"]
+    assert sum(step["tokens"] for step in steps) == again["seen"] >= 16_000
+    assert all(step["tokens"] <= 2 * 512 for step in steps)
+    assert first["after"] == pytest.approx(again["before"])  # equal masks, equal weights
+    assert again["after"] < again["before"] < first["before"]
+
+    # Specials are tokens that are never hidden, so shares are a little below the rates.
+    def hidden(steps: list[dict[str, Any]]) -> float:
+        return sum(step["hidden"] for step in steps) / sum(step["tokens"] for step in steps)
+
+    assert 0.25 < hidden(first["steps"][:3]) < 0.32
+    assert 0.14 < hidden(first["steps"][-3:]) < 0.20

@@ -66,7 +66,14 @@ def _fill_keys(stream: np.uint64, keys: Array) -> None:
 
 @kernel
 def _permuted(place: int, keys: Array, size: int, half: int) -> np.int64:
-    """Return what stands at one place; see `shuffled`."""
+    """Return what stands at one place; see `shuffled`.
+
+    Args:
+        place: Below `size`.
+        keys: uint64 `[ROUNDS]`, the key of each round.
+        size: How many numbers are shuffled.
+        half: Bits of each half of a number.
+    """
     mask = (np.uint64(1) << np.uint64(half)) - np.uint64(1)
     number = np.uint64(place)
     while True:

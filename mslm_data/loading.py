@@ -18,6 +18,7 @@ from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import did_you_mean
+from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.split import Split, table_of_splits
@@ -47,6 +48,31 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
         SourceError: Nothing at the URL, or out of reach.
     """
     return Shards(local(str(folder)) or RemoteFolder(str(folder), cache_bytes))
+
+
+def load_splits(folder: str | Path) -> tuple[Shards, tuple[str, ...]]:
+    """Open a built folder, or one split of it by the path of the split's own folder.
+
+    Args:
+        folder: A path or URL as of `load`, such as `shards/ncbi`, or the path of a folder below
+            it, such as `shards/ncbi/test`.
+
+    Returns:
+        The folder, and the names of the splits that were asked for.
+
+    Raises:
+        ShardError: As from `load`, or no such split.
+        SourceError: As from `load`.
+    """
+    path = local(str(folder))
+    if path is not None and not (path / MANIFEST).is_file():
+        whole = path.absolute().parent
+        if (whole / MANIFEST).is_file():
+            shards = load(whole)
+            return shards, (shards[path.absolute().name].name,)
+
+    shards = load(folder)
+    return shards, shards.splits
 
 
 class Shards(Mapping[str, Split]):

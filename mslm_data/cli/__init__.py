@@ -26,6 +26,7 @@ COMMANDS = {
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
     "vocab": "Make what strategies need: n-grams, anchors, scores, word pieces, concepts.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
+    "overlap": "Find sentences that stand in two splits, exactly or nearly.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
     "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
     "recipes": "List the shipped pipelines and strategies, or print one to copy.",

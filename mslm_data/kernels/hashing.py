@@ -109,6 +109,24 @@ def hash_rows(items: Array, offsets: Array, out: Array) -> None:
 
 
 @kernel
+def hash_ngrams(items: Array, offsets: Array, n: int, out: Array) -> None:
+    """Hash the n-grams of rows: every n items that stand side by side in one row.
+
+    Args:
+        items: integers `[T]`.
+        offsets: integers `[N + 1]`, the items of each row.
+        n: Items of an n-gram.
+        out: uint64 `[G]`, written: a row of L items has L - n + 1 n-grams, or none if it is
+            shorter.
+    """
+    g = 0
+    for i in range(len(offsets) - 1):
+        for first in range(offsets[i], offsets[i + 1] - n + 1):
+            out[g] = hash_item(items, first, first + n)
+            g += 1
+
+
+@kernel
 def enter_words(
     chars: Array, words: Array, first: int, slots: Array, hashes: Array, out: Array
 ) -> None:

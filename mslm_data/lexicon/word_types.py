@@ -66,14 +66,24 @@ class WordNumbers:
         Returns:
             int32, one row of numbers for each row of `examples`. Special tokens are in no word.
         """
-        if len(self._alone) < examples.ids.size:
-            self._all_tokens(examples.ids.size)
-
-        ids = examples.input_ids
         words = examples.word_ids.values
+        return self.number_tokens(examples.input_ids, words, size=examples.ids.size)
+
+    def number_tokens(self, ids: Ragged, words: Array, *, size: int) -> Ragged:
+        """Return the number of each word of each row of tokens, and count them; see `number`.
+
+        Args:
+            ids: int32, T tokens in N rows.
+            words: int32 `[T]`, the number of each token's word within its row; -1 on special
+                tokens.
+            size: Number of the tokenizer's ids.
+        """
+        if len(self._alone) < size:
+            self._all_tokens(size)
+
         counts = np.empty(len(ids), np.int64)
         numbers = np.empty(len(ids.values), np.int32)
-        size = 0
+        filled = 0
         bounds = np.empty(
             (0, 2), np.int64
         )  # the first token of each word and the one after its last
@@ -85,10 +95,16 @@ class WordNumbers:
             kernels.find_words(offsets, words, bounds, counts[start:stop])
 
             found = int(counts[start:stop].sum())
-            self._number(ids.values, bounds[:found], numbers[size : size + found])
-            size += found
+            self._number(ids.values, bounds[:found], numbers[filled : filled + found])
+            filled += found
 
-        return Ragged(numbers[:size], offsets_of(counts))
+        return Ragged(numbers[:filled], offsets_of(counts))
+
+    def tokens_from(self, first: int) -> Ragged:
+        """Return the sub-words of the types whose number is `first` or more, in order."""
+        size = int(self._size[0])
+        offsets = self._offsets[first : size + 1]
+        return Ragged(self._values[offsets[0] : offsets[-1]].copy(), offsets - offsets[0])
 
     def words(self) -> WordTypes:
         """Return the types so far."""

@@ -3,6 +3,7 @@
 `tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
 words that are masked. `batch_counts` counts the batches that a model is given. `weights` has the
 ways to weigh, and `report` draws a page of all these.
+`overlap` finds the sentences that two splits share.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from mslm_data.kernels.hashing import (
     find_key,
     find_slot,
     hash_item,
+    hash_ngrams,
     is_same,
     look_up_words,
     pair,
@@ -124,3 +125,18 @@ def test_find_key__finds_what_was_put_in_and_nothing_else(entered: set[int], ask
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_pair__holds_both_numbers(left: int, right: int) -> None:
     assert int(pair(left, right)) == left << 32 | right
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=8), max_size=6), st.integers(1, 4))
+def test_hash_ngrams__hashes_every_run_of_n_items_of_each_row(
+    rows: list[list[int]], n: int
+) -> None:
+    items = np.array([item for row in rows for item in row], np.uint64)
+    offsets = np.cumsum([0, *map(len, rows)])
+    grams = [row[first : first + n] for row in rows for first in range(len(row) - n + 1)]
+    out = np.empty(len(grams), np.uint64)
+
+    hash_ngrams(items, offsets, n, out)
+
+    expected = [hash_item(np.array(gram, np.uint64), 0, n) for gram in grams]
+    assert out.tolist() == [int(hashed) for hashed in expected]

@@ -1,0 +1,169 @@
+"""`mslm-data overlap`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import click
+
+from mslm_data.cli.options import FolderOrUrl, folder_or_url_argument, json_option
+from mslm_data.cli.output import echo, print_json, table
+from mslm_data.io.remote import local, shown
+
+if TYPE_CHECKING:
+    from mslm_data.shard.split import Split
+    from mslm_data.stats.overlap import NormalWords, Overlap
+
+
+@click.command("overlap", short_help="Find sentences that stand in two splits.")
+@folder_or_url_argument
+@click.argument("others", type=FolderOrUrl(), metavar="[OTHER]...", nargs=-1)
+@json_option
+def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -> int:
+    """Count the sentences of OTHER that stand in DIR too, exactly or nearly.
+
+    Without OTHER, the splits of DIR are compared with each other. A folder is a built one, with all
+    of its splits, or that of one split, such as shards/ncbi/test.
+
+    Sentences are compared by their words alone: capitals, accents, punctuation and spaces do not
+    count, and the tokenizers may differ. Exact sentences have all words in common, near ones 13
+    side by side. Text is never printed; --json lists the rows and documents.
+
+    \b
+    Example:
+        mslm-data overlap shards/ncbi
+        mslm-data overlap shards/pubmed/train shards/ncbi/test shards/jnlpba/test
+    """  # noqa: D301 - click wants the character
+    from mslm_data.cli.progress import counting
+    from mslm_data.stats.overlap import overlap
+
+    pairs = _pairs(folder, others)
+    found: list[tuple[_Side, _Side, Overlap]] = []
+    known: dict[tuple[_Place, _Place], Overlap] = {}
+    with counting("overlap", "rows") as count:
+        for of, within in pairs:
+            key = (of.place, within.place)
+            if key not in known:
+                both = overlap(of.split, within.split, of.words, within.words, progress=count)
+                known[key], known[key[::-1]] = both
+            found.append((of, within, known[key]))
+
+    if as_json:
+        print_json(_report(found))
+    else:
+        _print(found)
+    return 0
+
+
+_Place: TypeAlias = tuple[str, str]
+"""A folder and the name of a split, equal for all ways to write the folder's path."""
+
+
+class _Side(NamedTuple):
+    """A split to compare.
+
+    Attributes:
+        folder: As the user named it, without secrets.
+        place: Which split it is.
+        split: Its rows.
+        words: Of its tokenizer.
+    """
+
+    folder: str
+    place: _Place
+    split: Split
+    words: NormalWords
+
+    @property
+    def name(self) -> str:
+        """The path of the split's folder, for people."""
+        return f"{self.folder}/{self.split.name}"
+
+
+def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side, _Side]]:
+    """Return the pairs of splits to compare: of which the sentences are, and where they may stand.
+
+    Raises:
+        UsageError: There is nothing to compare with.
+        ShardError: Not a built folder, nor a split of one.
+    """
+    within, rest = _sides(folder)
+    of = [*rest, *within] if not others else []
+    for other in others:
+        of += _sides(other)[0]
+
+    pairs = [(one, another) for one in of for another in within if one.place != another.place]
+    if not pairs:
+        raise click.UsageError(
+            f"{shown(str(folder))}: expected another split to compare with, got the same one "
+            "alone; name a further folder"
+        )
+    return pairs
+
+
+def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
+    """Return the splits that a path names, and the other splits of their folder."""
+    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.loading import load_splits
+    from mslm_data.stats.overlap import NormalWords
+
+    shards, chosen = load_splits(folder)
+    words = NormalWords(open_tokenizer(shards), shards.manifest.token_ids)
+    name = shown(str(folder))
+    if isinstance(shards.folder, Path):
+        place = str(shards.folder.resolve())
+        path = local(str(folder))
+        if path is not None and path.resolve() != shards.folder.resolve():
+            name = str(path.parent if path.name else shards.folder)
+    else:
+        place = name
+
+    sides = [_Side(name, (place, split.name), split, words) for split in shards.values()]
+    return (
+        [side for side in sides if side.split.name in chosen],
+        [side for side in sides if side.split.name not in chosen],
+    )
+
+
+def _report(found: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
+    """Return what `overlap --json` prints."""
+    from mslm_data.stats.overlap import WORDS, shared_rows
+
+    return {
+        "words": WORDS,
+        "pairs": [
+            {
+                "of": {"folder": of.folder, "split": of.split.name},
+                "in": {"folder": within.folder, "split": within.split.name},
+                "sentences": shared.sentences,
+                "exact": len(shared.exact),
+                "exact_short": shared.short,
+                "near": len(shared.near),
+                "share": shared.share,
+                "found": shared_rows(of.split, shared),
+            }
+            for of, within, shared in found
+        ],
+    }
+
+
+def _print(found: Sequence[tuple[_Side, _Side, Overlap]]) -> None:
+    from mslm_data.stats.overlap import WORDS
+
+    head = ("sentences of", "in", "sentences", "exact", f"under {WORDS} words", "near", "share")
+    echo(table(head, list(_rows(found))))
+
+
+def _rows(found: Sequence[tuple[_Side, _Side, Overlap]]) -> Iterator[Sequence[Any]]:
+    for of, within, shared in found:
+        yield (
+            of.name,
+            within.name,
+            shared.sentences,
+            len(shared.exact),
+            shared.short,
+            len(shared.near),
+            shared.share,
+        )

@@ -87,7 +87,7 @@ class Batches:
         )
         self._order = EpochOrder(
             row_order=row_order(split, shuffle=shuffle, open_shards=open_shards),
-            tokens=split.record.tokens,
+            tokens=split.tokens,
             shape=self._shape,
             seed=seed,
             bucketed=bucketed,

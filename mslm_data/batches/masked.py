@@ -204,5 +204,5 @@ def _batches_at_once(split: Split, strategy: Strategy, shape: BatchShape) -> int
 
     tokens = shape.tokens
     if tokens is None:
-        tokens = (shape.batch_size or 1) * split.record.tokens // max(len(split), 1)
+        tokens = (shape.batch_size or 1) * split.tokens // max(len(split), 1)
     return max(1, min(BATCHES_AT_ONCE, TOKENS_AT_ONCE // max(tokens, 1)))

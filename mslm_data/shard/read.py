@@ -163,9 +163,8 @@ class Shard:
         )
 
     def has(self, name: str) -> bool:
-        """Return whether the shard has this column of lists of numbers."""
-        self.batch  # noqa: B018 - opens and checks
-        return name in self._lists
+        """Return whether the shard has a column."""
+        return name in self.batch.schema.names
 
     def flat(self, name: str) -> Array:
         """Return a column of numbers with one value a row, `[N]`, read-only."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mslm_data.data.examples import Examples, concatenate
+from mslm_data.data.examples import Examples, TokenIds, concatenate
 from mslm_data.data.ragged import Ragged, Three, offsets_of
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
@@ -34,7 +34,9 @@ class Split:
             name: The split's.
             manifest: The folder's.
         """
+        self.folder = folder
         self.name = name
+        self.manifest = manifest
         self.record: SplitRecord = manifest.splits[name]
         self.token_ids = manifest.token_ids
         self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
@@ -49,6 +51,11 @@ class Split:
     def shard_rows(self) -> tuple[int, ...]:
         """Number of rows of each shard."""
         return tuple(shard.rows for shard in self.record.shards)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of all rows, specials included."""
+        return self.record.tokens
 
     def __repr__(self) -> str:
         record = self.record
@@ -124,39 +131,15 @@ class Split:
             IndexError: A row that is not there.
             ShardError: A shard is missing or damaged.
         """
-        picks = self._picks(rows)
-        keys = np.empty(len(rows), np.uint64)
-        for shard, places, local in picks:
-            keys[places] = shard.flat("key")[local]
+        picks = self.picks(rows)
+        shards = [shard for shard, _, _ in picks]
+        columns = {name for name in _OPTIONAL if picks and all(shard.has(name) for shard in shards)}
 
-        ids, words, bio = _gathered(picks, _TOKENS, len(rows))
-        starts, ends, labels = _gathered(picks, _SPANS, len(rows))
-        optional: dict[str, Any] = {}
-        if picks and all(shard.has(name) for shard, _, _ in picks for name in _CHARACTERS):
-            optional = {name: _gathered_alone(picks, name, ids.offsets) for name in _CHARACTERS}
-        if picks and all(shard.has("sentence_starts") for shard, _, _ in picks):
-            to = _offsets_of(picks, "sentence_starts", len(rows))
-            optional["sentence_starts"] = _gathered_alone(picks, "sentence_starts", to)
-        if picks and all("doc_label" in shard.batch.schema.names for shard, _, _ in picks):
-            optional["doc_labels"] = np.empty(len(rows), np.int16)
-            for shard, places, local in picks:
-                optional["doc_labels"][places] = shard.flat("doc_label")[local]
-
-        return Examples(
-            keys=keys,
-            input_ids=ids,
-            word_ids=words,
-            bio=bio,
-            span_starts=starts,
-            span_ends=ends,
-            span_labels=labels,
-            ids=self.token_ids,
-            **optional,
-        )
+        return gather_picks(picks, len(rows), self.token_ids, columns=columns)
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
-        return np.diff(_offsets_of(self._picks(rows), "input_ids", len(rows)))
+        return lengths_of(self.picks(rows), len(rows))
 
     def chunks(self, rows: int = 8192) -> Iterator[Examples]:
         """Yield all rows in their stored order, at most this many at a time.
@@ -252,8 +235,12 @@ class Split:
         if self._is_remote:
             bring(shards)
 
-    def _picks(self, rows: npt.NDArray[np.int64]) -> Picks:
-        """Sort rows by their shards."""
+    def picks(self, rows: npt.NDArray[np.int64]) -> Picks:
+        """Sort rows by their shards, which are fetched first where they are remote.
+
+        Raises:
+            IndexError: A row that is not there.
+        """
         if not len(rows):
             return []
         if rows.min() < 0 or rows.max() >= len(self):
@@ -324,8 +311,57 @@ Picks: TypeAlias = list[tuple[Shard, slice | npt.NDArray[np.int64], npt.NDArray[
 _TOKENS = ("input_ids", "word_ids", "bio")
 _SPANS = ("span_starts", "span_ends", "span_labels")
 _CHARACTERS = ("token_starts", "token_ends")
+_OPTIONAL = (*_CHARACTERS, "sentence_starts", "doc_label")
 _TYPES = {"bio": np.int16, "span_labels": np.int16}
 """Types of the columns that are not int32."""
+
+
+def gather_picks(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
+    """Copy picked rows together, of one split or of several.
+
+    Args:
+        picks: Of one or more splits of one tokenizer.
+        size: Number of rows.
+        ids: The tokenizer's special ids.
+        columns: Which of `token_starts`, `token_ends`, `sentence_starts` and `doc_label` come
+            along. Where a shard lacks the third, a row is one sentence; where it lacks the fourth,
+            labels of documents are -1.
+    """
+    keys = np.empty(size, np.uint64)
+    for shard, places, local in picks:
+        keys[places] = shard.flat("key")[local]
+
+    tokens, words, bio = _gathered(picks, _TOKENS, size)
+    starts, ends, labels = _gathered(picks, _SPANS, size)
+    optional: dict[str, Any] = {
+        name: _gathered_alone(picks, name, tokens.offsets)
+        for name in _CHARACTERS
+        if name in columns
+    }
+    if "sentence_starts" in columns:
+        optional["sentence_starts"] = _sentences(picks, words)
+    if "doc_label" in columns:
+        optional["doc_labels"] = np.full(size, -1, np.int16)
+        for shard, places, local in picks:
+            if shard.has("doc_label"):
+                optional["doc_labels"][places] = shard.flat("doc_label")[local]
+
+    return Examples(
+        keys=keys,
+        input_ids=tokens,
+        word_ids=words,
+        bio=bio,
+        span_starts=starts,
+        span_ends=ends,
+        span_labels=labels,
+        ids=ids,
+        **optional,
+    )
+
+
+def lengths_of(picks: Picks, size: int) -> npt.NDArray[np.int64]:
+    """Return the number of tokens of picked rows, `[size]`."""
+    return np.diff(_offsets_of(picks, "input_ids", size))
 
 
 def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
@@ -354,5 +390,30 @@ def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Rag
     """Return picked rows of one more column of int32 side by side."""
     out = np.empty(to[-1], np.int32)
     for shard, places, local in picks:
+        gather(local, *shard.lists(column), to[:-1][places], out)
+    return Ragged(out, to)
+
+
+def _sentences(picks: Picks, words: Ragged) -> Ragged:
+    """Return where the sentences of picked rows begin; without the column a row is one sentence."""
+    column = "sentence_starts"
+    known = [pick for pick in picks if pick[0].has(column)]
+    lengths = np.ones(len(words), np.int64)
+    is_known = np.zeros(len(words), np.bool_)
+    for shard, places, local in known:
+        offsets, _ = shard.lists(column)
+        lengths[places] = offsets[local + 1] - offsets[local]
+        is_known[places] = True
+
+    # A sentence begins at its first token that is not special.
+    unknown = np.flatnonzero(~is_known)
+    firsts = words.offsets[:-1][unknown]
+    while np.any(words.values[firsts] < 0):
+        firsts += words.values[firsts] < 0
+
+    to = offsets_of(lengths)
+    out = np.empty(to[-1], np.int32)
+    out[to[:-1][unknown]] = firsts - words.offsets[:-1][unknown]
+    for shard, places, local in known:
         gather(local, *shard.lists(column), to[:-1][places], out)
     return Ragged(out, to)

@@ -98,7 +98,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     @property
     def tokens(self) -> int:
         """Number of tokens of all rows, by which a loader's state tells these rows from others."""
-        return self.split.record.tokens
+        return self.split.tokens
 
     @property
     def shard_rows(self) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "examples",
     "load",
     "mask_specific_weights",
+    "mix",
     "strategies",
     "strategy",
 ]
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mslm_data.loading import Shards, load
     from mslm_data.mask.strategy import Strategy
     from mslm_data.mask.table import strategies, strategy
+    from mslm_data.mixing import mix
     from mslm_data.shard.split import Split
     from mslm_data.stats import mask_specific_weights
 else:
@@ -48,6 +50,7 @@ else:
         "examples": "mslm_data.data.examples",
         "load": "mslm_data.loading",
         "mask_specific_weights": "mslm_data.stats",
+        "mix": "mslm_data.mixing",
         "strategies": "mslm_data.mask.table",
         "strategy": "mslm_data.mask.table",
     }

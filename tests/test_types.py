@@ -66,6 +66,9 @@ dataset = MaskedDataset(train, "joint", seed=7)
 loader: MaskedLoader = dataset.loader(batch_size=8)
 sampler = ShardSampler(dataset, rank=0, world=2)
 collator = MaskingCollator(joint, train, multiple_of=8)
+mixed = md.mix({"shards/ncbi": 0.7, Path("shards/notes"): 0.3}, split="train", by="rows")
+of_sizes = md.mix([train, md.load("shards/notes")], temperature=2, epoch_size="longest")
+print(md.Batches(mixed, joint), MaskedDataset(of_sizes, joint), mixed.splits[0].rows + 1)
 """
 
 WRONG = [
@@ -96,6 +99,11 @@ WRONG = [
     ("loader.sate_dict()", "attr-defined"),
     ("ShardSampler(dataset, rank='0')", "arg-type"),
     ("MaskingCollator(joint, train, multiple=8)", "call-arg"),
+    ("md.mix({'shards/ncbi': '0.7'})", "dict-item"),
+    ("md.mix([train], by='words')", "arg-type"),
+    ("md.mix([train, 3])", "list-item"),
+    ("md.mix([train], epoch_size='long')", "arg-type"),
+    ("mixed.take(3)", "arg-type"),
     ("from mslm_data.torch import MaskedDataSet", "attr-defined"),
 ]
 """Statements with an error each, and the code that mypy gives it."""

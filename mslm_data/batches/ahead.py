@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import EpochOrder, Place
 from mslm_data.batches.row_order import ShardUses
 from mslm_data.io.remote import TOGETHER, Ahead
@@ -76,11 +77,11 @@ class WantedShards:
 
 
 @contextmanager
-def reading(split: Split, order: EpochOrder, epoch: int) -> Iterator[WantedShards | None]:
+def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[WantedShards | None]:
     """Read the rows of an epoch; None where all shards are wanted all the time, which are here.
 
     Args:
-        split: Whose rows.
+        split: Whose rows; of a mix all shards are wanted all the time.
         order: Their order.
         epoch: Which pass over them.
 
@@ -90,7 +91,7 @@ def reading(split: Split, order: EpochOrder, epoch: int) -> Iterator[WantedShard
         ValueError: The shards that are wanted at a time take more than `cache_bytes`.
     """
     uses = order.row_order.uses(seed=order.seed, epoch=epoch)
-    if uses is None:
+    if uses is None or isinstance(split, Mix):
         split.bring()
         yield None
         return

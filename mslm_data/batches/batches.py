@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import as_strategy, check_split, mask_batches
+from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
@@ -35,7 +36,7 @@ class Batches:
 
     def __init__(
         self,
-        split: Split,
+        split: Split | Mix,
         strategy: Strategy | str,
         *,
         batch_size: int | None = None,
@@ -53,7 +54,8 @@ class Batches:
         """Configure the batches; nothing is read before they are iterated.
 
         Args:
-            split: A split of a loaded folder, `md.load(folder)["train"]`.
+            split: A split of a loaded folder, `md.load(folder)["train"]`, or `md.mix(...)` of
+                several.
             strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a
                 strategy's defaults.
             batch_size: Rows of a batch, 32 if nothing else is said; with `row_tokens`, packed ones.

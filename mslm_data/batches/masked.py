@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mslm_data.batches.ahead import reading
 from mslm_data.batches.collate import PADDED, Batch, collate
+from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
@@ -99,7 +100,7 @@ class PlacedBatch(NamedTuple):
 
 
 def mask_batches(
-    split: Split,
+    split: Split | Mix,
     strategy: Strategy,
     steps: Iterator[Step],
     *,
@@ -114,7 +115,7 @@ def mask_batches(
     together.
 
     Args:
-        split: Whose rows.
+        split: Whose rows; a mix's too.
         strategy: What masks.
         steps: The batches, as `EpochOrder.batches` gives them.
         order: What gives them.
@@ -157,7 +158,7 @@ def mask_batches(
     split.check()
 
 
-def gather_rows(split: Split, rows: RowNumbers) -> Examples:
+def gather_rows(split: Split | Mix, rows: RowNumbers) -> Examples:
     """Return rows of a split: views of a shard if they stand side by side, else a copy."""
     side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
     if side_by_side and np.all(np.diff(rows) == 1):
@@ -167,15 +168,15 @@ def gather_rows(split: Split, rows: RowNumbers) -> Examples:
 
 
 def check_split(split: object) -> None:
-    """Refuse what is not a split.
+    """Refuse what is neither a split nor a mix of some.
 
     Raises:
         TypeError: Such as a whole folder, or its path.
     """
-    if not isinstance(split, Split):
+    if not isinstance(split, Split | Mix):
         raise TypeError(
-            "split: expected one split, as md.load(folder)['train'] gives, got "
-            f"{type(split).__name__}"
+            "split: expected one split, as md.load(folder)['train'] gives, or md.mix(...) of "
+            f"several, got {type(split).__name__}"
         )
 
 
@@ -197,7 +198,7 @@ def as_strategy(strategy: Strategy | str) -> Strategy:
     return strategy
 
 
-def _batches_at_once(split: Split, strategy: Strategy, shape: BatchShape) -> int:
+def _batches_at_once(split: Split | Mix, strategy: Strategy, shape: BatchShape) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_training:
         return 1

@@ -16,6 +16,8 @@ from mslm_data.kernels.shuffle import shuffled, shuffled_among
 
 OPEN_SHARDS = 16
 """Shards whose rows `shuffle="shards"` mixes at a time."""
+MOST_EPOCHS = 1 << 63
+"""Epochs are numbered below this."""
 
 _ROW_STREAM = 0x0BDE
 _SHARD_STREAM = 0x5A4D
@@ -248,7 +250,8 @@ def row_order(rows: Sized, *, shuffle: bool | str, open_shards: int = OPEN_SHARD
     """Return the order of the rows of a split, a dataset, or anything else of some length.
 
     Args:
-        rows: Whose; shards are mixed of what has `shard_rows`, the number of rows of each.
+        rows: Whose; shards are mixed of what has `shard_rows`, the number of rows of each. A mix,
+            and a dataset, have an order of their own.
         shuffle: Whether rows come in an order of (seed, epoch), or as stored; `"shards"` mixes the
             rows of some shards at a time.
         open_shards: Number of these shards.
@@ -256,6 +259,11 @@ def row_order(rows: Sized, *, shuffle: bool | str, open_shards: int = OPEN_SHARD
     Raises:
         ValueError: `shuffle` is something else, or rows of no shards.
     """
+    of_its_own = getattr(rows, "row_order", None)
+    if of_its_own is not None:
+        order: RowOrder = of_its_own(shuffle=shuffle, open_shards=open_shards)
+        return order
+
     check_size("open_shards", open_shards)
     shard_rows = tuple(getattr(rows, "shard_rows", ()))
     if isinstance(shuffle, str) and shuffle == "shards":
@@ -282,6 +290,28 @@ def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> 
         epoch: In `[0, 2**63)`; each has an order of its own.
     """
     return shuffled_part(start, stop, size=size, stream=stream_of(_ROW_STREAM, seed, epoch))
+
+
+def shuffled_in_rounds(
+    places: RowNumbers, rounds: RowNumbers, *, size: int, seed: int, first_round: int
+) -> RowNumbers:
+    """Return the rows at any places of several shuffled epochs, which are called rounds here.
+
+    Args:
+        places: int64 `[R]`, each below `size`.
+        rounds: int64 `[R]`, the round that each is in, counted from the first.
+        size: Rows of the split.
+        seed: In `[0, 2**63)`.
+        first_round: Number of the first.
+    """
+    numbers, of = np.unique(rounds, return_inverse=True)
+    epochs = [(first_round + number) % MOST_EPOCHS for number in numbers.tolist()]
+    stream = stream_of(_ROW_STREAM, seed)
+    sizes = np.full(len(epochs), size, np.int64)
+
+    out = np.empty(len(places), np.int64)
+    shuffled_among(places, of, stream, np.array(epochs, np.int64), sizes, out)
+    return out
 
 
 def shuffled_part(start: int, stop: int, *, size: int, stream: np.uint64) -> RowNumbers:

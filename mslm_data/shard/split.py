@@ -137,6 +137,16 @@ class Split:
 
         return gather_picks(picks, len(rows), self.token_ids, columns=columns)
 
+    def of_epoch(
+        self,
+        rows: npt.NDArray[np.int64],
+        *,
+        seed: int,  # noqa: ARG002
+        epoch: int,  # noqa: ARG002
+    ) -> npt.NDArray[np.int64]:
+        """Return rows as `take` wants them: a mix has others in each epoch, a split has not."""
+        return rows
+
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
         return lengths_of(self.picks(rows), len(rows))

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from mslm_data.batches.masked import Masked, as_strategy, check_split
+from mslm_data.batches.mix import Mix
+from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split, number_of
@@ -45,7 +47,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         batch in dataset.loader(batch_size=32): ...
 
     Attributes:
-        split: A split of a loaded folder.
+        split: A split of a loaded folder, or a mix of several.
         strategy: What masks.
         seed: Seeds the masks, and the order that `loader` and `ShardSampler` make.
         static: Whether `set_epoch` changes nothing, so that each row keeps its mask.
@@ -53,7 +55,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     def __init__(
         self,
-        split: Split,
+        split: Split | Mix,
         strategy: Strategy | str,
         *,
         seed: int = 0,
@@ -63,7 +65,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Configure the masks, and mask the first row.
 
         Args:
-            split: `md.load(folder_or_url)[name]`.
+            split: `md.load(folder_or_url)[name]`, or `md.mix(...)` of several.
             strategy: What masks: `md.strategy(...)`, `shards.strategy(...)` where it needs the
                 folder's lexicons, or a name for a strategy's defaults.
             seed: In `[0, 2**63)`.
@@ -100,10 +102,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Number of tokens of all rows, by which a loader's state tells these rows from others."""
         return self.split.tokens
 
-    @property
-    def shard_rows(self) -> tuple[int, ...]:
-        """Number of rows of each shard, for `shuffle="shards"`."""
-        return self.split.shard_rows
+    def row_order(self, **options: Any) -> RowOrder:
+        """Return the order of the split's rows; see `mslm_data.batches.row_order.row_order`."""
+        return row_order(self.split, **options)
 
     def __len__(self) -> int:
         return len(self.split)
@@ -137,7 +138,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             epoch = rows.epoch
             step = rows.step
             if rows.shards != self._kept and rows.shards is not None:
-                self.split.keep(rows.shards)
+                if isinstance(self.split, Split):
+                    self.split.keep(rows.shards)
                 self._kept = rows.shards
             tokens = rows.tokens
 
@@ -183,7 +185,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             self.split.check()
             self._checked = epoch
 
-        examples = self.split.take(rows)
+        examples = self.split.take(self.split.of_epoch(rows, seed=self.seed, epoch=epoch))
         return Masked.of(
             examples, self.strategy, seed=self.seed, epoch=epoch, step=step, tokens=tokens
         )

@@ -1,0 +1,468 @@
+"""Several splits as one: which rows an epoch has, what they are, and that batches of them resume."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mslm_data as md
+from mslm_data.batches.mix import Mix, MixedOrder, MixedSplit
+from mslm_data.batches.order import Cursor, EpochOrder
+from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
+from mslm_data.batches.shape import BatchShape
+from tests import made
+from tests.batches.test_packed import alone, unpacked
+from tests.reference import mix as reference
+
+JOINT = md.strategy("joint", elm=0.5, blm=0.2)
+SHAPES: list[dict[str, Any]] = [
+    {"batch_size": 5},
+    {"batch_size": 5, "bucketed": True},
+    {"batch_size": 5, "shuffle": False},
+    {"batch_size": 5, "shuffle": "shards", "open_shards": 2},
+    {"batch_tokens": 90},
+    {"batch_size": 3, "row_tokens": 40},
+    {"batch_tokens": 90, "flat": True},
+]
+CORPORA = ("ncbi-disease", "bc5cdr-chem", "bc5cdr-disease")
+
+SIZE = 300
+
+splits_of_a_mix = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), min_size=1, max_size=4)
+"""Rows that each split has, and rows that an epoch takes of it."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three corpora of rows of up to 24 tokens, two of them with the label Disease, in several shards each."""
+    base = tmp_path_factory.mktemp("folders")
+    for name in CORPORA:
+        pipeline = made.pipeline_of(unit_bytes=1500, encode={"max_tokens": 24}, name=name)
+        made.built(base / name, made.SAMPLE / name, pipeline)
+
+    return {name: base / name for name in CORPORA}
+
+
+@pytest.fixture(scope="module")
+def mixed(folders: dict[str, Path]) -> Mix:
+    """The first corpus comes three times in two epochs, the third not whole in one."""
+    weights = dict(zip(folders.values(), (0.5, 0.3, 0.2), strict=True))
+    made_of = md.mix(weights, by="rows", epoch_size=SIZE)
+    first, _, third = made_of.splits
+
+    assert [part.rows for part in made_of.splits] == [150, 90, 60]
+    assert len(first.split) < 100
+    assert len(third.split) > 60
+    return made_of
+
+
+def order_of(parts: Sequence[tuple[int, int]], kind: Any = Shuffled) -> MixedOrder:
+    """Return the order of splits of some rows, which need not be there for that."""
+    rooms = itertools.accumulate([size * (rows + 2) for size, rows in parts], initial=1000)
+    splits: Any = [MixedSplit(split=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
+    orders = tuple(kind(size) for size, _ in parts)
+    return MixedOrder(splits=tuple(splits), orders=orders, firsts=tuple([*rooms][:-1]))
+
+
+def whole(order: MixedOrder, *, seed: int = 0, epoch: int = 0) -> list[int]:
+    return order.rows(0, order.size, seed=seed, epoch=epoch).tolist()
+
+
+def keys_of(batches: Any) -> list[int]:
+    return [key for batch in batches for key in batch["keys"].tolist()]
+
+
+def row_keys(mix: Mix) -> list[tuple[int, int]]:
+    """Return the split of each key of the folders' rows."""
+    return [
+        (number, int(key))
+        for number, part in enumerate(mix.splits)
+        for key in part.split.examples().keys
+    ]
+
+
+# Order ---------------------------------------------------------------------------------------------------------------
+
+
+@given(splits_of_a_mix, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_mixed_order__equals_its_twin(parts: list[tuple[int, int]], seed: int, epoch: int) -> None:
+    order = order_of(parts)
+
+    rows = whole(order, seed=seed, epoch=epoch)
+
+    expected = reference.epoch_rows([s for s, _ in parts], [r for _, r in parts], seed, epoch)
+    assert rows == [
+        order.firsts[split] + number * parts[split][0] + row for split, number, row in expected
+    ]
+
+
+@given(splits_of_a_mix, st.data())
+def test_mixed_order__is_the_same_in_pieces(
+    parts: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    order = order_of(parts)
+    start = data.draw(st.integers(0, order.size))
+    stop = data.draw(st.integers(start, order.size))
+
+    piece = order.rows(start, stop, seed=5, epoch=2)
+
+    assert piece.tolist() == whole(order, seed=5, epoch=2)[start:stop]
+
+
+@pytest.mark.parametrize(
+    "kind", [Shuffled, Stored, lambda size: ByShards((size // 2, size - size // 2), 1)]
+)
+@given(parts=splits_of_a_mix, epochs=st.integers(1, 5))
+def test_mixed_order__passes_over_no_row(
+    kind: Any, parts: list[tuple[int, int]], epochs: int
+) -> None:
+    order = order_of(parts, kind)
+
+    seen: Counter[tuple[int, int]] = Counter()
+    for epoch in range(epochs):
+        numbers = np.array(whole(order, epoch=epoch))
+        split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
+        assert np.bincount(split_of, minlength=len(parts)).tolist() == [rows for _, rows in parts]
+        for split, number in zip(split_of.tolist(), numbers.tolist(), strict=True):
+            seen[split, (number - order.firsts[split]) % parts[split][0]] += 1
+
+    for split, (size, rows) in enumerate(parts):
+        times = [seen[split, row] for row in range(size)]
+        assert min(times) >= epochs * rows // size
+        assert max(times) <= -(-epochs * rows // size)
+
+
+@given(parts=splits_of_a_mix, epoch=st.integers(0, 9))
+def test_mixed_order__gives_no_number_twice(parts: list[tuple[int, int]], epoch: int) -> None:
+    numbers = whole(order_of(parts), epoch=epoch)
+
+    assert len(set(numbers)) == len(numbers)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=10))
+def test_mixed_order__keeps_shares_in_every_stretch(rows: list[int]) -> None:
+    order = order_of([(1000, quota) for quota in rows])
+    exact = np.outer(np.arange(1, order.size + 1), rows) / order.size
+
+    split_of = np.searchsorted(order.firsts, whole(order), side="right") - 1
+
+    stood = np.cumsum(split_of[:, None] == np.arange(len(rows)), axis=0)
+    assert np.abs(stood - exact).max() <= (1 if len(rows) <= 3 else 2)
+
+
+def test_mixed_order__has_another_order_in_each_seed_and_epoch() -> None:
+    order = order_of([(40, 40), (9, 20)])
+
+    orders = {
+        tuple(whole(order, seed=seed, epoch=epoch)) for seed in range(5) for epoch in range(5)
+    }
+
+    assert len(orders) == 25
+
+
+def test_row_order__is_the_mixs_own(mixed: Mix) -> None:
+    order = row_order(mixed, shuffle="shards", open_shards=2)
+
+    assert isinstance(order, MixedOrder)
+    assert [type(of) for of in order.orders] == [ByShards] * 3
+    assert order.size == len(mixed) == SIZE
+    with pytest.raises(ValueError, match="shuffle: expected True, False or 'shards', got 'rows'"):
+        row_order(mixed, shuffle="rows")
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+
+def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
+    """Each row has its own ids and mentions, labels by name; only those of later rounds have other keys."""
+    numbers = row_order(mixed, shuffle=True).rows(0, SIZE, seed=1, epoch=1)
+
+    rows = mixed.take(numbers)
+
+    expected = reference.epoch_rows(
+        [len(part.split) for part in mixed.splits], [part.rows for part in mixed.splits], 1, 1
+    )
+    assert {number for _, number, _ in expected} == {0, 1, 2}
+    for place, (split, number, row) in enumerate(expected):
+        part = mixed.splits[split].split
+        own = part[row]
+        assert rows.keys[place] == reference.key(own["key"], number)
+        for name in ("input_ids", "word_ids", "span_starts", "span_ends"):
+            assert getattr(rows, name)[place].tolist() == own[name]
+        for name, names, own_names in (
+            ("span_labels", mixed.labels, part.manifest.labels),
+            ("bio", mixed.tags, part.manifest.tags),
+        ):
+            found = [names[label] for label in getattr(rows, name)[place]]
+            assert found == [own_names[label] for label in own[name]]
+
+
+def test_mix__unites_labels_in_the_order_of_the_folders(folders: dict[str, Path]) -> None:
+    forth = md.mix(list(folders.values()))
+    back = md.mix(list(folders.values())[::-1])
+
+    assert forth.labels == ("Disease", "Chemical")
+    assert forth.tags == ("O", "B-Disease", "I-Disease", "B-Chemical", "I-Chemical")
+    assert back.labels == ("Disease", "Chemical")
+    assert md.mix([folders["bc5cdr-chem"], folders["ncbi-disease"]]).labels == (
+        "Chemical",
+        "Disease",
+    )
+
+
+def test_take__refuses_numbers_that_are_not_there(mixed: Mix) -> None:
+    last = int(mixed._firsts[-1])
+
+    for numbers in ([0], [SIZE - 1, SIZE], [last]):
+        with pytest.raises(IndexError, match=rf"from {SIZE} on and below {last}, got "):
+            mixed.take(np.array(numbers))
+    assert len(mixed.take(np.array([SIZE, last - 1]))) == 2
+    assert len(mixed.take(np.array([], np.int64))) == 0
+
+
+def test_lengths__are_those_of_the_rows(mixed: Mix) -> None:
+    numbers = row_order(mixed, shuffle=True).rows(0, SIZE, seed=0, epoch=3)
+
+    assert mixed.lengths(numbers).tolist() == mixed.take(numbers).input_ids.lengths.tolist()
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2**50])
+def test_examples__are_the_rows_of_a_shuffled_epoch(mixed: Mix, epoch: int) -> None:
+    expected = sorted(keys_of(md.Batches(mixed, JOINT, seed=7, epoch=epoch)))
+
+    rows = mixed.examples(seed=7, epoch=epoch)
+    chunks = [part.keys.tolist() for part in mixed.chunks(64, seed=7, epoch=epoch)]
+
+    assert sorted(rows.keys.tolist()) == expected
+    assert [*itertools.chain(*chunks)] == rows.keys.tolist()
+    assert [len(chunk) for chunk in chunks] == [64, 64, 64, 64, 44]
+    assert mixed.examples(5, 9, seed=7, epoch=epoch).keys.tolist() == rows.keys[5:9].tolist()
+
+
+def test_examples__count_what_training_hides(mixed: Mix) -> None:
+    """The counts that weights are made of: of an epoch of a mix as of a split."""
+    hidden = [0, 0]
+    for batch in md.Batches(mixed, JOINT, seed=3, epoch=1):
+        hidden[0] += int((batch["mask_kinds"] == 2).sum())
+        hidden[1] += int((batch["mask_kinds"] == 1).sum())
+
+    plan = JOINT.plan(mixed.examples(seed=3, epoch=1), seed=3, epoch=1)
+
+    assert plan.counts() == tuple(hidden)
+
+
+def documents(folder: Path, rows: list[tuple[str, str | None]], name: str, **options: Any) -> Path:
+    """Build documents with labels of their own."""
+    folder.mkdir()
+    lines = [
+        json.dumps({"id": str(number), "text": text} | ({} if label is None else {"label": label}))
+        for number, (text, label) in enumerate(rows)
+    ]
+    (folder / "train.jsonl").write_text("\n".join(lines))
+    source: dict[str, object] = {"use": "jsonl"}
+    if rows[0][1] is not None:
+        source["doc_label"] = "label"
+    pipeline = made.pipeline_of(source=source, annotate={"use": "none"}, name=name, **options)
+    made.built(folder / "out", folder, pipeline)
+    return folder / "out"
+
+
+def test_take__unites_labels_of_documents(tmp_path: Path) -> None:
+    yes = documents(tmp_path / "a", [("One rash.", "yes"), ("Two rashes.", "no")], "a")
+    none = documents(tmp_path / "b", [("Some fever.", None)], "b")
+    maybe = documents(tmp_path / "c", [("No cough.", "maybe"), ("A cough.", "no")], "c")
+
+    mix = md.mix([yes, none, maybe])
+    given = mix.examples().doc_labels
+    (batch,) = md.Batches(mix, "bert", shuffle=False)
+
+    assert mix.doc_labels == ("no", "yes", "maybe")
+    assert given is not None
+    assert Counter(given.tolist()) == {0: 2, 1: 1, 2: 1, -1: 1}
+    assert sorted(batch["doc_labels"].tolist()) == [-1, 0, 0, 1, 2]
+    assert md.mix([none]).examples().doc_labels is None
+
+
+def test_take__rows_have_sentences_where_a_folder_joins_some(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Rows of a folder that joins none are one sentence each, which begins after `[CLS]`."""
+    notes: list[tuple[str, str | None]] = [
+        ("No rash today. Some cough. No fever at all.", None)
+    ] * 2
+    options = {"segment": "clinical", "encode": {"join": "document"}}
+    joined = md.load(documents(tmp_path / "joined", notes, "joined", **options))["train"]
+    single = md.load(folders["ncbi-disease"])["train"]
+
+    rows = md.mix([single, joined]).examples()
+
+    assert rows.sentence_starts is not None
+    starts = dict(zip(rows.keys.tolist(), rows.sentence_starts.tolist(), strict=True))
+    assert all(starts[key] == [1] for key in single.examples().keys.tolist())
+    for row in (joined[0], joined[1]):
+        assert starts[row["key"]] == row["sentence_starts"]
+        assert len(row["sentence_starts"]) == 3
+
+
+def test_take__rows_have_characters_where_all_folders_have_them(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for name in ("bc2gm", "bc5cdr-chem"):
+        pipeline = made.pipeline_of(encode={"keep_text": True}, name=name)
+        made.built(tmp_path / name, made.SAMPLE / name, pipeline)
+    first, second = (md.load(tmp_path / name)["train"] for name in ("bc2gm", "bc5cdr-chem"))
+
+    with_text = md.mix([first, second]).examples(0, len(first))
+    without = md.mix([first, folders["ncbi-disease"]]).examples(0, len(first))
+
+    starts = dict(zip(with_text.keys.tolist(), with_text.token_starts.tolist(), strict=True))  # type: ignore[union-attr]
+    assert starts == {first[row]["key"]: first[row]["token_starts"] for row in range(len(first))}
+    assert without.token_starts is None
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+
+def test_batches__mask_a_row_as_it_is_alone(mixed: Mix) -> None:
+    """Rows of an epoch's first round have the masks of the folder, rows that come again have others."""
+    keys = row_keys(mixed)
+    by_key: dict[int, Any] = {}
+    for part in mixed.splits:
+        by_key |= alone(part.split, seed=5, epoch=1)
+    ids: dict[tuple[int, ...], list[Any]] = {}
+
+    rows = [
+        row
+        for batch in md.Batches(mixed, JOINT, batch_tokens=90, flat=True, seed=5, epoch=1)
+        for row in unpacked(batch)
+    ]
+
+    known = {key for _, key in keys}
+    assert len(rows) == SIZE
+    for key, row in rows:
+        content = tuple(zip(row["labels"], row["mask_kinds"], strict=True))
+        true = tuple(
+            seen if label == -100 else label
+            for seen, label in zip(row["input_ids"], row["labels"], strict=True)
+        )
+        ids.setdefault(true, []).append(content)
+        if key in known:
+            for name in ("input_ids", "labels", "mask_kinds"):
+                assert row[name] == by_key[key][name]
+    again = [contents for contents in ids.values() if len(contents) > 1]
+    assert sum(key not in known for key, _ in rows) > 50
+    assert len(again) > 20
+    assert sum(len(set(contents)) > 1 for contents in again) > len(again) / 2
+
+
+@pytest.mark.parametrize("options", SHAPES)
+def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]) -> None:
+    shuffle = options.get("shuffle", True)
+    order = row_order(mixed, shuffle=shuffle, open_shards=options.get("open_shards", 16))
+    expected = mixed.take(order.rows(0, SIZE, seed=2, epoch=4)).keys.tolist()
+
+    batches = md.Batches(mixed, JOINT, seed=2, epoch=4, **options)
+
+    assert sorted(keys_of(batches)) == sorted(expected)
+    assert len(list(batches)) == len(batches)
+    assert len(set(expected)) == len(expected)
+
+
+@pytest.mark.parametrize("options", SHAPES)
+def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> None:
+    """Two ranks stop after three steps each; three ranks, and one alone, give what is left."""
+    whole_epoch = [batch["keys"].tolist() for batch in md.Batches(mixed, JOINT, epoch=1, **options)]
+    own = {
+        name: options[name]
+        for name in ("batch_size", "batch_tokens", "row_tokens", "flat")
+        if name in options
+    }
+    order = EpochOrder(
+        row_order=row_order(
+            mixed,
+            shuffle=options.get("shuffle", True),
+            open_shards=options.get("open_shards", 16),
+        ),
+        shape=BatchShape(**own),
+        bucketed=options.get("bucketed", False),
+        tokens=mixed.tokens,
+        lengths=mixed.lengths,
+    )
+    batches = md.Batches(mixed, JOINT, epoch=1, **options)
+    first = [batch["keys"].tolist() for batch in itertools.islice(batches, 6)]
+    state = json.loads(json.dumps(batches.state_dict()))
+
+    resumed = md.Batches(mixed, JOINT, **options)
+    resumed.load_state_dict(state)
+    rest = [batch["keys"].tolist() for batch in resumed]
+    shared: list[int] = []
+    for rank in range(3):
+        cursor = Cursor(order)
+        cursor.load_state_dict(state)
+        for step in cursor.begin(rank=rank, world=3):
+            shared += mixed.take(step.drawn.rows).keys.tolist()
+
+    assert first + rest == whole_epoch
+    assert sorted(shared) == sorted(itertools.chain(*rest))
+
+
+def test_state__of_another_mix_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    first, second, third = folders.values()
+    state = md.Batches(md.mix({first: 0.5, second: 0.5}), JOINT).state_dict()
+
+    for other in (
+        md.mix({first: 0.6, second: 0.4}),
+        md.mix({first: 0.5, third: 0.5}),
+        md.mix({first: 0.5, second: 0.3, third: 0.2}),
+        md.load(first)["train"],
+    ):
+        with pytest.raises(ValueError, match=r"state: expected "):
+            md.Batches(other, JOINT).load_state_dict(state)
+
+
+def test_state__resumes_where_a_folder_has_moved(folders: dict[str, Path], tmp_path: Path) -> None:
+    first, second, _ = folders.values()
+    (tmp_path / "moved").symlink_to(second)
+    batches = md.Batches(md.mix([first, second]), JOINT, batch_size=4)
+    expected = keys_of(batches)
+    given = keys_of(itertools.islice(batches, 3))
+
+    moved = md.Batches(md.mix([first, tmp_path / "moved"]), JOINT, batch_size=4)
+    moved.load_state_dict(batches.state_dict())
+
+    assert given + keys_of(moved) == expected
+
+
+def test_mix__travels_to_other_processes(mixed: Mix) -> None:
+    assert keys_of(md.Batches(pickle.loads(pickle.dumps(mixed)), JOINT)) == keys_of(  # noqa: S301
+        md.Batches(mixed, JOINT)
+    )
+
+
+def test_mix__shows_what_an_epoch_takes(mixed: Mix) -> None:
+    name = mixed.splits[0].name
+
+    assert repr(mixed).startswith(f"Mix({name} 50.0%, ")
+    assert repr(mixed).endswith(f"; 300 rows, about {mixed.tokens:,} tokens an epoch)")
+    table = mixed._repr_html_()
+    assert (
+        f"<tr><th>{name}</th><td>50.0%</td><td>{len(mixed.splits[0].split)}</td><td>150</td>"
+        in table
+    )
+    assert "<td>1.5" in table
+
+
+def test_mix__escapes_what_it_shows(folders: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "<b>").symlink_to(folders["ncbi-disease"])
+
+    assert "<b>" not in md.mix([tmp_path / "<b>"])._repr_html_()

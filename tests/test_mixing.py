@@ -1,0 +1,229 @@
+"""`md.mix`: which shares and epochs follow from what users say, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import mslm_data as md
+from mslm_data.cli import main
+from mslm_data.errors import ShardError
+from tests import made
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two corpora of the shipped samples, the second of shorter and more rows."""
+    folder = tmp_path_factory.mktemp("folders")
+    for name, max_tokens in (("ncbi-disease", 512), ("bc5cdr-chem", 16)):
+        pipeline = made.pipeline_of(name=name, encode={"max_tokens": max_tokens})
+        made.built(folder / name, made.SAMPLE / name, pipeline)
+
+    return folder
+
+
+@pytest.fixture
+def small(base: Path) -> md.Split:
+    return md.load(base / "ncbi-disease")["train"]
+
+
+@pytest.fixture
+def large(base: Path) -> md.Split:
+    return md.load(base / "bc5cdr-chem")["train"]
+
+
+def rows_of(mix: Any) -> list[int]:
+    return [part.rows for part in mix.splits]
+
+
+def test_mix__by_default_has_each_row_once_an_epoch(small: md.Split, large: md.Split) -> None:
+    for by in ("tokens", "rows"):
+        mix = md.mix([small, large], by=by)  # type: ignore[arg-type]
+
+        assert rows_of(mix) == [len(small), len(large)]
+        assert mix.tokens == small.tokens + large.tokens
+        keys = mix.examples().keys.tolist()
+        assert Counter(keys) == Counter([*small.examples().keys, *large.examples().keys])
+
+
+def test_mix__counts_shares_in_tokens_or_in_rows(small: md.Split, large: md.Split) -> None:
+    weights = {small: 7, large: 3}
+
+    of_rows = md.mix(weights, by="rows", epoch_size=1000)
+    of_tokens = md.mix(weights, epoch_size=100_000)
+
+    assert rows_of(of_rows) == [700, 300]
+    for part, tokens in zip(of_tokens.splits, (70_000, 30_000), strict=True):
+        assert abs(part.rows * part.split.tokens / len(part.split) - tokens) < 50
+    assert [part.share for part in of_tokens.splits] == [0.7, 0.3]
+
+
+def test_mix__an_epoch_is_as_long_as_asked_for(small: md.Split, large: md.Split) -> None:
+    """Of equal shares, the folder of fewer rows is used up first."""
+    few, many = len(small), len(large)
+    assert few < many
+    equal = {small: 1, large: 1}
+
+    assert rows_of(md.mix(equal, by="rows", epoch_size="longest")) == [many, many]
+    assert rows_of(md.mix(equal, by="rows", epoch_size="shortest")) == [few, few]
+    assert sum(rows_of(md.mix(equal, by="rows"))) in range(few + many - 1, few + many + 2)
+    assert rows_of(md.mix({small: 1e-9, large: 1}, by="rows", epoch_size=40)) == [1, 40]
+
+
+def test_mix__temperature_brings_small_folders_more_often(small: md.Split, large: md.Split) -> None:
+    """The exponent is one over the temperature: 0.3 as for XLM-R and mT5 is 1 / 0.3."""
+    sizes = [small.tokens, large.tokens]
+
+    for temperature in (1, 2, 1 / 0.3, 1e6):
+        mix = md.mix([small, large], temperature=temperature)
+        powers = [size ** (1 / temperature) for size in sizes]
+        assert [part.share for part in mix.splits] == pytest.approx(
+            [power / sum(powers) for power in powers]
+        )
+    assert [part.share for part in mix.splits] == pytest.approx([0.5, 0.5], abs=1e-5)
+
+
+def test_mix__takes_paths_urls_folders_and_splits(base: Path, small: md.Split) -> None:
+    store = fsspec.filesystem("memory")
+    store.put(str(base / "ncbi-disease"), "/mixed/ncbi", recursive=True)
+    path = base / "bc5cdr-chem"
+    expected = md.mix({base / "ncbi-disease": 2, path: 1}).examples().keys.tolist()
+
+    for first in (
+        str(base / "ncbi-disease"),
+        "memory://mixed/ncbi",
+        small,
+        md.load(base / "ncbi-disease"),
+    ):
+        for second in (path, md.load(path)):
+            assert md.mix({first: 2, second: 1}).examples().keys.tolist() == expected
+    with_validation = md.mix([small, md.load(base / "ncbi-disease")["validation"]])
+    assert [part.split.name for part in with_validation.splits] == ["train", "validation"]
+
+
+def test_mix__refuses_a_cache_that_holds_not_all_shards(base: Path, small: md.Split) -> None:
+    store = fsspec.filesystem("memory")
+    store.put(str(base / "bc5cdr-chem"), "/mixed/chem", recursive=True)
+    remote = md.load("memory://mixed/chem", cache_bytes=100)["train"]
+
+    with pytest.raises(
+        ValueError, match=r"cache_bytes: expected at least the \d+ bytes of memory://"
+    ):
+        next(iter(md.Batches(md.mix([small, remote]), "bert", shuffle="shards")))
+
+
+def test_mix__takes_another_split(base: Path) -> None:
+    mix = md.mix([base / "ncbi-disease", base / "bc5cdr-chem"], split="test")
+
+    assert [part.split.name for part in mix.splits] == ["test", "test"]
+    with pytest.raises(ShardError, match="no split 'tset'; did you mean 'test'"):
+        md.mix([base / "ncbi-disease"], split="tset")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "words"}, "by: expected 'tokens' or 'rows', got 'words'"),
+        ({"temperature": 0}, "temperature: expected a number above 0, got 0"),
+        ({"temperature": float("nan")}, "temperature: expected a number above 0, got nan"),
+        ({"temperature": True}, "temperature: expected a number above 0, got True"),
+        ({"epoch_size": "longer"}, "epoch_size: expected 'total', .* got 'longer'"),
+        ({"epoch_size": 0}, "epoch_size: expected 'total', .* got 0"),
+        ({"epoch_size": 1.5}, "epoch_size: expected 'total', .* got 1.5"),
+        ({"epoch_size": True}, "epoch_size: expected 'total', .* got True"),
+    ],
+)
+def test_mix__refuses_wrong_options(small: md.Split, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        md.mix([small], **options)
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("inf"), float("nan"), "0.5", True, None])
+def test_mix__refuses_wrong_weights(small: md.Split, weight: Any) -> None:
+    with pytest.raises(ValueError, match="folders: expected weights above 0, got "):
+        md.mix({small: weight})
+
+
+def test_mix__refuses_weights_with_a_temperature(small: md.Split) -> None:
+    with pytest.raises(ValueError, match="temperature: expected a list of folders"):
+        md.mix({small: 1}, temperature=2)
+
+
+def test_mix__refuses_what_are_no_folders(base: Path, small: md.Split) -> None:
+    wrong: list[Any] = ["shards", Path("shards"), small, md.load(base / "ncbi-disease"), 3, {1, 2}]
+    for folders in wrong:
+        with pytest.raises(TypeError, match="folders: expected folders with their weights"):
+            md.mix(folders)
+    with pytest.raises(TypeError, match=r"folders: expected paths, URLs, .* got int"):
+        md.mix([small, 3])  # type: ignore[list-item]
+    for nothing in ([], {}):
+        with pytest.raises(ValueError, match="folders: expected one or more, got none"):
+            md.mix(nothing)
+
+
+def test_mix__refuses_a_split_that_stands_twice(base: Path, small: md.Split) -> None:
+    with pytest.raises(
+        ValueError, match=r"got those of .*ncbi-disease/train in .*ncbi-disease/train too"
+    ):
+        md.mix([small, base / "ncbi-disease"])
+
+
+def test_mix__refuses_another_tokenizer(base: Path, tmp_path: Path, small: md.Split) -> None:
+    words = [word for word in (made.SAMPLE / "vocab.txt").read_text().splitlines() if word]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join([*words, "onemore"]))
+    arguments = ["build", "--source", "blurb/bc2gm", "--sample", "--out", str(tmp_path / "other")]
+    assert main([*arguments, "--tokenizer", str(vocabulary)]) == 0
+
+    with pytest.raises(
+        ValueError, match=r"mix: expected folders of one tokenizer, got \w{12} of "
+    ) as info:
+        md.mix([small, tmp_path / "other"])
+
+    assert str(base / "ncbi-disease") in str(info.value)
+    assert str(tmp_path / "other") in str(info.value)
+
+
+def test_mix__refuses_a_split_without_rows(base: Path, tmp_path: Path, small: md.Split) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.tsv").write_text("")
+    (tmp_path / "in" / "test.tsv").write_text("aspirin\tB-Chemical\n\n")
+    made.built(tmp_path / "out", tmp_path / "in", made.pipeline_of())
+
+    with pytest.raises(
+        ValueError, match=r"mix: expected rows in each split, got none in .*out/train"
+    ):
+        md.mix([small, tmp_path / "out"])
+
+
+def test_mix__real_corpora_keep_their_mentions(real: Path, tmp_path: Path) -> None:
+    """Mentions of each label in an epoch that has each row once are those of the folders' manifests."""
+    expected = {}
+    for name, label in (
+        ("NCBI-disease", "Disease"),
+        ("BC5CDR-chem", "Chemical"),
+        ("BC2GM", "GENE"),
+    ):
+        files = tmp_path / name
+        files.mkdir()
+        lines = (real / "blurb" / f"{name}-IOB" / "devel.tsv").read_text().split("\n\n")[:300]
+        (files / "train.tsv").write_text("\n\n".join(lines) + "\n")
+        pipeline = made.pipeline_of(name=name)
+        manifest = made.built(tmp_path / "out" / name, files, pipeline)
+        expected[name] = manifest
+        assert manifest.labels == (label,)
+
+    mix = md.mix([tmp_path / "out" / name for name in expected])
+    rows = mix.examples()
+
+    found = Counter(mix.labels[label] for label in rows.span_labels.values)
+    begun = Counter(mix.tags[tag] for tag in rows.bio.values if mix.tags[tag].startswith("B-"))
+    assert mix.labels == ("Disease", "Chemical", "GENE")
+    assert found == {tag.removeprefix("B-"): count for tag, count in begun.items()}
+    assert sum(found.values()) == sum(m.splits["train"].mentions for m in expected.values())
+    assert found["Disease"] == expected["NCBI-disease"].splits["train"].mentions
+    assert found["Chemical"] == expected["BC5CDR-chem"].splits["train"].mentions

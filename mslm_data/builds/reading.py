@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from concurrent.futures import Future
+from threading import Thread
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,9 +23,38 @@ from mslm_data.pipeline import Pipeline
 
 T = TypeVar("T")
 
+Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
+"""Documents in columns, or a record that cannot or must not be one, with its part of a file."""
+
 OURS = (MslmDataError, MemoryError, OSError)
 """Exceptions that no document is to blame for."""
 _REPEATED = "expected an id that no document before it has"
+
+
+def records_of(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
+    """Give the records of a work unit's parts, each with its part."""
+    source = source_of(pipeline).of_split(unit.split)
+    for part in unit.parts:
+        for record in source.batches(part):
+            yield part, record
+
+
+def begun(items: Iterator[T]) -> Iterator[T]:
+    """Give the same items, the first of which is made meanwhile, in a thread of its own."""
+    first = Future[list[T]]()
+
+    def make() -> None:
+        try:
+            first.set_result([*itertools.islice(items, 1)])
+        except BaseException as error:  # noqa: BLE001 - it is raised where the item is asked for
+            first.set_exception(error)
+
+    def made() -> Iterator[T]:
+        yield from first.result()
+        yield from items
+
+    Thread(target=make, daemon=True).start()
+    return made()
 
 
 class Reading:
@@ -63,12 +94,15 @@ class Reading:
         self.unwanted = dict[str, None]()
         self.set_aside: list[SetAside] = []
 
-    def batches(self, unit: WorkUnit) -> Iterator[Documents]:
+    def batches(self, records: Iterable[Record]) -> Iterator[Documents]:
         """Give the unit's documents with flat mentions of the wanted labels, some at a time.
 
         A batch is worth one call and fits in memory. On a trail it is one document.
+
+        Args:
+            records: Those of the unit, from `records_of`.
         """
-        for documents in self._usable(unit):
+        for documents in self._usable(records):
             pieces: Iterable[Documents] = [documents]
             if self._trail.careful:
                 pieces = one_by_one(documents)
@@ -105,20 +139,18 @@ class Reading:
             SetAside, documents.ids, documents.places, itertools.repeat(reason, len(documents))
         )
 
-    def _usable(self, unit: WorkUnit) -> Iterator[Documents]:
-        """Give the unit's documents whose id no document has before them."""
-        source = source_of(self._pipeline).of_split(unit.split)
+    def _usable(self, records: Iterable[Record]) -> Iterator[Documents]:
+        """Give the documents among records whose id no document has before them."""
         path_of: dict[str, str] = {}
-        for part in unit.parts:
-            for record in source.batches(part):
-                if isinstance(record, NotChosen):
-                    self.not_chosen[record.reason] += 1
-                elif isinstance(record, SetAside):
-                    self.read += 1
-                    self.set_aside.append(record)
-                else:
-                    self.read += len(record)
-                    yield self._first_of_each_id(record, part, path_of)
+        for part, record in records:
+            if isinstance(record, NotChosen):
+                self.not_chosen[record.reason] += 1
+            elif isinstance(record, SetAside):
+                self.read += 1
+                self.set_aside.append(record)
+            else:
+                self.read += len(record)
+                yield self._first_of_each_id(record, part, path_of)
 
     def _first_of_each_id(
         self, documents: Documents, part: Part, path_of: dict[str, str]

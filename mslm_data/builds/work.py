@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mslm_data.builds import looking
 from mslm_data.builds.folder import piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
+from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.repeats import compare
 from mslm_data.builds.stages import annotator_of, source_of
 from mslm_data.builds.tasks import Compare, Cut, Digest, Join, Task, Unpack, WorkUnit, answer
@@ -35,6 +36,8 @@ class BuildWork:
     tokenizer: Tokenizer
     folder: str
     stamps: Mapping[str, tuple[Stamp, ...]]
+    _begun: dict[WorkUnit, Iterator[Record]] = field(default_factory=dict, init=False, repr=False)
+    """Records of units whose reading has begun, while the unit before is encoded."""
 
     def __call__(self, task: Task) -> str:
         """Do one task, and return its answer.
@@ -46,6 +49,11 @@ class BuildWork:
         value = self._do(task)
         refuse_changed(self.stamps, task.paths)
         return answer(task, value)
+
+    def expect(self, task: Task) -> None:
+        """Begin to read a work unit in another thread; see `engine.Work`."""
+        if isinstance(task, WorkUnit):
+            self._begun[task] = begun(records_of(task, self.pipeline))
 
     def is_light(self, task: Task) -> bool:
         """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
@@ -64,7 +72,8 @@ class BuildWork:
             case Cut():
                 return looking.cut(task, source_of(self.pipeline))
             case WorkUnit():
-                build_unit(task, self.pipeline, self.tokenizer, Path(self.folder))
+                records = self._begun.pop(task, None) or records_of(task, self.pipeline)
+                build_unit(task, records, self.pipeline, self.tokenizer, Path(self.folder))
             case Compare():
                 return compare(task, Path(self.folder))
             case Join():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.plan import refuse_too_many
-from mslm_data.builds.reading import Reading
+from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, segmenter_of, word_table_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
@@ -25,11 +25,18 @@ from mslm_data.shard.write import ShardRecord
 _NO_TOKEN = "expected text with at least one token, got none"
 
 
-def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Path) -> None:
+def build_unit(
+    unit: WorkUnit,
+    records: Iterable[Record],
+    pipeline: Pipeline,
+    tokenizer: Tokenizer,
+    out: Path,
+) -> None:
     """Build one work unit: leave its piece, and then its receipt.
 
     Args:
         unit: The unit.
+        records: Those of its parts.
         pipeline: Says how.
         tokenizer: Makes the tokens.
         out: The unfinished folder.
@@ -39,7 +46,7 @@ def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Pa
         reading = Reading(pipeline, repeated=unit.repeated, trail=trail)
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
-        examples = _examples(unit, reading, account, labels, doc_labels, pipeline, tokenizer)
+        examples = _examples(records, reading, account, labels, doc_labels, pipeline, tokenizer)
 
     schema = columns.schema(
         [*labels],
@@ -53,7 +60,7 @@ def build_unit(unit: WorkUnit, pipeline: Pipeline, tokenizer: Tokenizer, out: Pa
 
 
 def _examples(
-    unit: WorkUnit,
+    records: Iterable[Record],
     reading: Reading,
     account: Account,
     labels: dict[str, int],
@@ -64,8 +71,8 @@ def _examples(
     """Turn a unit's documents into rows.
 
     Args:
-        unit: The unit.
-        reading: Gives its documents.
+        records: Those of the unit.
+        reading: Gives their documents.
         account: Counts of mentions and rows, added to.
         labels: Label -> index. Labels that the pipeline does not name are added as they come.
         doc_labels: The same of whole documents; None where the source has none.
@@ -87,7 +94,7 @@ def _examples(
     )
 
     parts = []
-    for batch in reading.batches(unit):
+    for batch in reading.batches(records):
         for label in batch.mentions.labels_found():
             labels.setdefault(label, len(labels))
         refuse_too_many(pipeline, [*labels])

@@ -50,6 +50,13 @@ class Work(Protocol[Task_contra]):
         """Do a task, and return the name of the receipt that it left."""
         ...
 
+    def expect(self, task: Task_contra) -> None:
+        """Learn which task this process will do after the next one, and perhaps begin some of it.
+
+        Engines need not announce a task, and one that was announced may never be done.
+        """
+        ...
+
     def is_light(self, task: Task_contra) -> bool:
         """Return whether the leading process may do a task while its workers start.
 

@@ -70,7 +70,10 @@ def run(
     if workers == 1:
         waiting = deque(tasks)
         while waiting:
-            waiting += done(work(waiting.popleft()))
+            task = waiting.popleft()
+            if waiting:
+                work.expect(waiting[0])
+            waiting += done(work(task))
         return
 
     if not tasks:

@@ -40,6 +40,8 @@ _KERNELS: list[Any] = []
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop over arrays: types as they come, one thread, exact floats.
 
+    Other threads run meanwhile, as compiled code needs nothing of Python.
+
     With `NUMBA_DISABLE_JIT=1` the function stays plain Python. Sums of uint64 then wrap as silently
     as they do in compiled code.
     """
@@ -51,7 +53,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     users_own = config.CACHE_DIR
     config.CACHE_DIR = str(folder or "")
     try:
-        compiled: Callable[P, R] = njit(cache=folder is not None)(function)
+        compiled: Callable[P, R] = njit(nogil=True, cache=folder is not None)(function)
     finally:
         config.CACHE_DIR = users_own
     _KERNELS.append(compiled)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, current_thread, get_ident, main_thread
 
 import pytest
 
@@ -8,14 +10,15 @@ from mslm_data.annotate import Annotated
 from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
-from mslm_data.builds.reading import Reading
+from mslm_data.builds.reading import Reading, begun, records_of
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError
+from mslm_data.errors import AnnotateError, SourceError
 from mslm_data.pipeline import AnnotateOptions
+from mslm_data.source.formats.conll import Conll
 from tests import made
 from tests.faults.corpora import CORPORA
 
@@ -97,7 +100,7 @@ def test_batches__sets_one_failing_document_of_several_aside(
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
     reading = Reading(made.pipeline_of(), repeated=frozenset(), trail=Trail(tmp_path, unit.name))
 
-    batches = list(reading.batches(unit))
+    batches = list(reading.batches(records_of(unit, made.pipeline_of())))
 
     found = [document for documents in batches for document in documents]
     assert [(document.id, document.text) for document in found] == [
@@ -117,12 +120,70 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
     reading = Reading(made.pipeline_of(), repeated=frozenset("3"), trail=Trail(tmp_path, unit.name))
 
-    (documents,) = reading.batches(unit)
+    (documents,) = reading.batches(records_of(unit, made.pipeline_of()))
 
     assert [document.id for document in documents] == ["1", "2", "4"]
     assert [document.spans for document in documents] == [(Span(0, 4, "X"),)] * 3
     assert [aside.id for aside in reading.set_aside] == ["1", "3"]
     assert reading.read == 5
+
+
+# Reading ahead ------------------------------------------------------------------------------------
+
+
+def test_begun__makes_the_first_item_before_it_is_asked_for() -> None:
+    threads: list[int] = []
+    made_one = Event()
+
+    def items() -> Iterator[str]:
+        for item in ("one", "two", "three"):
+            threads.append(get_ident())
+            made_one.set()
+            yield item
+
+    ahead = begun(items())
+
+    assert made_one.wait(timeout=30)
+    assert list(ahead) == ["one", "two", "three"]
+    assert threads[0] != get_ident()
+    assert threads[1:] == [get_ident()] * 2
+
+
+def test_begun__raises_where_the_first_item_is_asked_for() -> None:
+    def items() -> Iterator[str]:
+        raise SourceError("f: damaged")
+        yield ""
+
+    ahead = begun(items())
+
+    with pytest.raises(SourceError, match="f: damaged"):
+        next(ahead)
+
+
+def test_begun__of_nothing_is_nothing() -> None:
+    assert list(begun(iter(()))) == []
+
+
+def test_build__reads_each_unit_but_the_first_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_main_thread: dict[int, bool] = {}
+    batches = Conll.batches
+
+    def noted(self: Conll, part: Part) -> Iterator[Documents | SetAside]:
+        in_main_thread[part.start] = current_thread() is main_thread()
+        yield from batches(self, part)
+
+    monkeypatch.setattr(Conll, "batches", noted)
+    path = tmp_path / "train.tsv"
+    path.write_text("word\tB-X\n\n" * 40)
+
+    made.built(tmp_path / "out", path, made.pipeline_of(unit_bytes=100))
+
+    first, *others = [in_main_thread[start] for start in sorted(in_main_thread)]
+    assert first
+    assert len(others) > 2
+    assert not any(others)
 
 
 # Models are loaded once ---------------------------------------------------------------------------

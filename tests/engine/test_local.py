@@ -18,6 +18,7 @@ def test_run__does_tasks_in_order_in_this_process(work: Fake) -> None:
     local.run(work, [first, second], workers=1, done=done, preload=NOTHING)
 
     assert done.names == [unit.name for unit in (first, second, *others)]
+    assert work.expected == [unit.name for unit in (second, *others)]
     assert len(work.processes()) == 1
 
 

@@ -50,12 +50,14 @@ class Fake:
         how: What happens at unit 1 the first time, the second, …
         deaths: Names of units whose process died.
         light: Numbers of units that the leading process may do.
+        expected: Names of units that were announced.
     """
 
     folder: str
     how: tuple[str, ...] = ()
     deaths: list[str] = field(default_factory=list)
     light: tuple[int, ...] = ()
+    expected: list[str] = field(default_factory=list)
 
     def __call__(self, unit: WorkUnit) -> str:
         folder = Path(self.folder)
@@ -64,6 +66,9 @@ class Fake:
         if unit.number == 1 and times < len(self.how):
             _fail(self.how[times])
         return unit.name
+
+    def expect(self, unit: WorkUnit) -> None:
+        self.expected.append(unit.name)
 
     def is_light(self, unit: WorkUnit) -> bool:
         return unit.number in self.light

@@ -115,11 +115,6 @@ class AnnotateOptions:
         if twice:
             raise ValueError(f"labels: expected different labels, got '{twice[0]}' more than once")
 
-    def to_json(self) -> str:
-        """Return the annotator and its own options, for a process that loads its model."""
-        annotator = {"use": self.use, "options": dict(self.options)}
-        return msgspec.json.encode(annotator).decode()
-
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
@@ -205,6 +200,12 @@ class Pipeline:
         }
         annotate = dataclasses.replace(self.annotate, options={**files, **self.annotate.options})
         return dataclasses.replace(self, annotate=annotate)
+
+    def to_preload(self) -> str:
+        """Return what a process needs to load its stages before it gets documents, as JSON."""
+        annotator = {"use": self.annotate.use, "options": dict(self.annotate.options)}
+        stages = {"source": self.source.use, "annotate": annotator, "segment": self.segment.use}
+        return msgspec.json.encode(stages).decode()
 
     def effective(self) -> dict[str, Any]:
         """Return everything that can change the bytes of what is built, as plain values for JSON.

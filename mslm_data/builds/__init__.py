@@ -179,5 +179,5 @@ def _bytes_of(found: Inputs) -> int:
 
 
 def _preload(pipeline: Pipeline) -> Preload:
-    """Return the module that loads what workers need, and which annotator this is."""
-    return Preload("mslm_data.builds.preloaded", pipeline.annotate.to_json())
+    """Return the module that loads what workers need, and which stages these are."""
+    return Preload("mslm_data.builds.preloaded", pipeline.to_preload())

@@ -17,12 +17,29 @@ from mslm_data.engine import PRELOAD
 from mslm_data.errors import MslmDataError
 from mslm_data.kernels import _jit
 from mslm_data.pipeline import AnnotateOptions
+from mslm_data.segment import SEGMENTERS
+from mslm_data.source import SOURCES
+
+
+class _Stages(msgspec.Struct):
+    """Stages of the pipeline that is built, from `Pipeline.to_preload`."""
+
+    source: str
+    annotate: AnnotateOptions
+    segment: str
+
 
 _told = os.environ.get(PRELOAD)
 if _told:
+    _stages = msgspec.json.decode(_told, type=_Stages)
+
+    # The workers meet errors again, and report them.
+    with suppress(MslmDataError):
+        SOURCES.load(_stages.source)
+        SEGMENTERS.load(_stages.segment)
     _jit.load_compiled()
-    with suppress(MslmDataError):  # the workers meet the error again, and report it
-        load_annotator(msgspec.json.decode(_told, type=AnnotateOptions))
+    with suppress(MslmDataError):
+        load_annotator(_stages.annotate)
 
     # Collections would write into the pages of these objects, and so give each worker its own copy.
     gc.freeze()

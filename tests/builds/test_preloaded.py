@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mslm_data.builds import preloaded, stages
 from mslm_data.engine import PRELOAD
+from mslm_data.registry import Registry
+from tests import made
 
 
 @pytest.fixture
@@ -29,6 +31,16 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str | None], i
     gc.unfreeze()
 
 
+def stages_with(table: Path, *, source: str = "conll", segment: str = "presplit") -> str:
+    """Return the stages of a pipeline that annotates by a table of terms."""
+    pipeline = made.pipeline_of(
+        source={"use": source},
+        annotate={"use": "terms", "table": str(table)},
+        segment=segment,
+    )
+    return pipeline.to_preload()
+
+
 Loaded = Callable[[str | None], int]
 
 
@@ -40,15 +52,28 @@ def test_preloaded__has_the_annotator_that_the_build_told_it(
     loaded: Loaded, tmp_path: Path
 ) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,Disease\n")
-    told = json.dumps({"use": "terms", "options": {"table": str(tmp_path / "terms.csv")}})
 
-    assert loaded(told) == 1
+    assert loaded(stages_with(tmp_path / "terms.csv")) == 1
 
 
 def test_preloaded__leaves_errors_to_the_workers(loaded: Loaded, tmp_path: Path) -> None:
-    told = json.dumps({"use": "terms", "options": {"table": str(tmp_path / "none.csv")}})
+    assert loaded(stages_with(tmp_path / "none.csv")) == 0
 
-    assert loaded(told) == 0
+
+def test_preloaded__imports_source_and_segmenter(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    load = Registry.load
+
+    def noted(self: Registry, name: str) -> Any:
+        names.append(name)
+        return load(self, name)
+
+    monkeypatch.setattr(Registry, "load", noted)
+    loaded(stages_with(tmp_path / "none.csv", source="pubtator", segment="clinical"))
+
+    assert {"pubtator", "clinical"} <= set(names)
 
 
 @pytest.mark.parametrize("before", [None, "mine"])

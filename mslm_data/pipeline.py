@@ -3,6 +3,7 @@
     name = "blurb/ncbi-disease"
     [about]             title, homepage, licence, citation
     [source]            use = "conll", and that source's options; max_loss = what may be lost;
+                        leave_out = folders whose sentences are not trained on;
                         sample = its shipped sample
     [[source.fetch]]    split, url, sha256: where it comes from without --input
     [annotate]          use = "gold", labels, rename, and that annotator's options
@@ -170,6 +171,8 @@ class Pipeline:
         max_loss: Greatest share of a split's documents that may be set aside, and of its mentions
             that may be left out without a rule of the pipeline that asks for it. It decides whether
             a folder is finished, and no byte of it.
+        leave_out: Built folders, or folders of single splits, whose sentences no document of a
+            training split may have. The manifest holds their digests in place of their paths.
         sample: Folder of the shipped sample corpus below `vocab/`, "" where there is none.
         fetch: The corpus at its public home, empty where it has none.
     """
@@ -182,6 +185,7 @@ class Pipeline:
     encode: EncodeOptions
     shard: ShardOptions
     max_loss: float = MAX_LOSS
+    leave_out: tuple[str, ...] = ()
     sample: str = ""
     fetch: tuple[Fetch, ...] = ()
 
@@ -320,6 +324,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     source = tables["source"]
     sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
     max_loss = _share(source.pop("max_loss", MAX_LOSS), where=f"{where}, [source] max_loss")
+    leave_out = _paths(source.pop("leave_out", []), where=f"{where}, [source] leave_out")
     entries = source.pop("fetch", [])
     if not isinstance(entries, list):
         raise PipelineError(
@@ -340,6 +345,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
         max_loss=max_loss,
+        leave_out=leave_out,
         sample=sample,
         fetch=tuple(
             from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
@@ -357,6 +363,13 @@ def _text(value: Any, *, where: str) -> str:
     if not isinstance(value, str):
         raise PipelineError(f"{where}: expected text, got {type(value).__name__}")
     return value
+
+
+def _paths(value: Any, *, where: str) -> tuple[str, ...]:
+    is_list = isinstance(value, list | tuple)
+    if not is_list or not all(path and isinstance(path, str | os.PathLike) for path in value):
+        raise PipelineError(f"{where}: expected a list of built folders, got {value!r}")
+    return tuple(map(os.fspath, value))
 
 
 def _share(value: Any, *, where: str) -> float:

@@ -7,6 +7,7 @@
 | `looking`, `plan` | the input files; shards and work units; a record of all that decides bytes |
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
+| `leave_out` | documents that share text with built folders |
 | `repeats` | ids that documents of several units have |
 | `folder` | the unfinished folder: its locks, its plan, its receipts |
 | `finish` | the files beside the shards, `manifest.json` last |

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from mslm_data.annotate import overlaps, relabel
+from mslm_data.builds import leave_out
 from mslm_data.builds.folder import Receipt
 from mslm_data.builds.stages import Inputs
 from mslm_data.errors import BuildError
@@ -25,6 +26,7 @@ RULES = frozenset(
         relabel.UNWANTED,
         *overlaps.REASONS,
         *standoff.BY_RULE,
+        *leave_out.RULES,
         WITHDRAWN,
     }
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.leave_out import record_of
 from mslm_data.builds.looking import Fingerprint, Looking
 from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of
 from mslm_data.builds.tasks import WorkUnit
@@ -127,7 +128,9 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         SourceError: There are no inputs of this format.
         PipelineError: There are no labels or too many, or a split's name cannot be a folder's.
     """
-    found = find_inputs(pipeline, inputs)
+    # Workers may have another working folder.
+    leave_out = tuple(str(Path(folder).absolute()) for folder in pipeline.leave_out)
+    found = find_inputs(replace(pipeline, leave_out=leave_out), inputs)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
         if not SPLIT_NAME.fullmatch(split):
@@ -193,6 +196,8 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     annotator = annotator_of(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
+    if pipeline.leave_out:
+        effective["source"]["leave_out"] = record_of(pipeline.leave_out)
     return {
         "name": pipeline.name,
         "about": asdict(pipeline.about),

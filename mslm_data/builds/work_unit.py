@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
+from mslm_data.builds.leave_out import choose
 from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, segmenter_of, word_table_of
@@ -99,7 +100,11 @@ def _examples(
             labels.setdefault(label, len(labels))
         refuse_too_many(pipeline, [*labels])
 
-        for documents, sentences in reading.attempts(batch, segmenter.sentences, "segmenter"):
+        for given, of_given in reading.attempts(batch, segmenter.sentences, "segmenter"):
+            documents, sentences, left_out, of_these = choose(pipeline, unit.split, given, of_given)
+            reading.set_aside += left_out
+            reading.left_out += of_these
+
             examples = encoder.encode(documents, sentences, account)
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)

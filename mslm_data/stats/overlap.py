@@ -166,10 +166,15 @@ class Fingerprints:
         Args:
             words: Hashes of normal words, N sentences.
         """
-        sentences = _places(self.sentences, sentence_hashes(words))
-        sentences[words.lengths == 0] = -1
+        sentences = self.sentence_places(words)
         grams = gram_hashes(words)
         return Places(sentences, Ragged(_places(self.grams, grams.values), grams.offsets))
+
+    def sentence_places(self, words: Ragged) -> Ints:
+        """Look whole sentences up alone; see `Places.sentences`."""
+        places = _places(self.sentences, sentence_hashes(words))
+        places[words.lengths == 0] = -1
+        return places
 
 
 def sentence_hashes(words: Ragged) -> npt.NDArray[np.uint64]:
@@ -277,12 +282,10 @@ def overlap(
     def rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
         """Give the row and the words of each sentence, some rows at a time."""
         nonlocal done
-        start = 0
-        for examples in split.chunks():
-            row_of, sentences = _sentences(examples)
-            yield row_of + start, words.hashes(sentences, examples.word_ids.values)
-            start += len(examples)
-            done += len(examples)
+        before = done
+        for row_of, sentences in words_of_rows(split, words):
+            yield row_of, sentences
+            done = before + int(row_of[-1]) + 1
             progress(done, total)
 
     known = Fingerprints(words for _, words in rows(first, words_of_first))
@@ -305,6 +308,19 @@ def overlap(
         places.grams.values[~is_shared_gram[places.grams.values]] = -1
         of_first.add(row_of, words, places)
     return of_first.overlap(), of_second.overlap()
+
+
+def words_of_rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
+    """Give the row and the hashed words of each sentence of a split, some rows at a time.
+
+    Raises:
+        ShardError: A shard is missing or damaged.
+    """
+    start = 0
+    for examples in split.chunks():
+        row_of, sentences = _sentences(examples)
+        yield row_of + start, words.hashes(sentences, examples.word_ids.values)
+        start += len(examples)
 
 
 class _Finding:

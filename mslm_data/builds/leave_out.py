@@ -1,0 +1,171 @@
+"""Leaves documents out of training that share text with folders of `source.leave_out`.
+
+A document goes as a whole, as leaving a sentence out would tear its text. It goes if one of its
+sentences, or all of it, has the normal words of a sentence of such a folder, or if 13 normal words
+stand side by side in both; `stats.overlap` says what normal words are. Documents are tokenised as
+those folders were, so both sides have lost the same.
+
+The splits `validation` and `test` keep all of their documents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.document import SetAside
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.ragged import Ragged
+from mslm_data.encode.layout import lay_out
+from mslm_data.encode.tokenizer import load
+from mslm_data.encode.word_table import WordTable
+from mslm_data.errors import ShardError
+from mslm_data.io.files import sha256_of
+from mslm_data.pipeline import Pipeline
+from mslm_data.shard.manifest import NAME
+
+if TYPE_CHECKING:  # imported late, as most builds need nothing of it
+    from mslm_data.loading import Shards
+    from mslm_data.stats.overlap import Fingerprints, NormalWords
+
+Bools = npt.NDArray[np.bool_]
+
+EXACT = "expected no sentence that a folder of source.leave_out has"
+NEAR = "expected no 13 words side by side that a folder of source.leave_out has"
+RULES = frozenset({EXACT, NEAR})
+"""Why documents are set aside, and their mentions left out."""
+_KEPT_WHOLE = ("validation", "test")
+"""Splits that nobody trains on."""
+
+
+def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what folders hold, as plain values without their paths.
+
+    Raises:
+        ShardError: One of them is not a built folder, nor a split of one.
+    """
+    from mslm_data.loading import load_splits
+
+    # A build begins: this process may have read other folders of the same paths for another one.
+    _LOADED.clear()
+
+    record = []
+    for folder in folders:
+        try:
+            shards, splits = load_splits(folder)
+        except ShardError as error:
+            raise ShardError(f"[source] leave_out: {error}") from None
+        digest = sha256_of(Path(str(shards.folder)) / NAME)
+        record.append({"name": shards.manifest.name, "splits": list(splits), "manifest": digest})
+    return record
+
+
+class _Known(NamedTuple):
+    """Hold what is known of folders of one tokenizer."""
+
+    table: WordTable
+    words: NormalWords
+    fingerprints: Fingerprints
+
+
+_LOADED: dict[tuple[str, ...], list[_Known]] = {}
+"""The folders that this process looked at last: one key."""
+
+
+def shared_with(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> tuple[Bools, Bools]:
+    """Return which documents share a sentence, and which share 13 words, `[D]` each.
+
+    Args:
+        pipeline: Names the folders.
+        documents: D documents.
+        sentences: Their sentences.
+
+    Raises:
+        ShardError: A shard of the folders is missing or damaged.
+    """
+    from mslm_data.stats.overlap import has_any
+
+    exact = np.zeros(len(documents), np.bool_)
+    near = np.zeros(len(documents), np.bool_)
+    for known in _known(pipeline.leave_out):
+        layout = lay_out(documents, sentences, known.table)
+        ids = Ragged(layout.ids.astype(np.int32), layout.offsets)
+        words = known.words.hashes(ids, layout.words.astype(np.int32))
+        of_sentences = known.fingerprints.sentence_places(words)
+        exact[layout.sentence_documents[of_sentences >= 0]] = True
+
+        # 13 words may go on from one sentence to the next, as sentences may end elsewhere there.
+        whole = Ragged(words.values, words.offsets[sentences.offsets])
+        places = known.fingerprints.find(whole)
+        exact |= places.sentences >= 0
+        near |= has_any(places.grams)
+    return exact, near
+
+
+def choose(
+    pipeline: Pipeline, split: str, documents: Documents, sentences: Ranges
+) -> tuple[Documents, Ranges, list[SetAside], Counter[str]]:
+    """Set aside the documents of a training split that folders of `source.leave_out` have.
+
+    Args:
+        pipeline: Names the folders.
+        split: The split of the documents.
+        documents: Documents with flat mentions.
+        sentences: Their sentences.
+
+    Returns:
+        The other documents with their sentences, those set aside, and reason -> their mentions.
+
+    Raises:
+        ShardError: A shard of the folders is missing or damaged.
+    """
+    left_out = Counter[str]()
+    if not pipeline.leave_out or split in _KEPT_WHOLE:
+        return documents, sentences, [], left_out
+
+    exact, near = shared_with(pipeline, documents, sentences)
+    mentions = np.diff(documents.mentions.offsets)
+    aside = []
+    for number in np.flatnonzero(exact | near).tolist():
+        reason = EXACT if exact[number] else NEAR
+        aside.append(SetAside(documents.ids[number], documents.places[number], reason))
+        left_out[reason] += int(mentions[number])
+
+    kept = np.flatnonzero(~(exact | near))
+    return documents.take(kept), sentences.take(kept), aside, +left_out
+
+
+def _known(folders: tuple[str, ...]) -> list[_Known]:
+    """Return what folders hold, by tokenizer; this process reads them once."""
+    from mslm_data.loading import load_splits
+
+    if folders not in _LOADED:
+        _LOADED.clear()
+        of_tokenizers: dict[str, list[tuple[Shards, tuple[str, ...]]]] = {}
+        for shards, splits in map(load_splits, folders):
+            digest = shards.manifest.tokenizer["sha256"]
+            of_tokenizers.setdefault(digest, []).append((shards, splits))
+        _LOADED[folders] = [_read(opened) for opened in of_tokenizers.values()]
+    return _LOADED[folders]
+
+
+def _read(opened: Sequence[tuple[Shards, tuple[str, ...]]]) -> _Known:
+    """Read folders of one tokenizer."""
+    from mslm_data.stats.overlap import Fingerprints, NormalWords, words_of_rows
+
+    first, _ = opened[0]
+    tokenizer = load(str(first.tokenizer))
+    words = NormalWords(tokenizer.core, first.manifest.token_ids)
+
+    def rows() -> Iterator[Ragged]:
+        for shards, splits in opened:
+            for split in splits:
+                for _, sentences in words_of_rows(shards[split], words):
+                    yield sentences
+
+    return _Known(WordTable(tokenizer), words, Fingerprints(rows()))

@@ -1,0 +1,196 @@
+"""Documents that stand in folders of `source.leave_out`, set aside from training."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.builds import build, leave_out
+from mslm_data.errors import BuildError, PipelineError, ShardError
+from mslm_data.pipeline import Pipeline, read
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.builds.test_accounts import jsonl, lines_of
+from tests.stats.test_overlap import FILLER, both, folder_of
+
+ROWS = [
+    {"id": "same", "text": "Kinase INHIBITORS, work", "entities": [[0, 6, "X"]]},
+    {"id": "near", "text": f"see {FILLER} here", "entities": [[0, 3, "X"], [4, 5, "X"]]},
+    {"id": "other", "text": "kinase inhibitors work well", "entities": [[0, 6, "X"]]},
+    {"id": "no word", "text": "?"},
+]
+
+
+def pipeline_of(*folders: Path, **options: Any) -> Pipeline:
+    source = {"use": "jsonl", "leave_out": [str(folder) for folder in folders], "max_loss": 0}
+    return made.pipeline_of(source=source, **options)
+
+
+@pytest.fixture
+def test_set(tmp_path: Path) -> Path:
+    texts = ["kinase inhibitors work.", f"{FILLER} x y", "?"]
+    return folder_of(tmp_path / "test_set", texts, split="test")
+
+
+@pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
+def test_build__sets_aside_what_a_test_set_has(
+    unit_bytes: int, test_set: Path, tmp_path: Path
+) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=unit_bytes))
+
+    train = manifest.splits["train"]
+    assert (train.read, train.written, train.set_aside) == (4, 2, 2)
+    assert (train.given_mentions, train.mentions) == (4, 1)
+    assert train.left_out == {leave_out.EXACT: 1, leave_out.NEAR: 2}
+    assert [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")] == [
+        ("same", leave_out.EXACT),
+        ("near", leave_out.NEAR),
+    ]
+    assert verify(tmp_path / "out")[1] == []
+    assert [len(found.exact) + len(found.near) for found in both(tmp_path / "out", test_set)] == [
+        0, 0
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", made.TOKENIZERS)
+def test_build__leaves_out_whatever_the_tokenizer_of_the_folder(name: str, tmp_path: Path) -> None:
+    texts = ["kinase 腫瘍 inhibitors work", f"{FILLER} x y"]
+    folder = folder_of(tmp_path / "test_set", texts, made.TOKENIZERS[name]())
+    rows = [
+        {"id": "a", "text": "Kinase 腫瘍 inhibitors work"},
+        {"id": "b", "text": f"o {FILLER}"},
+        {"id": "c", "text": "kinase"},
+    ]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    made.built(tmp_path / "out", inputs, pipeline_of(folder, annotate={"use": "none"}))
+
+    assert [line["id"] for line in lines_of(tmp_path / "out")] == ["a", "b"]
+
+
+def test_build__leaves_a_document_out_for_one_of_its_sentences(
+    test_set: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": "a", "text": "The gene helps. Kinase inhibitors work. It does."},
+        {"id": "b", "text": "The gene helps. It does."},
+        {"id": "c", "text": "a b c d e f g. h i j k l m n o p."},
+    ]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+    pipeline = pipeline_of(test_set, annotate={"use": "none"}, segment="clinical")
+
+    made.built(tmp_path / "out", inputs, pipeline)
+
+    reasons = [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
+    assert reasons == [("a", leave_out.EXACT), ("c", leave_out.NEAR)]
+
+
+def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) -> None:
+    for split in ("train", "validation", "test", "extra"):
+        inputs = jsonl(tmp_path / "in", f"{split}.jsonl", *[
+            {**row, "id": f"{split} {row['id']}"} for row in ROWS
+        ])  # fmt: skip
+    source = {
+        "splits": {split: [f"{split}.jsonl"] for split in ("train", "validation", "test", "extra")}
+    }
+    pipeline = read(
+        {"name": "test", "source": {"use": "jsonl", "leave_out": [test_set / "test"], **source}}
+    )
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline)
+
+    aside = {split: record.set_aside for split, record in manifest.splits.items()}
+    assert aside == {"train": 2, "validation": 0, "test": 0, "extra": 2}
+
+
+def test_build__of_one_split_leaves_out_that_split_alone(tmp_path: Path) -> None:
+    for split, text in (("train", "kinase"), ("test", "gene")):
+        given = jsonl(tmp_path / "given", f"{split}.jsonl", {"id": split, "text": text})
+    made.built(tmp_path / "whole", given, pipeline_of(annotate={"use": "none"}))
+    rows = [{"id": "a", "text": "kinase"}, {"id": "b", "text": "gene"}]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    pipeline = pipeline_of(tmp_path / "whole" / "test", annotate={"use": "none"})
+    made.built(tmp_path / "out", inputs, pipeline)
+
+    assert [line["id"] for line in lines_of(tmp_path / "out")] == ["b"]
+
+
+def test_build__is_the_same_with_workers_and_anywhere(
+    test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "one", inputs, pipeline_of(test_set, unit_bytes=50))
+
+    monkeypatch.chdir(test_set.parent)
+    pipeline = pipeline_of(Path(test_set.name), unit_bytes=50)
+    build(pipeline, [inputs], made.word_piece(), tmp_path / "two", workers=2)
+
+    assert made.tree(tmp_path / "one") == made.tree(tmp_path / "two")
+    manifest = (tmp_path / "one" / "manifest.json").read_text()
+    assert str(tmp_path) not in manifest
+    record = json.loads(manifest)["pipeline"]["source"]["leave_out"]
+    assert [(of["name"], of["splits"]) for of in record] == [("test", ["test"])]
+
+
+def test_build__is_not_resumed_with_another_folder(test_set: Path, tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    other = folder_of(tmp_path / "other", ["gene"])
+    build(
+        pipeline_of(test_set), [inputs], made.word_piece(), tmp_path / "out", workers=1, part=(1, 1)
+    )
+
+    for pipeline in (pipeline_of(other), pipeline_of()):
+        with pytest.raises(BuildError, match=r"different: pipeline\.source\.leave_out"):
+            made.built(tmp_path / "out", inputs, pipeline)
+    made.built(tmp_path / "out", inputs, pipeline_of(test_set))
+    with pytest.raises(BuildError, match=r"different: pipeline\.source\.leave_out"):
+        made.built(tmp_path / "out", inputs, pipeline_of(other))
+
+
+@pytest.mark.parametrize("value", ["shards/test", [""], [3], {"a": 1}])
+def test_pipeline__refuses_what_is_not_a_list_of_folders(value: Any) -> None:
+    with pytest.raises(PipelineError, match=r"\[source\] leave_out: expected a list of built"):
+        read({"name": "test", "source": {"use": "jsonl", "leave_out": value}})
+
+
+def test_build__refuses_a_folder_that_is_not_built(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    with pytest.raises(ShardError, match=r"leave_out: .*expected a built folder, found none"):
+        made.built(tmp_path / "out", inputs, pipeline_of(tmp_path / "nothing"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_build__reads_a_folder_that_was_built_again(test_set: Path, tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    made.built(tmp_path / "one", inputs, pipeline_of(test_set))
+    test_set.rename(tmp_path / "before")
+    shutil.rmtree(test_set.with_name("test_set-in"))
+    folder_of(test_set, ["kinase inhibitors work well"])
+
+    made.built(tmp_path / "two", inputs, pipeline_of(test_set))
+
+    assert [line["id"] for line in lines_of(tmp_path / "two")] == ["other"]
+
+
+def test_fingerprints__are_read_once_a_process(
+    test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_folders = []
+    monkeypatch.setattr(leave_out, "_LOADED", {})
+    reading = leave_out._read
+    monkeypatch.setattr(leave_out, "_read", lambda of: read_folders.append(of) or reading(of))
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=1))
+
+    assert len(read_folders) == 1
+    assert len(md.load(tmp_path / "out")["train"]) == 2

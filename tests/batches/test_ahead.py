@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import itertools
 import multiprocessing
+import os
 import pickle
 import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,12 @@ def keys(batches: Batches) -> list[int]:
 
 def kept(cached: Path) -> int:
     """Return the bytes of the cached shards, those that are being made included."""
-    return sum(path.stat().st_size for path in cached.rglob("*.arrow"))
+    total = 0
+    for base, _, names in os.walk(cached):  # it passes over what goes meanwhile
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(base) / name).stat().st_size
+    return total
 
 
 def shards_of(split: Split, batches: Batches) -> list[int]:

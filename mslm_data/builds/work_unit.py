@@ -47,7 +47,9 @@ def build_unit(
         reading = Reading(pipeline, repeated=unit.repeated, trail=trail)
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
-        examples = _examples(records, reading, account, labels, doc_labels, pipeline, tokenizer)
+        examples = _examples(
+            unit.split, records, reading, account, labels, doc_labels, pipeline, tokenizer
+        )
 
     schema = columns.schema(
         [*labels],
@@ -61,6 +63,7 @@ def build_unit(
 
 
 def _examples(
+    split: str,
     records: Iterable[Record],
     reading: Reading,
     account: Account,
@@ -72,6 +75,7 @@ def _examples(
     """Turn a unit's documents into rows.
 
     Args:
+        split: The unit's.
         records: Those of the unit.
         reading: Gives their documents.
         account: Counts of mentions and rows, added to.
@@ -101,7 +105,7 @@ def _examples(
         refuse_too_many(pipeline, [*labels])
 
         for given, of_given in reading.attempts(batch, segmenter.sentences, "segmenter"):
-            documents, sentences, left_out, of_these = choose(pipeline, unit.split, given, of_given)
+            documents, sentences, left_out, of_these = choose(pipeline, split, given, of_given)
             reading.set_aside += left_out
             reading.left_out += of_these
 

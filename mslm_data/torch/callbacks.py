@@ -1,10 +1,11 @@
-"""A callback of Hugging Face's Trainer that tells rows and collator of each new epoch."""
+"""A callback of Hugging Face's Trainer: tells rows and collator of each epoch, looks at options."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
+from mslm_data.torch.refusals import refuse_training
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -17,6 +18,10 @@ class MaskEpochCallback(TrainerCallback):
 
     Needed because the Trainer tells a dataset of its epoch with one process only, and a collator
     never (accelerate 1.15). It finds the training dataset and the collator itself.
+
+    Where training begins it refuses what the Trainer would do wrongly without a word: smoothed
+    labels, packed rows in a model that lets them see each other, and rows of another tokenizer than
+    the model's. `MslmTrainer` does so by itself.
     """
 
     def __init__(self, *targets: Any) -> None:
@@ -26,6 +31,21 @@ class MaskEpochCallback(TrainerCallback):
             *targets: Objects with `set_epoch`; without any, the training dataset and the collator.
         """
         self._targets = targets
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Refuse options that cannot work.
+
+        Raises:
+            ValueError: What `refuse_training` refuses.
+        """
+        loader = kwargs.get("train_dataloader")
+        refuse_training(
+            "MaskEpochCallback",
+            arguments=args,
+            model=kwargs.get("model"),
+            datasets=getattr(loader, "dataset", None),
+            collator=_collator_of(loader),
+        )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Tell the targets which epoch begins, or which one a checkpoint resumes."""
@@ -37,7 +57,11 @@ class MaskEpochCallback(TrainerCallback):
 
 
 def _found(loader: Any) -> list[Any]:
-    """Return the dataset and the collator of a loader, also where the Trainer has wrapped them."""
-    collator = getattr(loader, "collate_fn", None)
+    """Return the dataset and the collator of a loader."""
+    return [getattr(loader, "dataset", None), _collator_of(loader)]
 
-    return [getattr(loader, "dataset", None), collator, getattr(collator, "data_collator", None)]
+
+def _collator_of(loader: Any) -> Any:
+    """Return the collator of a loader, also where the Trainer has wrapped it."""
+    collator = getattr(loader, "collate_fn", None)
+    return getattr(collator, "data_collator", collator)

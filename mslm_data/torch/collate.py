@@ -67,7 +67,7 @@ class MaskingCollator(FollowsEpoch):
     are masked here. The collator reads `input_ids` and, if there is such a column:
 
     * `key`: seeds the row's mask. Without it a digest of the ids does, so equal texts get equal
-      masks.
+      masks; but what the Trainer leaves of the rows of shards is refused.
     * `word_ids`: the tokenizer's, None or -1 on special tokens. Without it each token is a word of
       its own.
     * `special_tokens_mask`: used without `word_ids`; without either, the tokenizer's special ids
@@ -123,8 +123,8 @@ class MaskingCollator(FollowsEpoch):
             static: Keep the masks of `epoch`, for evaluation.
             tags: Names of the tags in the rows' `labels`, as
                 `dataset.features["labels"].feature.names` has them.
-            plain: Accept rows that lack what the strategy needs, as plain text does: each token is
-                then a word.
+            plain: Accept rows that lack what the strategy needs, or a key, as plain text does: each
+                token is then a word.
             row_tokens: Pack the rows of a batch side by side into rows of so many tokens.
             flat: Put all rows of a batch side by side into one flat row.
             multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
@@ -136,7 +136,7 @@ class MaskingCollator(FollowsEpoch):
                 a rate that follows training, whose steps and tokens a collator is not told.
             TypeError: Not a strategy, or not a tokenizer.
         """
-        self._shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
+        self.shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
         check_count("seed", seed)
         for name in (*(columns or ()), *(dtypes or ())):
             if name not in COLUMNS:
@@ -156,8 +156,9 @@ class MaskingCollator(FollowsEpoch):
 
         self.seed = seed
         self.static = static
-        self._ids = None if tokenizer is None else token_ids(tokenizer)
+        self.ids = None if tokenizer is None else token_ids(tokenizer)
         self._tags = tags
+        self._plain = plain
         self._needs = _needs_of(self.strategy) if not plain else []
         self._columns = columns
         self._dtypes = dict(dtypes or {})
@@ -198,9 +199,9 @@ class MaskingCollator(FollowsEpoch):
         """
         if places is None:
             places = np.arange(len(chunk))
-        if packs is None and self._shape.is_packed:
+        if packs is None and self.shape.is_packed:
             places, packs = self._packed(chunk, places)
-        batch = chunk.batch(places, packs=packs, shape=self._shape)
+        batch = chunk.batch(places, packs=packs, shape=self.shape)
         batch["keys"] = batch["keys"].view(np.int64)
 
         if self._columns is not None:
@@ -216,12 +217,12 @@ class MaskingCollator(FollowsEpoch):
         self, chunk: Masked, places: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Pack rows; return their places in the order of the packed rows, and where these begin."""
-        if self._shape.row_tokens is None:
+        if self.shape.row_tokens is None:
             return places, np.array([0, len(places)])
 
         lengths = chunk.examples.input_ids.lengths[places]
-        self._shape.refuse_longer(lengths)
-        packed = pack(lengths, self._shape.row_tokens)
+        self.shape.refuse_longer(lengths)
+        packed = pack(lengths, self.shape.row_tokens)
         return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
 
     def _masked(self, rows: Sequence[Row]) -> Masked:
@@ -230,14 +231,14 @@ class MaskingCollator(FollowsEpoch):
             raise ValueError("rows: expected one or more, got none")
         if "mask_kinds" in rows[0]:
             raise ValueError(_MIXED)
-        if self.strategy is None or self._ids is None:
+        if self.strategy is None or self.ids is None:
             raise ValueError(
                 "rows: expected those of a MaskedDataset, got others; to mask them here, pass "
                 "MaskingCollator(strategy, tokenizer)"
             )
 
         self._check(rows[0])
-        examples = examples_of(rows, self._ids, tags=self._tags)
+        examples = examples_of(rows, self.ids, tags=self._tags)
         if not self.static:
             self._epoch.watch(examples.keys, _HOW)
 
@@ -261,6 +262,18 @@ class MaskingCollator(FollowsEpoch):
                 f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
                 "take: pass remove_unused_columns=False in TrainingArguments, or train on a "
                 "MaskedDataset; for text that has none, MaskingCollator(..., plain=True)"
+            )
+
+        # What the Trainer leaves of a row of shards: of all columns an MslmModel takes the mentions
+        # and the ids, another model the ids alone.
+        has_mentions = any(column in row for column in ("bio", *SPANS))
+        is_rest = (has_mentions or set(row) == {"input_ids"}) and not has["word_ids"]
+        if is_rest and "key" not in row and not self._plain:
+            raise ValueError(
+                "rows: expected the column key, by which shards seed masks, got "
+                f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
+                "take: pass remove_unused_columns=False in TrainingArguments, or train on a "
+                "MaskedDataset; for rows that never had a key, MaskingCollator(..., plain=True)"
             )
 
 

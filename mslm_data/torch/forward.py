@@ -87,7 +87,7 @@ def language_model(model: Model) -> Model:
 
 def device_of(model: Model) -> torch.device:
     """Return the device of a module's first parameter; the CPU for a callable without any."""
-    module = _module(model)
+    module = module_of(model)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
@@ -95,7 +95,7 @@ def device_of(model: Model) -> torch.device:
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
     """Put a module into evaluation mode, and each part of it back into its own mode afterwards."""
-    module = _module(model)
+    module = module_of(model)
     parts = [] if module is None else list(module.modules())
     modes = [part.training for part in parts]
 
@@ -108,8 +108,8 @@ def evaluating(model: Model) -> Iterator[None]:
             part.training = mode
 
 
-def _module(model: Model) -> nn.Module | None:
-    # Of a method, such as `MslmModel.predict`, the object that it belongs to.
+def module_of(model: Model) -> nn.Module | None:
+    """Return a model if it is a module, or the module whose method it is; None for others."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, nn.Module) else None
 

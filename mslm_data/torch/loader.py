@@ -130,6 +130,11 @@ class MaskedLoader:
         )
         self._finished: int | None = None
 
+    @property
+    def batch_sampler(self) -> ShardSampler:
+        """The sampler again: Lightning looks for it under this name where it evaluates."""
+        return self.sampler
+
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
 

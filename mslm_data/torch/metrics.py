@@ -27,12 +27,14 @@ from mslm_data.torch.forward import (
     evaluating,
     language_model,
     logits_of,
+    module_of,
     padded,
     places_by_length,
     run,
 )
 from mslm_data.torch.loss import token_losses
 from mslm_data.torch.ranges import NO_SPAN
+from mslm_data.torch.refusals import refuse_other_tokenizer
 
 LEAK = (
     "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule "
@@ -73,10 +75,13 @@ def evaluate(
         `MentionScores.result` has, and `input`: "unmasked" or "masked".
 
     Raises:
-        ValueError: The model returns no logits, or logits of another shape.
+        ValueError: The model returns no logits, or logits of another shape, or it is of another
+            tokenizer than the rows.
     """
     if masked:
         warnings.warn(LEAK, stacklevel=2)
+    ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
+    refuse_other_tokenizer("evaluate", module_of(model), ids)
 
     scores = MentionScores(labels)
     with evaluating(model):

@@ -25,7 +25,8 @@ from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
 from mslm_data.torch.packed import run_packed
 from mslm_data.torch.ranges import NO_SPAN, decode_spans
-from mslm_data.torch.steps import divide, warn_if_accumulated
+from mslm_data.torch.refusals import refuse_other_tokenizer
+from mslm_data.torch.steps import divide, refuse_accumulated
 
 if TYPE_CHECKING:
     import transformers
@@ -127,6 +128,7 @@ class MslmModel(PreTrainedModel):
 
         Raises:
             TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
+            ValueError: It is another than the model's, as far as both are known.
         """
         model: Any = masked_lm
         beside: str | os.PathLike[str] = ""
@@ -139,6 +141,7 @@ class MslmModel(PreTrainedModel):
         found = saved.found_beside(beside) if tokenizer is None else saved.tokenizer_of(tokenizer)
         if found is not None:
             saved.refuse_larger(found, model)
+            refuse_other_tokenizer("MslmModel.wrap", model, found.ids)
             options.setdefault("special_ids", saved.special_ids(found))
 
         # `post_init` would otherwise draw its weights anew, with those of the heads.
@@ -346,7 +349,7 @@ class MslmModel(PreTrainedModel):
         )
         loss = torch.stack(list(losses.values())).sum() if losses else None
         if trains and num_items_in_batch is None and loss is not None and loss.requires_grad:
-            warn_if_accumulated(loss, self)
+            refuse_accumulated(loss, self)
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _encode(

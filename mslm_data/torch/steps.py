@@ -11,7 +11,6 @@ Dimensions: P parts of a loss, at most three: Eq. 6, 8 and 11.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -65,14 +64,21 @@ def count_items(
     if device is None and batches:
         device = batches[0]["input_ids"].device
 
-    counts = torch.zeros(len(_ITEMS), dtype=torch.int64, device=device)
+    counts = torch.zeros(len(PARTS), dtype=torch.int64, device=device)
     for batch in batches:
-        for part, (name, nothing) in enumerate(_ITEMS):
-            if name in batch:
-                counts[part] += (batch[name] != nothing).sum().to(counts.device)
+        counts += items_of(batch).to(counts.device)
 
     over_ranks, ranks = _over_ranks(counts)
     return over_ranks.to(torch.float32) / (ranks * averaged_over)
+
+
+def items_of(batch: Mapping[str, Any]) -> Tensor:
+    """Count what each part of the loss is a sum over in one batch of this rank, int64 `[3]`."""
+    counts = torch.zeros(len(PARTS), dtype=torch.int64, device=batch["input_ids"].device)
+    for part, (name, nothing) in enumerate(_ITEMS):
+        if name in batch:
+            counts[part] = (batch[name] != nothing).sum()
+    return counts
 
 
 def divide(
@@ -114,21 +120,23 @@ def divide(
     return {name: part.per_item(count) for (name, part), count in counts}
 
 
-def warn_if_accumulated(loss: Tensor, model: nn.Module) -> None:
-    """Warn at the backward pass of a loss if gradients of other batches are there already.
+def refuse_accumulated(loss: Tensor, model: nn.Module) -> None:
+    """Refuse the backward pass of a loss if gradients of other batches are there already.
 
-    Its counts are those of its own batch, so the sum would not be the gradient of the step.
+    Its counts are those of its own batch, so the sum would not be the gradient of the step. The
+    error is a ValueError, raised by `loss.backward()`.
     """
 
     def look(_: Tensor) -> None:
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         if gradients and bool(min(gradients, key=Tensor.numel).any()):
-            warnings.warn(
-                "MslmModel: the gradients of several batches are added up, each divided by the "
-                "counts of its own batch, which is not the gradient of all of them together; pass "
-                "num_items_in_batch=count_items(batches), where batches are all those of the step "
-                "(this one alone, if it is meant to be divided by its own counts)",
-                stacklevel=2,
+            raise ValueError(
+                "MslmModel: expected num_items_in_batch where the gradients of several batches are "
+                "added up, got none, so that each would be divided by the counts of its own batch; "
+                "pass num_items_in_batch=count_items(batches), where batches are all those of the "
+                "step (this one alone, if it is meant to be divided by its own counts); in "
+                "Lightning, leave out accumulate_grad_batches and take batches as large as a step, "
+                "or count in manual optimization"
             )
 
     loss.register_hook(look)  # type: ignore[no-untyped-call]

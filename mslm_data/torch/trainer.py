@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
-from mslm_data.torch.steps import PARTS, count_items
+from mslm_data.torch.loss import LossSum
+from mslm_data.torch.refusals import refuse_training
+from mslm_data.torch.steps import PARTS, count_items, divide, items_of
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -24,14 +26,32 @@ class MslmTrainer(Trainer):
       exact for any `gradient_accumulation_steps` and any number of ranks: 32 batches of one row
       take the step of one batch of 32.
     * Beside `loss` it logs `mslm_loss` (Eq. 6), `detection_loss` (Eq. 8) and `classification_loss`
-      (Eq. 11), which add up to it.
+      (Eq. 11), which add up to it; beside `eval_loss`, `eval_mslm_loss` and so on. Losses of an
+      evaluation are divided once, by the items of all its batches, so that they do not depend on
+      how rows fall into batches. With several ranks the Trainer may repeat a few rows to fill up
+      the last batches.
+
+    It refuses smoothed labels, and rows of another tokenizer than the model's.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take what Hugging Face's Trainer takes."""
+        """Take what Hugging Face's Trainer takes.
+
+        Raises:
+            ValueError: What `refuse_training` refuses.
+        """
         super().__init__(*args, **options)
+        for datasets in (self.train_dataset, self.eval_dataset):
+            refuse_training(
+                "MslmTrainer",
+                arguments=self.args,
+                model=self.model,
+                datasets=datasets,
+                collator=self.data_collator,
+            )
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
+        self._evaluated: dict[str, LossSum] = {}
 
     def compute_loss(
         self,
@@ -40,21 +60,73 @@ class MslmTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute a batch's share of the loss of its step, and remember its parts for the log."""
+        """Compute a batch's share of the loss of its step, and remember its parts for the log.
+
+        In evaluation the loss is that of the batch alone.
+        """
+        if not model.training:
+            loss, outputs = self._evaluation_loss(model, inputs)
+            return (loss, outputs) if return_outputs else loss
+
         loss, outputs = super().compute_loss(
             model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
         )
-
-        if model.training:
-            if not self._part_sums:
-                self._summed_from_step = self.state.global_step
-            for name in PARTS:
-                part = outputs.get(name)
-                if part is not None:
-                    share = part.detach().mean() * self._times
-                    self._part_sums[name] = self._part_sums.get(name, 0) + share
+        if not self._part_sums:
+            self._summed_from_step = self.state.global_step
+        for name in PARTS:
+            part = outputs.get(name)
+            if part is not None:
+                share = part.detach().mean() * self._times
+                self._part_sums[name] = self._part_sums.get(name, 0) + share
 
         return (loss, outputs) if return_outputs else loss
+
+    def evaluation_loop(self, *args: Any, **options: Any) -> Any:
+        """Evaluate, with the parts of the loss among the metrics, each over all batches."""
+        self._evaluated = {}
+        output: Any = super().evaluation_loop(*args, **options)
+        if not self._evaluated:
+            return output
+
+        # Over all ranks. These have the same parts, as they have batches of the same columns.
+        own_P2 = torch.stack([torch.stack(part) for part in self._evaluated.values()])
+        totals_P, items_P = self.accelerator.gather(own_P2[None]).sum(0).unbind(-1)
+        sums = {
+            name: LossSum(total, items)
+            for name, total, items in zip(self._evaluated, totals_P, items_P, strict=True)
+        }
+
+        losses = divide(sums, balance=self._balance)
+        prefix = options.get("metric_key_prefix", "eval")
+        output.metrics.update({f"{prefix}_{name}": loss.item() for name, loss in losses.items()})
+        output.metrics[f"{prefix}_loss"] = torch.stack(list(losses.values())).sum().item()
+        return output
+
+    def _evaluation_loss(self, model: Any, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
+        """Return a batch's loss and outputs, and add its sums to those of the evaluation."""
+        # Divided by 1, the parts are sums.
+        undivided = torch.ones(len(PARTS), device=self.args.device)
+        if self.args.n_gpu > 1:
+            undivided = undivided.expand(self.args.n_gpu, -1)
+        _, outputs = super().compute_loss(
+            model, inputs, return_outputs=True, num_items_in_batch=undivided
+        )
+
+        batch = {}
+        for name, items in zip(PARTS, items_of(inputs), strict=True):
+            part = outputs.get(name)
+            if part is None:
+                continue
+            batch[name] = LossSum(part.detach().double().sum(), items.double())
+            before = self._evaluated.get(name)
+            if before is None:
+                self._evaluated[name] = batch[name]
+            else:
+                total = before.total + batch[name].total
+                self._evaluated[name] = LossSum(total, before.items + batch[name].items)
+
+        losses = divide(batch, balance=self._balance)
+        return torch.stack(list(losses.values())).sum(), outputs
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the parts of the loss beside the loss."""
@@ -65,6 +137,12 @@ class MslmTrainer(Trainer):
             logs |= dict(zip(self._part_sums, means_P.tolist(), strict=True))
             self._part_sums = {}
         super().log(logs, start_time)
+
+    @property
+    def _balance(self) -> str:
+        """How the model weighs the parts of its loss."""
+        model: Any = self.model
+        return str(model.config.balance)
 
     @property
     def _times(self) -> int:

@@ -19,12 +19,19 @@ import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
 from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.encode.tokenizer import load as load_tokenizer  # noqa: E402
-from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, ShardSampler  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskEpochCallback,
+    MaskingCollator,
+    MslmModel,
+    ShardSampler,
+)
 from mslm_data.torch.mentions import spans_of  # noqa: E402
 from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
 from tests import made  # noqa: E402
 from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
+from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
 BERT, WORDS = md.strategy("bert"), md.strategy("whole-word")
@@ -420,6 +427,36 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
         MaskingCollator(strategy, IDS)([row])
 
 
+@pytest.mark.parametrize("wrap", [True, False])
+def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
+    train: Any, folder: Path, tmp_path: Path, wrap: bool
+) -> None:
+    """Without a word, masks would be others than those that were counted."""
+    model = masked_lm(vocab_size=train.token_ids.size, max_position_embeddings=512)
+    rows = datasets.load_from_disk(str(folder))["train"]
+
+    def trained(**options: Any) -> None:
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), use_cpu=True, max_steps=1, report_to=[], disable_tqdm=True, **options
+        )
+        transformers.Trainer(
+            model=MslmModel.wrap(model, labels=["Disease"]) if wrap else model,
+            args=arguments,
+            train_dataset=rows,
+            data_collator=MaskingCollator("token", train),
+        ).train()
+
+    with pytest.raises(ValueError, match=r"expected the column key, .*remove_unused_columns=False"):
+        trained()
+    trained(remove_unused_columns=False)
+
+
+def test_collator__takes_ids_alone_where_that_is_said() -> None:
+    batch = MaskingCollator("bert", IDS, plain=True)([{"input_ids": [2, 9, 3]}])
+
+    assert batch["attention_mask"].tolist() == [[1, 1, 1]]
+
+
 @pytest.mark.parametrize("name", ["joint", "whole-word", "spanbert-ner"])
 def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
     row = {"input_ids": [2, 3], "labels": [1, 1]}
@@ -434,7 +471,7 @@ def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
     [{"span_starts": [1], "span_ends": [2], "span_labels": [0]}, {"bio": [0, 1, 0]}],
 )
 def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> None:
-    batch = MaskingCollator("elm", IDS)([{"input_ids": [2, 9, 3], **mentions}])
+    batch = MaskingCollator("elm", IDS)([{"key": 1, "input_ids": [2, 9, 3], **mentions}])
 
     assert batch["mask_kinds"].tolist() == [[0, 2, 0]]
 
@@ -473,7 +510,7 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
             "row 0: mentions must be sorted, must not overlap, and must end within the row",
         ),
         (
-            [{"input_ids": [9], "bio": [-7]}],
+            [{"key": 1, "input_ids": [9], "bio": [-7]}],
             "rows: expected tags in .0, 32767. or -100, got -7 to -7",
         ),
         (

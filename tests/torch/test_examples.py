@@ -22,6 +22,7 @@ from mslm_data.torch import MaskedDataset  # noqa: E402
 from tests.torch import processes  # noqa: E402
 
 JOINT = md.strategy("joint", elm=1.0, blm=0.075)
+PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,7 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
 
     assert first["steps"] == again["steps"] == steps
     assert len(first["eval_loss"]) == 2
+    assert sum(first["parts"].values()) == pytest.approx(first["eval_loss"][-1], rel=1e-4)
     assert again["eval_loss"][-1] == pytest.approx(first["eval_loss"][-1], abs=1e-5)
     assert not [
         line
@@ -118,6 +120,11 @@ def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path)
     keys = [key for rank in ranks.values() for batch in rank["seen"] for key in batch]
     assert sorted(ranks) == [0, 1]
     assert len(ranks[0]["seen"]) == len(ranks[1]["seen"])
+    for kind in ("train", "eval"):
+        assert ranks[0][kind] == ranks[1][kind]
+        loss, *parts = ranks[0][kind].values()
+        assert len(parts) == 3
+        assert sum(parts) == pytest.approx(loss, rel=1e-4)
     split = md.load(ncbi)["train"]
     assert sorted(keys) == sorted(2 * split.examples().keys.view("int64").tolist())
 
@@ -131,6 +138,9 @@ def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_p
     assert [keys for _, keys in first["seen"] + again["seen"]] == whole
     assert [epoch for epoch, _ in first["seen"] + again["seen"]] == [0] * 15 + [1] * 15
     assert again["steps"] == len(whole) == 30
+    for kind in ("train", "val"):
+        parts = [again["losses"][f"{kind}_{part}"] for part in PARTS]
+        assert sum(parts) == pytest.approx(again["losses"][f"{kind}_loss"], rel=1e-4)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -6,7 +6,6 @@ import functools
 import multiprocessing
 import os
 import socket
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,6 +231,33 @@ def test_trainer__evaluates_and_gives_tag_logits_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("balance", ["means", "sums"])
+@pytest.mark.parametrize("size", [3, 32])
+def test_mslm_trainer__evaluates_the_parts_of_the_loss_over_all_rows(
+    size: int, balance: str, tmp_path: Path
+) -> None:
+    rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(ROWS)]
+    model = wrapped(balance=balance).eval()
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_eval_batch_size=size,
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = MslmTrainer(model=model, args=arguments)
+
+    found = trainer.evaluate(rows)
+    tested = trainer.predict(rows)
+
+    with torch.no_grad():
+        out = model(**GIVEN)
+    for name in ("loss", *PARTS):
+        assert found[f"eval_{name}"] == pytest.approx(out[name].item(), rel=1e-5)
+        assert tested.metrics[f"test_{name}"] == found[f"eval_{name}"]
+    assert tested.predictions.shape == out.tag_logits.shape
+
+
+@pytest.mark.parametrize("balance", ["means", "sums"])
 def test_count_items__makes_plain_torch_exact(balance: str) -> None:
     model, batches = wrapped(balance=balance), cut(1)
 
@@ -265,17 +291,48 @@ def test_forward__is_refused_where_accelerate_accumulates_without_counts() -> No
     assert wrapped().eval()(**GIVEN).loss > 0
 
 
-def test_forward__warns_where_plain_torch_accumulates_without_counts() -> None:
+def test_forward__is_refused_where_plain_torch_accumulates_without_counts() -> None:
     model, (first, second) = wrapped(), cut(16)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model(**first).loss.backward()
-        loss = model(**second).loss  # Lightning forgets old gradients only now
-        model.zero_grad(set_to_none=False)
-        loss.backward()
-    with pytest.warns(UserWarning, match=r"pass num_items_in_batch=count_items\(batches\)"):
+    model(**first).loss.backward()
+    loss = model(**second).loss  # Lightning forgets old gradients only now
+    model.zero_grad(set_to_none=False)
+    loss.backward()
+
+    with pytest.raises(ValueError, match=r"pass num_items_in_batch=count_items\(batches\)"):
         model(**second).loss.backward()
+    model(**second, num_items_in_batch=count_items([second])).loss.backward()
+
+
+def test_lightning__that_accumulates_is_refused(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = wrapped()
+
+        def training_step(self, given: dict[str, Any]) -> Any:
+            return self.model(**given).loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.0)
+
+    def fit(**options: Any) -> None:
+        lightning.Trainer(
+            accelerator="cpu",
+            default_root_dir=tmp_path,
+            max_epochs=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            **options,
+        ).fit(Module(), torch.utils.data.DataLoader(cut(16), batch_size=None))
+
+    with pytest.raises(ValueError, match="leave out accumulate_grad_batches and take batches as"):
+        fit(accumulate_grad_batches=2)
+    fit()
 
 
 def test_count_items__counts_what_the_parts_are_sums_of() -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from accelerate import Accelerator, debug_launcher
 from tiny import tiny_model
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset
+from mslm_data.torch import MaskedDataset, MaskedLoader
 
 EPOCHS = 2
+LOSSES = ("loss", "mslm_loss", "detection_loss", "classification_loss")
 
 
 def main(folder: str, checkpoint: str) -> None:
@@ -30,14 +32,15 @@ def main(folder: str, checkpoint: str) -> None:
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
     accelerator.register_for_checkpointing(loader)
 
+    held_out = MaskedDataset(shards["validation"], strategy, seed=7, static=True).loader()
     seen: list[list[int]] = []
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)
         for batch in loader:
-            loss = model(
+            output = model(
                 **{name: tensor.to(accelerator.device) for name, tensor in batch.items()}
-            ).loss
-            accelerator.backward(loss)
+            )
+            accelerator.backward(output.loss)
             optimizer.step()
             optimizer.zero_grad()
             seen.append(batch["keys"].tolist())
@@ -47,9 +50,33 @@ def main(folder: str, checkpoint: str) -> None:
     accelerator.load_state(checkpoint)  # of epoch 0, after two steps
     again = [batch["keys"].tolist() for batch in loader]
     assert again == seen[2 : len(loader)]
-    report = {"rank": accelerator.process_index, "seen": seen, "loss": loss.item()}
+    report = {
+        "rank": accelerator.process_index,
+        "seen": seen,
+        "train": losses_of(accelerator, [output]),
+        "eval": evaluate(accelerator, model, held_out),
+    }
     print(json.dumps(report), flush=True)  # noqa: T201
     accelerator.end_training()
+
+
+def losses_of(accelerator: Accelerator, outputs: list[Any]) -> dict[str, float]:
+    """Return the loss and its parts, the mean over batches of all processes."""
+    losses = torch.stack([torch.stack([out[name].detach() for name in LOSSES]) for out in outputs])
+    means = accelerator.reduce(losses.mean(0), "mean")
+    return dict(zip(LOSSES, means.tolist(), strict=True))
+
+
+@torch.no_grad()
+def evaluate(accelerator: Accelerator, model: Any, held_out: MaskedLoader) -> dict[str, float]:
+    """Return the losses of rows whose masks stay the same."""
+    model.eval()
+    outputs = [
+        model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        for batch in held_out
+    ]
+    model.train()
+    return losses_of(accelerator, outputs)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from transformers.trainer_utils import get_last_checkpoint
 import mslm_data as md
 from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, MslmTrainer
 
+PARTS = ("mslm_loss", "detection_loss", "classification_loss")
+
 
 def main(folder: str, out: str) -> None:
     """Train for two epochs, evaluate after each."""
@@ -45,8 +47,11 @@ def main(folder: str, out: str) -> None:
         callbacks=[MaskEpochCallback()],
     )
     trainer.train(resume_from_checkpoint=get_last_checkpoint(out))
-    losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
-    print(json.dumps({"steps": trainer.state.global_step, "eval_loss": losses}))  # noqa: T201
+    evaluations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    losses = [entry["eval_loss"] for entry in evaluations]
+    parts = {name: evaluations[-1][f"eval_{name}"] for name in PARTS}
+    report = {"steps": trainer.state.global_step, "eval_loss": losses, "parts": parts}
+    print(json.dumps(report))  # noqa: T201
 
 
 if __name__ == "__main__":

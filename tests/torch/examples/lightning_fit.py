@@ -18,6 +18,8 @@ from tiny import tiny_model
 import mslm_data as md
 from mslm_data.torch import MaskedDataset
 
+LOSSES = ("loss", "mslm_loss", "detection_loss", "classification_loss")
+
 
 class Module(lightning.LightningModule):
     """A model with the loss of Eq. 12."""
@@ -28,9 +30,17 @@ class Module(lightning.LightningModule):
         self.seen: list[tuple[int, list[int]]] = []
 
     def training_step(self, batch: dict[str, torch.Tensor]) -> Any:
-        """Return the loss, and remember the batch."""
+        """Return the loss, log its parts, and remember the batch."""
         self.seen.append((self.current_epoch, batch["keys"].tolist()))
-        return self.model(**batch).loss
+        output = self.model(**batch)
+        self.log_dict({f"train_{name}": output[name] for name in LOSSES})
+        return output.loss
+
+    def validation_step(self, batch: dict[str, torch.Tensor]) -> None:
+        """Log the loss and its parts; Lightning takes the mean over batches of so many rows."""
+        output = self.model(**batch)
+        losses = {f"val_{name}": output[name] for name in LOSSES}
+        self.log_dict(losses, batch_size=len(batch["keys"]), sync_dist=True)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW."""
@@ -42,6 +52,7 @@ def main(folder: str, out: str, steps: str = "-1") -> None:
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=1.0, blm=0.075)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4, bucketed=True)
+    held_out = MaskedDataset(shards["validation"], strategy, seed=7, static=True).loader()
     module = Module(shards, strategy)
     trainer = lightning.Trainer(
         accelerator="cpu",
@@ -49,12 +60,15 @@ def main(folder: str, out: str, steps: str = "-1") -> None:
         max_steps=int(steps),
         callbacks=[ModelCheckpoint(out, every_n_train_steps=5, save_last=True, save_top_k=-1)],
         logger=False,
+        num_sanity_val_steps=0,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
     last = Path(out) / "last.ckpt"
-    trainer.fit(module, loader, ckpt_path=str(last) if last.exists() else None)
-    print(json.dumps({"steps": trainer.global_step, "seen": module.seen}))  # noqa: T201
+    trainer.fit(module, loader, held_out, ckpt_path=str(last) if last.exists() else None)
+    losses = {name: value.item() for name, value in trainer.callback_metrics.items()}
+    report = {"steps": trainer.global_step, "seen": module.seen, "losses": losses}
+    print(json.dumps(report))  # noqa: T201
 
 
 if __name__ == "__main__":

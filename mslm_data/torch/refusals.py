@@ -1,0 +1,134 @@
+"""Refuses what would train or measure something else without a word, before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mslm_data import _optional
+from mslm_data.data.examples import TokenIds
+from mslm_data.encode import tokenizer as tokenizers_of_models
+from mslm_data.errors import TokenizerError
+
+_SPARE_IDS = 512
+"""A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+
+
+def refuse_other_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
+    """Refuse rows of another tokenizer than the model's, as far as both are known.
+
+    Known of a model are the size of its vocabulary and its padding; and, where an `MslmModel` has
+    its tokenizer, or the folder or the copy of a hub's repository that a model was loaded from has
+    one, its mask and unknown token.
+
+    Args:
+        where: What begins the message.
+        model: Any; one without a configuration of Hugging Face is not looked at.
+        ids: Those of the rows' tokenizer.
+
+    Raises:
+        ValueError: The tokenizers differ.
+    """
+    config = getattr(model, "config", None)
+    config = getattr(config, "masked_lm", config)
+    size = getattr(config, "vocab_size", None)
+    if size is None:
+        return
+
+    if not ids.size <= size < ids.size + _SPARE_IDS:
+        differ = f"a model of {size:,} ids and rows of a tokenizer of {ids.size:,}"
+    else:
+        kept = getattr(model, "tokenizer", None)
+        own = _own_ids(str(getattr(config, "_name_or_path", ""))) if kept is None else kept.ids
+        pad = getattr(config, "pad_token_id", None)
+        of_model = {
+            "pad": pad if own is None else own.pad,
+            "mask": None if own is None else own.mask,
+            "unk": None if own is None else own.unk,
+        }
+        other = [
+            f"{kind} {known} in the model and {getattr(ids, kind)} in the rows"
+            for kind, known in of_model.items()
+            if known is not None and known >= 0 and getattr(ids, kind) not in (-1, known)
+        ]
+        if not other:
+            return
+        differ = f"the special ids {', '.join(other)}"
+
+    raise ValueError(
+        f"{where}: expected a model and rows of one tokenizer, got {differ}; build the shards with "
+        "the tokenizer of the model, or give a model made anew the vocab_size and pad_token_id of "
+        "the shards' manifest.token_ids"
+    )
+
+
+def refuse_training(
+    where: str, *, arguments: Any, model: Any, datasets: Mapping[str, Any] | Any, collator: Any
+) -> None:
+    """Refuse what Hugging Face's Trainer would do wrongly with these rows and this model.
+
+    Args:
+        where: What begins the message.
+        arguments: Its TrainingArguments.
+        model: What is trained.
+        datasets: The rows, also several by name; those that are not masked rows are not looked at.
+        collator: What makes batches of them.
+
+    Raises:
+        ValueError: Labels would be smoothed, packed rows would see each other, or the rows are of
+            another tokenizer.
+    """
+    is_mslm = getattr(getattr(model, "config", None), "model_type", None) == "mslm"
+    smoothing = arguments.label_smoothing_factor
+    if is_mslm and smoothing != 0:
+        raise ValueError(
+            f"{where}: expected label_smoothing_factor=0, got {smoothing}; the Trainer smooths "
+            "plain cross-entropy, and an MslmModel has the loss of Eq. 12: leave it out"
+        )
+
+    shape = getattr(collator, "shape", None)
+    is_plain = type(model).__module__.startswith("transformers.")
+    if shape is not None and shape.is_packed and is_plain:
+        raise ValueError(
+            f"{where}: expected an MslmModel for packed rows, got {type(model).__name__}, in which "
+            "they would see each other; pass MslmModel.wrap(model), or leave out row_tokens and "
+            "flat"
+        )
+
+    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
+    known = [getattr(getattr(dataset, "split", None), "token_ids", None) for dataset in every]
+    for ids in [*known, getattr(collator, "ids", None)]:
+        if ids is not None:
+            refuse_other_tokenizer(where, model, ids)
+
+
+def _own_ids(name: str) -> TokenIds | None:
+    """Return the ids of the tokenizer that lies beside a model's weights; None if there is none.
+
+    Nothing is downloaded.
+    """
+    folder = Path(name) if name and Path(name).is_dir() else _copy_of_hub(name)
+    if folder is None:
+        return None
+    try:
+        return tokenizers_of_models.load(str(folder)).ids
+    except TokenizerError:
+        return None
+
+
+def _copy_of_hub(name: str) -> Path | None:
+    """Return the folder of a hub's repository in the hub's own cache."""
+    if not name:
+        return None
+
+    hub = _optional.load("huggingface_hub", wanted_by="a model of the hub")
+    for file in _TOKENIZER_FILES:
+        try:
+            path = hub.try_to_load_from_cache(name, file)
+        except ValueError:  # not a repository's name
+            return None
+        if isinstance(path, str):
+            return Path(path).parent
+    return None

@@ -1,0 +1,183 @@
+"""What would train something else without a word is refused before training begins, with what to set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+import mslm_data as md  # noqa: E402
+from mslm_data.data.examples import TokenIds  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskEpochCallback,
+    MaskingCollator,
+    MslmModel,
+    MslmTrainer,
+    evaluate,
+)
+from mslm_data.torch.refusals import refuse_other_tokenizer  # noqa: E402
+from tests import made  # noqa: E402
+from tests.torch.families import masked_lm  # noqa: E402
+from tests.torch.shards import JOINT  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    made.built(out)
+    return md.load(out)
+
+
+def model_for(shards: Any, **options: Any) -> Any:
+    """Return a model of the shards' vocabulary."""
+    ids = shards.manifest.token_ids
+    return masked_lm(
+        **{"vocab_size": ids.size, "pad_token_id": ids.pad, "max_position_embeddings": 512}
+        | options
+    )
+
+
+def with_tokenizer(model: Any, folder: Path, shards: Any, **tokens: str) -> Any:
+    """Save a model beside the shards' tokenizer, of which some special tokens may be others, and load it."""
+    text = shards.tokenizer.read_text(encoding="utf-8")
+    for name, other in tokens.items():
+        text = text.replace(f"[{name}]", "[HELD]").replace(other, f"[{name}]")
+        text = text.replace("[HELD]", other)
+    model.save_pretrained(folder)
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    return transformers.AutoModelForMaskedLM.from_pretrained(folder)
+
+
+def train(
+    model: Any, shards: Any, folder: Path, kind: Any, *, collator: Any = None, **options: Any
+) -> None:
+    arguments = transformers.TrainingArguments(
+        str(folder), max_steps=1, use_cpu=True, report_to=[], disable_tqdm=True, **options
+    )
+    kind(
+        model=model,
+        args=arguments,
+        train_dataset=MaskedDataset(shards["train"], JOINT),
+        data_collator=collator or MaskingCollator(),
+        callbacks=[MaskEpochCallback()],
+    ).train()
+
+
+TRAINERS = [MslmTrainer, transformers.Trainer]
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("spare", [-1, 600])
+def test_trainer__refuses_a_model_of_another_vocabulary(
+    shards: Any, tmp_path: Path, kind: Any, spare: int
+) -> None:
+    size = shards.manifest.token_ids.size
+    model = MslmModel.wrap(model_for(shards, vocab_size=size + spare), labels=shards.labels)
+    message = rf"got a model of {size + spare:,} ids and rows of a tokenizer of {size:,}; build"
+
+    with pytest.raises(ValueError, match=message):
+        train(model, shards, tmp_path, kind)
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_trainer__refuses_another_tokenizer_of_the_same_size(
+    shards: Any, tmp_path: Path, kind: Any
+) -> None:
+    plain = with_tokenizer(model_for(shards), tmp_path / "model", shards, MASK="[UNK]")
+    model = MslmModel.wrap(plain, labels=shards.labels)
+
+    with pytest.raises(ValueError, match=r"got the special ids mask \d+ in the model and \d+ in"):
+        train(model, shards, tmp_path, kind)
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_trainer__takes_a_model_of_the_same_tokenizer_with_a_few_spare_ids(
+    shards: Any, tmp_path: Path, kind: Any
+) -> None:
+    wider = model_for(shards, vocab_size=shards.manifest.token_ids.size + 100)
+    plain = with_tokenizer(wider, tmp_path / "model", shards)
+
+    train(MslmModel.wrap(plain, labels=shards.labels), shards, tmp_path, kind)
+
+
+def test_trainer__looks_at_the_rows_of_evaluation(shards: Any, tmp_path: Path) -> None:
+    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    rows = {"one": MaskedDataset(shards["test"], JOINT, static=True)}
+
+    with pytest.raises(ValueError, match="MslmTrainer: expected a model and rows of one tokenizer"):
+        MslmTrainer(model=model, args=arguments, eval_dataset=rows, data_collator=MaskingCollator())
+
+
+def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:
+    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+
+    with pytest.raises(ValueError, match="expected a model and rows of one tokenizer"):
+        MslmTrainer(
+            model=model, args=arguments, data_collator=MaskingCollator("bert", shards["train"])
+        )
+
+
+def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:
+    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+
+    for rows in (shards["test"], shards["test"].examples()):
+        with pytest.raises(
+            ValueError, match="evaluate: expected a model and rows of one tokenizer"
+        ):
+            evaluate(model.predict, rows, labels=shards.labels)
+
+
+def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(
+    shards: Any, tmp_path: Path
+) -> None:
+    same = with_tokenizer(model_for(shards), tmp_path / "same", shards)
+    other = with_tokenizer(model_for(shards), tmp_path / "other", shards, MASK="[UNK]")
+
+    MslmModel.wrap(same, tokenizer=shards.tokenizer)
+    with pytest.raises(ValueError, match=r"MslmModel.wrap: expected a model and rows of one"):
+        MslmModel.wrap(other, tokenizer=shards.tokenizer)
+
+
+def test_refuse_other_tokenizer__looks_at_padding() -> None:
+    """In the kin of RoBERTa each token with the id of padding has no place in the text."""
+    model = masked_lm("roberta", pad_token_id=1)
+    ids = TokenIds(size=100, pad=0, special=(0,))
+
+    with pytest.raises(
+        ValueError, match="got the special ids pad 1 in the model and 0 in the rows"
+    ):
+        refuse_other_tokenizer("here", model, ids)
+
+
+@pytest.mark.parametrize(
+    "model", [lambda input_ids: input_ids, torch.nn.Linear(1, 1), masked_lm(name_or_path="a/b c")]
+)
+def test_refuse_other_tokenizer__passes_over_what_is_not_known(model: Any) -> None:
+    refuse_other_tokenizer("here", model, TokenIds(size=100, pad=0, mask=4, special=(0, 4)))
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_trainer__refuses_smoothed_labels(shards: Any, tmp_path: Path, kind: Any) -> None:
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+
+    with pytest.raises(ValueError, match=r"expected label_smoothing_factor=0, got 0.1; .*leave it"):
+        train(model, shards, tmp_path, kind, label_smoothing_factor=0.1)
+
+
+@pytest.mark.parametrize("shape", [{"row_tokens": 512}, {"flat": True}])
+def test_trainer__refuses_packed_rows_for_a_model_that_would_mix_them(
+    shards: Any, tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    packed = MaskingCollator(**shape)
+
+    with pytest.raises(ValueError, match=r"expected an MslmModel for packed rows, got BertForMask"):
+        train(model_for(shards), shards, tmp_path, transformers.Trainer, collator=packed)
+    train(model_for(shards), shards, tmp_path, transformers.Trainer)

@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
     "vocab": "Make what strategies need: n-grams, anchors, scores, word pieces, concepts.",
+    "annotate": "Find entities in texts with a trained model, one JSON object a document.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that stand in two splits, exactly or nearly.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",

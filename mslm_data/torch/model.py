@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.errors import PushError
+from mslm_data.errors import PushError, TokenizerError
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch import saved
 from mslm_data.torch.config import MslmConfig
@@ -27,6 +28,7 @@ from mslm_data.torch.packed import run_packed
 from mslm_data.torch.ranges import NO_SPAN, decode_spans
 from mslm_data.torch.refusals import refuse_other_tokenizer
 from mslm_data.torch.steps import divide, refuse_accumulated
+from mslm_data.torch.tagger import BATCH_SIZE, Tagger, TextMention
 
 if TYPE_CHECKING:
     import transformers
@@ -442,6 +444,31 @@ class MslmModel(PreTrainedModel):
         finally:
             self.train(was_training)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
+
+    def annotate(
+        self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
+    ) -> list[list[TextMention]]:
+        """Find the entities of texts of any length; `mslm_data.torch.tagger` says how.
+
+        Args:
+            texts: Any.
+            batch_size: How many windows of full length are read at once, or as many tokens in
+                shorter rows. What is found does not depend on it.
+
+        Returns:
+            For each text its entities in order: start, end (half open, in characters of the text),
+            label and score.
+
+        Raises:
+            AnnotateError: The model has no labels.
+            TokenizerError: The model has no tokenizer.
+        """
+        if self.tokenizer is None:
+            raise TokenizerError(
+                "MslmModel.annotate: expected a model with its tokenizer, got one without; pass "
+                "tokenizer=shards.tokenizer to wrap or from_pretrained"
+            )
+        return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)
 
     def _in_no_mention(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None

@@ -74,6 +74,10 @@ class PlainText(TextOptions, Source):
         if not self.text_column:
             raise ValueError("expected text_column to name a column, got ''")
 
+    def is_lines(self, path: Path) -> bool:
+        """Return whether a file is one of lines, neither a table nor JSON lines."""
+        return _kind(path) is None
+
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines, blocks or rows; see `Source.cut`."""
         path = Path(part.path)

@@ -1,0 +1,137 @@
+"""`mslm-data annotate`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mslm_data.cli.options import json_option
+from mslm_data.cli.output import echo, print_json
+
+if TYPE_CHECKING:
+    from mslm_data.annotating import Told
+
+
+@click.command("annotate", short_help="Find entities in texts with a trained model.")
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="FILE|FOLDER|-",
+    help="Read texts from this file, folder or URL, or from standard input (-). Repeat it for "
+    "further ones.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.jsonl",
+    help="Write the lines into this file, and what made them into FILE.jsonl.made.json. Documents "
+    "that have their line there are passed over.  [default: standard output]",
+)
+@click.option(
+    "--source",
+    default="text",
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Read documents as this source or pipeline does. `text` takes each .txt file as one "
+    "document, and each row of tables, JSON lines, parquet and Arrow.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="source.OPTION=VALUE",
+    help="Change an option of the source, such as source.documents=line or "
+    "source.text_column=note. Repeat it for further options.",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Give the model as many tokens at once as N rows of full length have. What is found does "
+    "not depend on it.",
+)
+@click.option(
+    "--show-text",
+    is_flag=True,
+    help="Add the characters of each entity. Without this option no text is written.",
+)
+@json_option
+def command(
+    model: str,
+    inputs: tuple[str, ...],
+    out: Path | None,
+    source: str,
+    sets: tuple[str, ...],
+    batch_size: int,
+    show_text: bool,
+    as_json: bool,
+) -> None:
+    """Find the entities of texts of any length, one JSON object a document.
+
+    MODEL is a folder that MslmModel saved, or a token-classification model of transformers: its
+    folder or hub name, with weights as safetensors. Places are characters of each text as it was
+    given. Run the same command again to resume an interrupted one.
+
+    \b
+    Example:
+        mslm-data annotate models/ncbi --input notes --out found.jsonl
+        mslm-data annotate models/ncbi --input notes.jsonl --set source.text_column=note
+    """  # noqa: D301 - click wants the character
+    from mslm_data import annotating
+    from mslm_data.torch.load_tagger import load_tagger
+
+    pipeline = annotating.pipeline_of(source, sets)
+    records = annotating.documents(pipeline, inputs)
+    loaded = load_tagger(model)
+
+    if out is None:
+        told = annotating.annotate(
+            records,
+            loaded.tagger,
+            lambda lines: echo(lines, nl=False),
+            batch_size=batch_size,
+            show_text=show_text,
+        )
+        _say_set_aside(told)
+        annotating.refuse_losses(told, pipeline)
+        return
+
+    record = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
+    with annotating.appending(out, record) as (write, done):
+        told = annotating.annotate(
+            records,
+            loaded.tagger,
+            write,
+            batch_size=batch_size,
+            show_text=show_text,
+            done=Counter(done),
+        )
+    _say_set_aside(told)
+    annotating.refuse_losses(told, pipeline)
+
+    counts = {
+        "out": str(out),
+        "documents": told.documents,
+        "earlier": told.earlier,
+        "entities": told.entities,
+        "set_aside": told.set_aside.total(),
+    }
+    if as_json:
+        print_json(counts)
+    else:
+        before = f", {told.earlier:,} of them before" if told.earlier else ""
+        echo(f"{out}: {told.documents:,} documents{before}; {told.entities:,} entities found")
+
+
+def _say_set_aside(told: Told) -> None:
+    """Print on stderr which documents could not be read."""
+    for reason, count in told.set_aside.most_common(3):
+        echo(f"{count:,} set aside, the first at {told.first}: {reason}", err=True)

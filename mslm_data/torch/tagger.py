@@ -1,0 +1,376 @@
+"""Find entities in texts of any length, by an `MslmModel` or any token-classification model.
+
+Texts are tokenised as builds tokenise them: each stretch between white space by itself, and text
+that spells a special token is text. A word has the tag of its first token, so that mentions begin
+and end where words do. Words are those of built folders: a run of letters, digits and combining
+marks, or one other character. `text_windows` says how long texts are cut and put together.
+
+Dimensions: B rows, L tokens, S mentions (padded).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from mslm_data.data import bio
+from mslm_data.data.document import Document
+from mslm_data.data.documents import CHARACTERS_AT_ONCE, Documents, Ranges
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.encode.layout import Layout, lay_out
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.word_table import WordTable
+from mslm_data.errors import AnnotateError
+from mslm_data.torch.forward import device_of, evaluating, padded
+from mslm_data.torch.ranges import NO_SPAN
+from mslm_data.torch.saved import longest_row
+from mslm_data.torch.text_windows import (
+    Window,
+    WordMention,
+    joined,
+    most_tokens_of_word,
+    windows,
+)
+
+Ints = npt.NDArray[np.int64]
+
+BATCH_SIZE = 8
+"""Windows of full length that a model sees at once."""
+_WINDOW = 512
+"""Most tokens of a window, special tokens included."""
+_LEAST = 4
+"""Least room of a window beside the special tokens."""
+_DIGITS = 4
+"""Digits of a score: those beyond depend on what else is in the batch."""
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which no tokenizer takes."""
+
+
+class TextMention(NamedTuple):
+    """An entity in a text: characters `[start, end)`, its label, and a score in `[0, 1]`."""
+
+    start: int
+    end: int
+    label: str
+    score: float
+
+
+class Tagger:
+    """A token-classification model with its tokenizer.
+
+    The score of a mention is the mean, over its words, of the probability of the word's tag. For an
+    `MslmModel`, whose classification head has the last word on types, it is that times the
+    probability of the type.
+
+    Attributes:
+        labels: What mentions can be.
+    """
+
+    def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
+        """Take a model.
+
+        Args:
+            model: An `MslmModel` with labels, or a token-classification model of transformers. It
+                runs where its parameters are, without dropout.
+            tokenizer: Makes its tokens.
+
+        Raises:
+            AnnotateError: The model has no labels, or no room for text.
+        """
+        self._model = model
+        self._has_heads = hasattr(model, "detection")
+        if self._has_heads:
+            self.labels = tuple(model.config.labels)
+            names = model.config.tags if self.labels else []
+        else:
+            names = _names_of(model.config)
+            self.labels = _labels_of(names)
+        if not self.labels:
+            raise AnnotateError(
+                "model: expected tags O, B-X and I-X of at least one label, got a model without; "
+                "train one with labels=..., or name a token-classification model"
+            )
+        self._meanings = _meanings_of(names, self.labels)
+
+        self._tokenizer = tokenizer
+        self._table = WordTable(tokenizer)
+        around = len(tokenizer.prefix) + len(tokenizer.suffix)
+        longest = longest_row(model)
+        self._window = _WINDOW if longest is None else min(_WINDOW, longest)
+        self._room = self._window - around
+        if self._room < _LEAST:
+            raise AnnotateError(
+                f"model: expected rows of {around + _LEAST} tokens or more, got at most {longest}"
+            )
+
+    def annotate(
+        self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
+    ) -> list[list[TextMention]]:
+        """Return the mentions of each text, in characters of it.
+
+        Args:
+            texts: Any.
+            batch_size: How many windows of full length are given to the model at once, or as many
+                tokens in shorter rows. Mentions do not depend on it.
+
+        Raises:
+            ValueError: The batch size is below 1.
+        """
+        found: list[list[TextMention]] = []
+        for group in _groups(texts):
+            whole = [_HALF.sub("\ufffd", text) for text in group]
+            documents = Documents.of([Document(id="", text=text) for text in whole])
+            found += self.mentions(documents, batch_size=batch_size)
+        return found
+
+    def mentions(
+        self, documents: Documents, *, batch_size: int = BATCH_SIZE
+    ) -> list[list[TextMention]]:
+        """Return the mentions of each document, in characters of its text; see `annotate`."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+
+        whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
+        layout = lay_out(documents, whole, self._table)
+        words = _words_of(layout, most_tokens_of_word(self._room))
+
+        of_documents = []
+        for first, past in pairwise(words.offsets.tolist()):
+            places = words.places[first : past + 1]
+            of_documents.append(list(windows(places, self._room)) if past > first else [])
+        every = [
+            Window(first + window.start, first + window.end)
+            for first, of_document in zip(words.offsets.tolist(), of_documents, strict=False)
+            for window in of_document
+        ]
+        with evaluating(self._model):
+            found = iter(self._read(words, every, batch_size))
+
+        mentions = []
+        for number, of_document in enumerate(of_documents):
+            first, past = words.offsets[number : number + 2].tolist()
+            of_windows = [
+                [_moved(mention, window.start) for mention in next(found)] for window in of_document
+            ]
+            kept = []
+            if of_document:
+                kept = joined(of_document, of_windows, words.places[first : past + 1])
+            shift = int(documents.starts[number])
+            mentions.append([self._in_text(mention, words, first, shift) for mention in kept])
+        return mentions
+
+    def _in_text(self, mention: WordMention, words: _Words, first: int, shift: int) -> TextMention:
+        """Return a mention in characters of a document, which has words from `first` on."""
+        return TextMention(
+            start=int(words.starts[first + mention.start]) - shift,
+            end=int(words.ends[first + mention.end - 1]) - shift,
+            label=self.labels[mention.label],
+            score=round(sum(mention.scores) / len(mention.scores), _DIGITS),
+        )
+
+    def _read(
+        self, words: _Words, every: Sequence[Window], batch_size: int
+    ) -> list[list[WordMention]]:
+        """Return the mentions of each window, in words of the window."""
+        starts = words.places[[window.start for window in every]]
+        ends = words.places[[window.end for window in every]]
+        around = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        lengths = ends - starts + around
+
+        found: list[list[WordMention]] = [[] for _ in every]
+        for batch in _batches(lengths, batch_size * self._window):
+            rows = [every[number] for number in batch.tolist()]
+            for number, mentions in zip(batch.tolist(), self._of_batch(words, rows), strict=True):
+                found[number] = mentions
+        return found
+
+    def _of_batch(self, words: _Words, rows: Sequence[Window]) -> list[list[WordMention]]:
+        """Return the mentions of the windows of a batch, in words of each."""
+        tokenizer = self._tokenizer
+        before = len(tokenizer.prefix)
+        pieces = []
+        for start, end in rows:
+            inner = words.ids[words.places[start] : words.places[end]].tolist()
+            pieces.append([*tokenizer.prefix, *inner, *tokenizer.suffix])
+        offsets = offsets_of(np.array([len(row) for row in pieces]))
+        ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
+        device = device_of(self._model)
+        padding = max(tokenizer.ids.pad, 0)
+        ids_BL = torch.from_numpy(padded(ids, padding)).to(device)
+        mask_BL = torch.from_numpy(padded(Ragged(np.ones_like(ids.values), offsets), 0)).to(device)
+
+        # Where each word of each window begins in its row.
+        counts = np.array([end - start for start, end in rows])
+        heads = np.concatenate(
+            [before + words.places[start:end] - words.places[start] for start, end in rows]
+        )
+        row_of = np.repeat(np.arange(len(rows)), counts)
+
+        with torch.inference_mode():
+            hidden, logits_BLC = self._run(ids_BL, mask_BL)
+            at = (torch.from_numpy(row_of).to(device), torch.from_numpy(heads).to(device))
+            best = logits_BLC[at].float().softmax(-1).max(-1)
+            tags = best.indices.cpu().numpy()
+            scores = best.values.cpu().numpy().astype(np.float64)
+
+            of_words = offsets_of(counts)
+            spans = bio.find(tags, of_words, self._meanings).spans
+            labels = spans[:, 2]
+            sure = np.ones(len(spans))
+            if self._has_heads and len(spans):
+                past = np.concatenate(
+                    [before + words.places[s + 1 : e + 1] - words.places[s] for s, e in rows]
+                )
+                labels, sure = self._types(hidden, row_of, heads, past, spans)
+
+        found: list[list[WordMention]] = [[] for _ in rows]
+        for (start, end, _), label, factor in zip(
+            spans.tolist(), labels.tolist(), sure.tolist(), strict=True
+        ):
+            row = int(row_of[start])
+            first = int(of_words[row])
+            of_mention = tuple((scores[start:end] * factor).tolist())
+            found[row].append(WordMention(start - first, end - first, label, of_mention))
+        return found
+
+    def _run(self, ids_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Return hidden states, where types need them, and logits of the tags `[B, L, C]`."""
+        if not self._has_heads:
+            return None, self._model(input_ids=ids_BL, attention_mask=mask_BL).logits
+        encoder = self._model.masked_lm.base_model
+        hidden = encoder(input_ids=ids_BL, attention_mask=mask_BL)[0]
+        return hidden, self._model.detection(hidden)
+
+    def _types(
+        self, hidden: Any, row_of: Ints, heads: Ints, past: Ints, spans: Ints
+    ) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """Return the type of each mention by the classification head, and its probability.
+
+        Args:
+            hidden: `[B, L, H]`.
+            row_of: int64 `[W]`, the row of each word.
+            heads: int64 `[W]`, its first token in that row.
+            past: int64 `[W]`, the token after its last.
+            spans: int64 `[M, 3]`, first word, word after the last, and label of each mention.
+        """
+        rows = row_of[spans[:, 0]]
+        offsets = offsets_of(np.bincount(rows, minlength=len(hidden)))
+        starts_BS = padded(Ragged(heads[spans[:, 0]], offsets), NO_SPAN)
+        ends_BS = padded(Ragged(past[spans[:, 1] - 1], offsets), NO_SPAN)
+        starts, ends = (torch.from_numpy(x).to(hidden.device) for x in (starts_BS, ends_BS))
+
+        logits_BSE = self._model.classification(hidden, starts, ends)
+        best = logits_BSE[starts != NO_SPAN].float().softmax(-1).max(-1)
+        return best.indices.cpu().numpy(), best.values.cpu().numpy().astype(np.float64)
+
+
+class _Words(NamedTuple):
+    """The N words of D documents, of which T tokens are read.
+
+    Attributes:
+        offsets: int64 `[D + 1]`, words of each document.
+        places: int64 `[N + 1]`, the first token of each word.
+        ids: int64 `[T]`.
+        starts: int64 `[N]`, first character of each word on the line.
+        ends: int64 `[N]`, half open.
+    """
+
+    offsets: Ints
+    places: Ints
+    ids: Ints
+    starts: Ints
+    ends: Ints
+
+
+def _words_of(layout: Layout, most: int) -> _Words:
+    """Return the words of documents that are a sentence each, with at most so many tokens each."""
+    heads = np.flatnonzero(layout.heads)
+    bounds = np.append(heads, len(layout.ids))
+    sizes = np.minimum(np.diff(bounds), most)
+    within = np.arange(len(layout.ids)) - np.repeat(heads, np.diff(bounds))
+    return _Words(
+        offsets=np.searchsorted(heads, layout.offsets),
+        places=offsets_of(sizes),
+        ids=layout.ids[within < most],
+        starts=layout.starts[heads],
+        ends=layout.ends[bounds[1:] - 1],
+    )
+
+
+def _moved(mention: WordMention, by: int) -> WordMention:
+    return mention._replace(start=mention.start + by, end=mention.end + by)
+
+
+def _groups(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Give texts some at a time, so that memory stays bounded."""
+    group: list[str] = []
+    characters = 0
+    for text in texts:
+        group.append(text)
+        characters += len(text)
+        if characters >= CHARACTERS_AT_ONCE:
+            yield group
+            group = []
+            characters = 0
+    if group:
+        yield group
+
+
+def _batches(lengths: Ints, tokens: int) -> Iterator[Ints]:
+    """Give the numbers of the rows of each batch, rows of like length together.
+
+    Args:
+        lengths: Tokens of each row.
+        tokens: Most tokens of a batch, padding counted; a longer row is alone.
+    """
+    longest_first = np.argsort(-lengths, kind="stable")
+    place = 0
+    while place < len(longest_first):
+        rows = max(1, tokens // int(lengths[longest_first[place]]))
+        yield longest_first[place : place + rows]
+        place += rows
+
+
+# What a model's tags mean -------------------------------------------------------------------------
+
+
+def _names_of(config: Any) -> list[str]:
+    """Return the name of each tag of a token-classification model; [] if there is no O."""
+    names = [str(config.id2label[number]) for number in range(len(config.id2label))]
+    return names if "O" in names else []
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return how a tag begins, B, I, E or S, and its label; a bare label is read as I."""
+    prefix, dash, label = name.partition("-")
+    if dash and label and prefix in _PREFIXES:
+        return _PREFIXES[prefix], label
+    return "I", name
+
+
+_PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+
+
+def _labels_of(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_parts_of(name)[1] for name in names if name != "O"))
+
+
+def _meanings_of(names: Sequence[str], labels: Sequence[str]) -> Ints:
+    """Return what tags mean to `bio.find`, int64 `[C + 1, 4]`."""
+    rows = []
+    for name in names:
+        if name == "O":
+            rows.append(bio.NO_TAG)
+            continue
+        begins, label = _parts_of(name)
+        rows.append((labels.index(label), int(begins in "IE"), int(begins in "ES"), 0))
+    return np.array([*rows, bio.NO_TAG], np.int64)

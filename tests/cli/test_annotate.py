@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+from mslm_data.torch import MslmModel
+from tests.cli.running import run
+from tests.torch.trained import Gold, trained_on_sample
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained model in `model`, and the built corpus in `ncbi`."""
+    folder = tmp_path_factory.mktemp("annotate")
+    trained = trained_on_sample(folder / "ncbi")
+    trained.model.save_pretrained(folder / "model")
+    with_mention = [gold for gold in trained.gold if gold.mentions]
+    (folder / "gold.json").write_text(json.dumps(with_mention))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gold(home: Path) -> list[Gold]:
+    read: list[Any] = json.loads((home / "gold.json").read_text())
+    return [Gold(text, [(s, e, label) for s, e, label in mentions]) for text, mentions in read]
+
+
+@pytest.fixture
+def notes(gold: list[Gold], tmp_path: Path) -> Path:
+    """A folder of five notes, whose texts were learned by heart."""
+    folder = tmp_path / "notes"
+    (folder / "ward").mkdir(parents=True)
+    for number, name in enumerate(["a", "b", "c", "ward/a", "ward/b"]):
+        (folder / f"{name}.txt").write_text(gold[number].text)
+    return folder
+
+
+def lines_of(text: str) -> dict[str, list[tuple[int, int, str]]]:
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert all(set(row) == {"id", "entities"} for row in rows)
+    assert all(
+        set(entity) == {"start", "end", "label", "score"}
+        for row in rows
+        for entity in row["entities"]
+    )
+    return {
+        row["id"]: [(e["start"], e["end"], e["label"]) for e in row["entities"]] for row in rows
+    }
+
+
+def of_notes(gold: list[Gold]) -> dict[str, list[tuple[int, int, str]]]:
+    names = ["a", "b", "c", "ward/a", "ward/b"]
+    return {name: gold[number].mentions for number, name in enumerate(names)}
+
+
+def test_annotate__finds_mentions_in_raw_text(home: Path, gold: list[Gold], notes: Path) -> None:
+    done = run("annotate", home / "model", "--input", notes)
+
+    assert done.code == 0
+    assert lines_of(done.out) == of_notes(gold)
+
+
+def test_annotate__counts_every_character_of_a_file(
+    home: Path, gold: list[Gold], tmp_path: Path
+) -> None:
+    first, second = gold[0], gold[1]
+    lead = "\r\n\r\n \U0001f600 e\u0301\r\n"
+    text = f"{lead}{first.text}\r\n"
+    path = tmp_path / "note.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    table = tmp_path / "table.jsonl"
+    table.write_text(json.dumps({"text": f"\u00e9{chr(0x1F600)} {second.text}"}))
+
+    # A model to which every word is a mention.
+    model = MslmModel.from_pretrained(home / "model")
+    model.detection.out.bias.data[1] += 100
+    model.save_pretrained(tmp_path / "model")
+
+    done = run("annotate", tmp_path / "model", "--input", path, "--input", table, "--show-text")
+    rows = {row["id"]: row["entities"] for row in map(json.loads, done.out.splitlines())}
+
+    assert rows.keys() == {"note", "table:0"}
+    texts = {"note": text, "table:0": json.loads(table.read_text())["text"]}
+    for name, entities in rows.items():
+        assert all(texts[name][e["start"] : e["end"]] == e["text"] for e in entities)
+        assert "".join(e["text"] for e in entities) == "".join(texts[name].split())
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [((), ["stdin"]), (("--set", "source.documents=line"), ["stdin:0", "stdin:1"])],
+)
+def test_annotate__reads_standard_input(
+    home: Path,
+    gold: list[Gold],
+    options: tuple[str, ...],
+    names: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = f"{gold[0].text}\r\n\r\n{gold[1].text}\n".encode()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+    done = run("annotate", home / "model", "--input", "-", *options)
+
+    found = lines_of(done.out)
+    assert list(found) == names
+    assert found[names[0]][: len(gold[0].mentions)] == gold[0].mentions
+
+
+def test_annotate__writes_a_file_that_a_second_run_goes_on_with(
+    home: Path, gold: list[Gold], notes: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "found.jsonl"
+    words = ("annotate", home / "model", "--input", notes, "--out", out, "--json")
+    whole = run(*words)
+    every = out.read_text()
+
+    # As a kill leaves it: two lines, and half of the third.
+    lines = every.splitlines(keepends=True)
+    out.write_text(lines[0] + lines[1] + lines[2][:9])
+    resumed = run(*words)
+    again = run(*words)
+
+    assert whole.json == {
+        "out": str(out),
+        "documents": 5,
+        "earlier": 0,
+        "entities": sum(len(gold[number].mentions) for number in range(5)),
+        "set_aside": 0,
+    }
+    assert lines_of(every) == of_notes(gold)
+    assert out.read_text() == every
+    assert (resumed.json["documents"], resumed.json["earlier"]) == (5, 2)
+    assert (again.json["documents"], again.json["earlier"]) == (5, 5)
+    assert out.stat().st_mode & 0o777 == 0o600
+    made = out.with_name("found.jsonl.made.json").read_text()
+    assert not any(text.text[:20] in made + every for text in gold)
+
+
+def test_annotate__never_mixes_two_models_in_a_file(
+    home: Path, notes: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "found.jsonl"
+    run("annotate", home / "model", "--input", notes, "--out", out)
+    other = tmp_path / "other"
+    shutil.copytree(home / "model", other)
+    model = MslmModel.from_pretrained(other)
+    model.detection.out.bias.data += 1
+    model.save_pretrained(other)
+
+    done = run("annotate", other, "--input", notes, "--out", out)
+    stranger = tmp_path / "mine.jsonl"
+    stranger.write_text("{}\n")
+    mine = run("annotate", home / "model", "--input", notes, "--out", stranger)
+
+    assert (done.code, mine.code) == (1, 1)
+    assert "expected a new file, or one of the same model, source and options" in done.err
+    assert stranger.read_text() == "{}\n"
+
+
+def test_annotate__sets_aside_what_is_not_text(home: Path, notes: Path, gold: list[Gold]) -> None:
+    (notes / "bad.txt").write_bytes(b"caf\xe9")
+    (notes / "empty.txt").write_bytes(b"")
+
+    refused = run("annotate", home / "model", "--input", notes)
+    taken = run("annotate", home / "model", "--input", notes, "--set", "source.max_loss=1")
+
+    assert (refused.code, taken.code) == (1, 0)
+    assert "got 1 of 7, the first at bad.txt:1: expected UTF-8" in refused.err
+    assert lines_of(taken.out) == {**of_notes(gold), "empty": []}
+
+
+def test_annotate__reads_what_a_source_reads(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    path.write_text('{"id": "one", "text": "Warfarin causes haemorrhage.", "spans": []}\n')
+
+    done = run("annotate", home / "model", "--input", path, "--source", "jsonl")
+
+    assert done.code == 0, done.err
+    assert list(lines_of(done.out)) == ["one"]
+
+
+WRONG = [
+    ("nowhere/at/all", "expected a model's folder or a hub name, found nothing there"),
+    ("ncbi", "expected a model's folder, got a built corpus"),
+    ("gold.json", "expected a model's folder or a hub name, got a file"),
+    ("plain", "expected a model trained for token classification, got one without"),
+    ("pickle", "expected weights as safetensors, found none"),
+    ("no-tokenizer", "expected tokenizer.json, vocab.txt, or vocab.json"),
+    ("no-labels", "expected tags O, B-X and I-X of at least one label"),
+    ("strange", "expected a token-classification model that transformers knows"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), WRONG)
+def test_annotate__refuses_what_is_not_a_model(
+    home: Path, notes: Path, name: str, message: str
+) -> None:
+    folder = home / name
+    if name in ("plain", "pickle", "no-tokenizer", "no-labels", "strange") and not folder.exists():
+        shutil.copytree(home / "model", folder)
+        if name == "plain":
+            MslmModel.from_pretrained(home / "model").masked_lm.save_pretrained(folder)
+        elif name == "pickle":
+            (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        elif name == "no-tokenizer":
+            (folder / "tokenizer.json").unlink()
+        elif name == "no-labels":
+            whole = MslmModel.from_pretrained(home / "model")
+            MslmModel.wrap(whole.masked_lm, tokenizer=whole.tokenizer).save_pretrained(folder)
+        else:
+            (folder / "config.json").write_text('{"model_type": "strange"}')
+
+    done = run("annotate", folder, "--input", notes)
+
+    assert done.code == 1
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not done.out
+
+
+def test_annotate__refuses_input_that_is_not_there(home: Path, tmp_path: Path) -> None:
+    done = run("annotate", home / "model", "--input", tmp_path / "none.txt")
+    both = run("annotate", home / "model", "--input", "-", "--input", tmp_path)
+    source = run("annotate", home / "model", "--input", tmp_path, "--source", "txet")
+
+    assert (done.code, both.code, source.code) == (1, 2, 1)
+    assert "none.txt" in done.err
+    assert "expected standard input alone" in both.err
+    assert "txet" in source.err
+
+
+def test_annotate__cleans_labels(home: Path, notes: Path, tmp_path: Path) -> None:
+    model = MslmModel.from_pretrained(home / "model")
+    model.config.labels = ["\x1b[31mred\u202e"]
+    model.save_pretrained(tmp_path / "model")
+
+    done = run("annotate", tmp_path / "model", "--input", notes / "a.txt")
+
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    assert json.loads(done.out)["entities"][0]["label"] == "\x1b[31mred\u202e"
+
+
+def test_annotate__takes_a_model_of_transformers(home: Path, notes: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForTokenClassification
+
+    encoder = MslmModel.from_pretrained(home / "model")
+    encoder.save_encoder(tmp_path / "encoder")
+    torch.manual_seed(0)
+    plain = AutoModelForTokenClassification.from_pretrained(
+        tmp_path / "encoder", id2label={0: "O", 1: "B-Pain", 2: "I-Pain"}
+    )
+    torch.nn.init.normal_(plain.classifier.weight, std=2.0)
+    plain.save_pretrained(tmp_path / "encoder")
+
+    done = run("annotate", tmp_path / "encoder", "--input", notes / "a.txt")
+
+    assert done.code == 0, done.err
+    assert {label for _, _, label in lines_of(done.out)["a"]} == {"Pain"}

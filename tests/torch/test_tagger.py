@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+import unicodedata
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import torch
+from transformers import BertConfig, BertForTokenClassification
+
+from mslm_data.data.ragged import offsets_of
+from mslm_data.encode import tokenizer as tokenizers
+from mslm_data.errors import AnnotateError, TokenizerError
+from mslm_data.io import resources
+from mslm_data.torch import MslmModel
+from mslm_data.torch.tagger import Tagger
+from mslm_data.torch.text_windows import (
+    Window,
+    WordMention,
+    joined,
+    most_tokens_of_word,
+    windows,
+)
+from tests.reference import text_windows as twin
+from tests.torch.families import SIZES, masked_lm
+from tests.torch.trained import Trained, trained_on_sample
+
+VOCAB = resources.path("vocab", "sample/vocab.txt")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained_on_sample(tmp_path_factory.mktemp("trained") / "ncbi")
+
+
+def random_model(family: str = "bert") -> MslmModel:
+    size = tokenizers.load(str(VOCAB)).ids.size
+    return MslmModel.wrap(
+        masked_lm(family, vocab_size=size), labels=["Drug", "Gene"], tokenizer=VOCAB
+    )
+
+
+def places_of(found: list[list[Any]]) -> list[list[tuple[int, int, str]]]:
+    return [[(start, end, label) for start, end, label, _ in of_text] for of_text in found]
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def texts_of_words(draw: st.DrawFn) -> tuple[list[int], int, list[list[tuple[int, int, int]]]]:
+    """Return tokens of words, the room of a window, and mentions that windows could say."""
+    room = draw(st.integers(4, 24))
+    sizes = draw(st.lists(st.integers(1, most_tokens_of_word(room)), min_size=1, max_size=60))
+    found = []
+    for start, end in twin.windows(sizes, room):
+        cuts = sorted(draw(st.sets(st.integers(start, end), max_size=8)))
+        pairs = pairwise(cuts)
+        found.append([(a, b, draw(st.integers(0, 1))) for a, b in pairs if draw(st.booleans())])
+    return sizes, room, found
+
+
+@given(texts_of_words())
+def test_windows__agree_with_their_twin(
+    case: tuple[list[int], int, list[list[tuple[int, int, int]]]],
+) -> None:
+    sizes, room, found = case
+    places = offsets_of(np.array(sizes))
+
+    of_text = list(windows(places, room))
+    mentions = joined(
+        of_text,
+        [[WordMention(a, b, label, (0.5,) * (b - a)) for a, b, label in one] for one in found],
+        places,
+    )
+
+    assert of_text == twin.windows(sizes, room)
+    assert [tuple(mention[:3]) for mention in mentions] == twin.joined(sizes, of_text, found)
+    assert all(len(mention.scores) == mention.end - mention.start for mention in mentions)
+
+
+def test_joined__takes_a_mention_over_the_middle_whole_from_one_window() -> None:
+    places = np.arange(21)
+    whole = WordMention(8, 11, 0, (0.9,) * 3)
+
+    mentions = joined(
+        [Window(0, 13), Window(7, 20)],
+        [[whole], [WordMention(9, 10, 1, (0.2,))]],
+        places,
+    )
+
+    assert mentions == [whole]
+
+
+# Texts --------------------------------------------------------------------------------------------
+
+
+def test_annotate__finds_the_mentions_that_the_model_learned(trained: Trained) -> None:
+    found = trained.model.annotate([gold.text for gold in trained.gold])
+
+    assert sum(len(gold.mentions) for gold in trained.gold) == 15
+    assert places_of(found) == [gold.mentions for gold in trained.gold]
+    assert all(0.5 < mention.score <= 1 for of_text in found for mention in of_text)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_annotate__does_not_depend_on_the_batch_size(trained: Trained, batch_size: int) -> None:
+    texts = [gold.text for gold in trained.gold]
+    texts += [" ".join(texts), "", " ".join(texts[::-1])]
+
+    expected = trained.model.annotate(texts)
+    found = trained.model.annotate(texts, batch_size=batch_size)
+
+    assert places_of(found) == places_of(expected)
+    scores = [
+        [mention.score for of_text in one for mention in of_text] for one in (found, expected)
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=2e-4)
+
+
+def test_annotate__of_a_long_text_equals_a_short_one_far_from_its_edges() -> None:
+    # A model that sees one token at a time: what is around a word does not matter to it.
+    model = random_model()
+    for layer in model.masked_lm.bert.encoder.layer:
+        torch.nn.init.zeros_(layer.attention.output.dense.weight)
+    torch.nn.init.zeros_(model.masked_lm.bert.embeddings.position_embeddings.weight)
+    torch.nn.init.normal_(model.detection.out.weight, std=5.0)
+    sentence = "Warfarin causes haemorrhage , aspirin eases headache and pain of the liver . "
+
+    (short,) = model.annotate([sentence])
+    (long,) = model.annotate([sentence * 40])
+
+    # Mentions of like labels side by side, at the sentences' borders, become one.
+    at = len(sentence)
+    inner = [(s, e) for s, e, *_ in short if s > 0 and e < at - 2]
+    assert inner
+    for copy in range(40):
+        starts = {(s - copy * at, e - copy * at) for s, e, *_ in long}
+        assert set(inner) <= starts
+
+
+TEXTS = [
+    "Warfarin\r\ncauses\r\n\r\nhaemorrhage.",
+    "\U0001f600\U0001f600 aspirin \U0001f9d1\u200d\U0001f52c eases",
+    unicodedata.normalize("NFD", "Fièvre jaune é aiguë"),
+    "\ufeffAspirin\u00a0helps\u2028now",
+    "haemorrhage-induced/pain(liver)" * 40,
+    "x" * 5000,
+    "[MASK] [SEP] </s>",
+    "\ud83d lone",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_annotate__begins_and_ends_at_words(family: str, text: str) -> None:
+    model = random_model(family)
+    torch.nn.init.normal_(model.detection.out.weight, std=5.0)
+
+    (mentions,) = model.annotate([text])
+
+    past = 0
+    for start, end, label, score in mentions:
+        assert past <= start < end <= len(text)
+        assert not text[start].isspace()
+        assert not text[end - 1].isspace()
+        before = start and text[start - 1]
+        assert not (before and before.isalnum() and text[start].isalnum())
+        after = text[end : end + 1]
+        assert not (
+            text[end - 1].isalnum() and (after.isalnum() or unicodedata.combining(after or " "))
+        )
+        assert label in ("Drug", "Gene")
+        assert 0 <= score <= 1
+        past = end
+
+
+def test_annotate__of_no_text_finds_nothing() -> None:
+    model = random_model()
+
+    assert model.annotate([]) == []
+    assert model.annotate(["", " \r\n\t"]) == [[], []]
+
+
+def test_annotate__leaves_the_model_in_training() -> None:
+    model = random_model().train()
+
+    model.annotate(["Warfarin"])
+
+    assert model.training
+
+
+def test_annotate__says_what_a_model_lacks() -> None:
+    bare = MslmModel.wrap(masked_lm(), labels=["Drug"])
+    without = MslmModel.wrap(masked_lm("bert", vocab_size=2000), tokenizer=VOCAB)
+
+    with pytest.raises(TokenizerError, match="expected a model with its tokenizer"):
+        bare.annotate(["a"])
+    with pytest.raises(AnnotateError, match="expected tags O, B-X and I-X"):
+        without.annotate(["a"])
+    with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
+        random_model().annotate(["a"], batch_size=0)
+
+
+# Models of transformers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["O", "B-X", "I-X", "B-Y", "I-Y"], ["B-X", "E-X", "O", "S-X", "I-X"], ["O", "X", "Y"]],
+)
+def test_tagger__reads_tags_of_any_scheme_as_the_pipeline_does(
+    names: list[str], tmp_path: Path
+) -> None:
+    from transformers import AutoTokenizer, pipeline
+
+    tokenizer = tokenizers.load(str(VOCAB))
+    torch.manual_seed(1)
+    config = BertConfig(
+        **(SIZES | {"vocab_size": tokenizer.ids.size, "max_position_embeddings": 512}),
+        id2label=dict(enumerate(names)),
+    )
+    model: Any = BertForTokenClassification(config).eval()
+    torch.nn.init.normal_(model.classifier.weight, std=2.0)
+    text = "Warfarin causes haemorrhage, and aspirin eases headache (pain of the liver)."
+
+    (found,) = Tagger(model, tokenizer).annotate([text])
+
+    assert found
+    assert {mention.label for mention in found} <= {"X", "Y"}
+    if "E-X" in names:  # which the pipeline does not know
+        return
+    model.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(tokenizer.json)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer.config()))
+    fast: Any = AutoTokenizer.from_pretrained(tmp_path)
+    peer = pipeline("token-classification", model, tokenizer=fast, aggregation_strategy="first")
+    assert [(m.start, m.end, m.label) for m in found] == [
+        (entity["start"], entity["end"], entity["entity_group"]) for entity in peer(text)
+    ]
+    assert [m.score for m in found] == pytest.approx(
+        [float(entity["score"]) for entity in peer(text)], abs=1e-3
+    )

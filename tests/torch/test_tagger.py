@@ -42,10 +42,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def random_model(family: str = "bert") -> MslmModel:
-    size = tokenizers.load(str(VOCAB)).ids.size
-    return MslmModel.wrap(
-        masked_lm(family, vocab_size=size), labels=["Drug", "Gene"], tokenizer=VOCAB
-    )
+    ids = tokenizers.load(str(VOCAB)).ids
+    plain = masked_lm(family, vocab_size=ids.size, pad_token_id=ids.pad)
+    return MslmModel.wrap(plain, labels=["Drug", "Gene"], tokenizer=VOCAB)
 
 
 def places_of(found: list[list[Any]]) -> list[list[tuple[int, int, str]]]:
@@ -200,7 +199,7 @@ def test_annotate__leaves_the_model_in_training() -> None:
 
 def test_annotate__says_what_a_model_lacks() -> None:
     bare = MslmModel.wrap(masked_lm(), labels=["Drug"])
-    without = MslmModel.wrap(masked_lm("bert", vocab_size=2000), tokenizer=VOCAB)
+    without = MslmModel.wrap(masked_lm("bert", vocab_size=1200), tokenizer=VOCAB)
 
     with pytest.raises(TokenizerError, match="expected a model with its tokenizer"):
         bare.annotate(["a"])

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 @click.option(
     "--show-text",
     is_flag=True,
-    help="Add the characters of each entity. Without this option no text is written.",
+    help="Show patients' text: add the characters of each entity. Without this option no text is "
+    "written.",
 )
 @json_option
 def command(

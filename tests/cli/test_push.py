@@ -124,7 +124,7 @@ def test_push__uploads_what_was_built_to_a_private_dataset(
 def test_push__public_on_wish(api: Hub, genes: Path) -> None:
     done = run("push", genes, "genes", "--public")
 
-    assert done.out == "https://hub.example/datasets/me/genes: 14 files, public\n"
+    assert done.out == "https://hub.example/datasets/me/genes: 15 files, public\n"
     assert api.calls[0][1]["private"] is False
 
 

@@ -16,6 +16,8 @@ else:
 class MaskEpochCallback(TrainerCallback):
     """Set the epoch of the training rows' masks: `Trainer(..., callbacks=[MaskEpochCallback()])`.
 
+    `MslmTrainer` has one already.
+
     Needed because the Trainer tells a dataset of its epoch with one process only, and a collator
     never (accelerate 1.15). It finds the training dataset and the collator itself.
 
@@ -28,7 +30,8 @@ class MaskEpochCallback(TrainerCallback):
         """Choose whom to tell.
 
         Args:
-            *targets: Objects with `set_epoch`; without any, the training dataset and the collator.
+            *targets: Objects with `set_epoch`; without any, the training dataset, the collator, and
+                what deals out batches.
         """
         self._targets = targets
 
@@ -57,8 +60,12 @@ class MaskEpochCallback(TrainerCallback):
 
 
 def _found(loader: Any) -> list[Any]:
-    """Return the dataset and the collator of a loader."""
-    return [getattr(loader, "dataset", None), _collator_of(loader)]
+    """Return what of a loader may want to know: dataset, collator, and what deals out batches."""
+    return [
+        getattr(loader, "dataset", None),
+        _collator_of(loader),
+        getattr(loader, "batch_sampler", None),
+    ]
 
 
 def _collator_of(loader: Any) -> Any:

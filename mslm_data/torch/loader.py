@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 from mslm_data.batches.masked import mask_batches
 from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
+from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.sampler import ShardSampler
 
 if TYPE_CHECKING:
@@ -134,6 +135,22 @@ class MaskedLoader:
     def batch_sampler(self) -> ShardSampler:
         """The sampler again: Lightning looks for it under this name where it evaluates."""
         return self.sampler
+
+    def for_trainer(self) -> DataLoader[Any]:
+        """Return the batches as Hugging Face's Trainer takes them: see `EvenEpochs`.
+
+        `MslmTrainer` calls this itself.
+        """
+        return DataLoader(
+            self.dataset,
+            batch_sampler=EvenEpochs(self.sampler),
+            collate_fn=self._collator,
+            num_workers=self.workers,
+            pin_memory=self._loader.pin_memory,
+            persistent_workers=self._loader.persistent_workers,
+            prefetch_factor=self._loader.prefetch_factor,
+            multiprocessing_context=self._loader.multiprocessing_context,
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.

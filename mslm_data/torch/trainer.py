@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
+from mslm_data.torch.callbacks import MaskEpochCallback
+from mslm_data.torch.loader import MaskedLoader
 from mslm_data.torch.loss import LossSum
 from mslm_data.torch.refusals import refuse_training
 from mslm_data.torch.steps import PARTS, count_items, divide, items_of
@@ -20,7 +22,7 @@ else:
 
 
 class MslmTrainer(Trainer):
-    """Train an `MslmModel` as Hugging Face's Trainer does, with two differences.
+    """Train an `MslmModel` as Hugging Face's Trainer does, with four differences.
 
     * It counts all items of an optimizer step, not masked tokens alone. So each part of Eq. 12 is
       exact for any `gradient_accumulation_steps` and any number of ranks: 32 batches of one row
@@ -30,6 +32,9 @@ class MslmTrainer(Trainer):
       evaluation are divided once, by the items of all its batches, so that they do not depend on
       how rows fall into batches. With several ranks the Trainer may repeat a few rows to fill up
       the last batches.
+    * `train_dataset` and `eval_dataset` may be a `MaskedLoader`, whose batches it takes as they
+      are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is unused then.
+    * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
 
     It refuses smoothed labels, and rows of another tokenizer than the model's.
     """
@@ -46,12 +51,32 @@ class MslmTrainer(Trainer):
                 "MslmTrainer",
                 arguments=self.args,
                 model=self.model,
-                datasets=datasets,
+                datasets=datasets.dataset if isinstance(datasets, MaskedLoader) else datasets,
                 collator=self.data_collator,
             )
+        if not any(
+            isinstance(known, MaskEpochCallback) for known in self.callback_handler.callbacks
+        ):
+            self.add_callback(MaskEpochCallback)
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
         self._evaluated: dict[str, LossSum] = {}
+
+    def get_train_dataloader(self) -> Any:
+        """Return the batches to train on; those of a `MaskedLoader` are not dealt out once more."""
+        if isinstance(self.train_dataset, MaskedLoader):
+            return self.train_dataset.for_trainer()
+        return super().get_train_dataloader()
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """Return the batches to evaluate on."""
+        chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(chosen, str):  # one of several by name
+            named: Any = self.eval_dataset
+            chosen = named[chosen]
+        if isinstance(chosen, MaskedLoader):
+            return chosen.for_trainer()
+        return super().get_eval_dataloader(eval_dataset)
 
     def compute_loss(
         self,

@@ -47,7 +47,7 @@ def train_in_every_way(folder: str, out: str, rank: int, port: int) -> None:
         seen[f"plain, loader before the process group, {name}"] = _plain(early[name])
         seen[f"plain, loader after the process group, {name}"] = _plain(late)
         seen[f"Accelerate, {name}"] = _accelerate(dataset_of(folder).loader(**options))
-        for kind in ("Trainer", "MslmTrainer"):
+        for kind in ("Trainer", "MslmTrainer", "MslmTrainer with a loader"):
             seen[f"{kind}, {name}"] = _hugging_face(kind, dataset_of(folder), out, options)
         seen[f"Lightning, {name}"] = _lightning(dataset_of(folder).loader(**options), out)
 
@@ -122,7 +122,7 @@ def _accelerate(loader: Any) -> list[list[int]]:
 def _hugging_face(
     kind: str, dataset: MaskedDataset, out: str, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Train with a Trainer, which has batches of so many rows, packed by the collator."""
+    """Train with a Trainer: batches of so many rows, packed by the collator, or a loader's."""
     from transformers import Trainer, TrainingArguments
 
     model = _model(dataset)
@@ -140,13 +140,13 @@ def _hugging_face(
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = {"Trainer": Trainer, "MslmTrainer": MslmTrainer}[kind](
-        model=model,
-        args=arguments,
-        train_dataset=dataset,
-        data_collator=MaskingCollator(**shape),
-        callbacks=[MaskEpochCallback()],
-    )
+    rows = {"train_dataset": dataset, "data_collator": MaskingCollator(**shape)}
+    if kind == "Trainer":
+        trainer: Any = Trainer(model, arguments, **rows, callbacks=[MaskEpochCallback()])
+    elif kind == "MslmTrainer":
+        trainer = MslmTrainer(model, arguments, **rows)
+    else:
+        trainer = MslmTrainer(model, arguments, train_dataset=dataset.loader(**options))
     assert trainer.accelerator.num_processes == 2
     trainer.train()
     return seen

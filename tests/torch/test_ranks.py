@@ -54,6 +54,7 @@ def keys_of(folder: Path) -> list[int]:
         "Accelerate",
         "Lightning",
         "MslmTrainer",
+        "MslmTrainer with a loader",
         "Trainer",
     ],
 )

@@ -1,8 +1,8 @@
 """Hugging Face's Trainer: python hf_trainer.py SHARDS OUT. Run it again to resume from the last checkpoint.
 
-What differs from any other use of the Trainer are its class, the dataset, the collator and the callback, one line each.
-`MslmTrainer` makes gradient accumulation exact and logs the three parts of the loss. No flag is needed: the Trainer
-takes no columns from these rows.
+What differs from any other use of the Trainer are its class, the dataset and the collator, one line each. `MslmTrainer`
+makes gradient accumulation exact and logs the three parts of the loss. No flag is needed: the Trainer takes no columns
+from these rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MaskEpochCallback, MaskingCollator, MslmTrainer
+from mslm_data.torch import MaskedDataset, MaskingCollator, MslmTrainer
 
 PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 
@@ -44,7 +44,6 @@ def main(folder: str, out: str) -> None:
         train_dataset=MaskedDataset(shards["train"], strategy, seed=7),
         eval_dataset=MaskedDataset(shards["validation"], strategy, seed=7, static=True),
         data_collator=MaskingCollator(),
-        callbacks=[MaskEpochCallback()],
     )
     trainer.train(resume_from_checkpoint=get_last_checkpoint(out))
     evaluations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]

@@ -21,6 +21,7 @@ PAGES = {
     "experiments.finetune": "What masking does to NER",
     "benchmarks.growth": "How cost grows with the corpus",
     "benchmarks.faults": "Builds that are killed",
+    "benchmarks.remote": "Splits that come from S3",
     "benchmarks.slurm": "Array jobs on Slurm that are requeued and cancelled",
     "benchmarks.soak": "Builds, loads, kills and damaged files in a loop",
 }

@@ -80,7 +80,7 @@ def _write_litdata(folder: Path, rows: Rows, count: int) -> None:
         fn=rows,
         inputs=list(range(count)),
         output_dir=str(folder),
-        chunk_bytes="64MB",
+        chunk_bytes=os.environ.get("CHUNK_BYTES", "64MB"),
         num_workers=1,
         start_method="fork",
         verbose=False,

@@ -1,0 +1,295 @@
+"""Stream a folder from S3 with a delay: the first batch, the epoch, how well rows are mixed.
+
+`python -m benchmarks.remote` serves a bucket on this machine, whose every answer comes 50 ms late,
+with BC2GM's sentences twenty times over, and reads it in fresh processes that take turns: ours,
+masked, and litdata, padded alone. Then it reads a split that is a hundred times as large as the
+cache. Writes RESULTS-remote.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import elsewhere, inputs
+from benchmarks.batching import own_memory
+from benchmarks.harness import AbsentError
+from benchmarks.report import commit, machine
+from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
+
+DELAY_S = 0.05
+COPIES = 20
+UNIT_BYTES = 2_600_000
+"""Bytes of the corpus that become a shard of about 4 MB."""
+SMALL_UNIT_BYTES = 40_000
+ORDERS: Mapping[str, dict[str, Any]] = {
+    'shuffle="shards"': {"shuffle": "shards"},
+    'shuffle="shards", open_shards=4': {"shuffle": "shards", "open_shards": 4},
+    "shuffle=False": {"shuffle": False},
+    "shuffle=True": {"shuffle": True},
+}
+_OURS = """
+import json, sys, time
+import numpy, s3fs
+import mslm_data as md
+from benchmarks.remote import watched
+url, options, cache_bytes, cache = sys.argv[1], *map(json.loads, sys.argv[2:4]), sys.argv[4]
+strategy = md.strategy("joint")
+print(json.dumps(watched(lambda: md.Batches(
+    md.load(url, cache_bytes=cache_bytes)["train"], strategy, **options), cache)))
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve the folders, read them in turns, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--out", type=Path, default=inputs.ROOT / "benchmarks" / "RESULTS-remote.md"
+    )
+    options = parser.parse_args(arguments)
+
+    with tempfile.TemporaryDirectory(prefix="mslm-remote-") as folder:
+        scratch = Path(folder)
+        found, flat, about = _read_all(scratch, options.rounds)
+    options.out.write_text(_page(found, flat, about, options.rounds), encoding="utf-8")
+    print(options.out.read_text(encoding="utf-8"))
+    return 0
+
+
+def watched(make: Any, cache: str) -> dict[str, float]:
+    """Read an epoch, and return its times and how memory and the cache grew.
+
+    Args:
+        make: Opens the folder, and returns its batches.
+        cache: The folder of the cache.
+    """
+    start = time.perf_counter()
+    first = 0.0
+    rows = 0
+    memory = []
+    disk = 0
+    for number, batch in enumerate(make()):
+        if not number:
+            first = time.perf_counter() - start
+        rows += len(batch["input_ids"])
+        if number % 200 == 0:
+            memory.append(own_memory("self") / 1024)
+            disk = max(disk, _bytes_of(cache))
+    quarter = len(memory) // 4
+    return {
+        "first": first,
+        "epoch": time.perf_counter() - start,
+        "rows": rows,
+        "early": max(memory[: quarter + 1]),
+        "late": max(memory[-quarter - 1 :]),
+        "disk": disk,
+    }
+
+
+def _bytes_of(folder: str) -> int:
+    """Return the bytes of the shards below a folder, while others come and go."""
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                if name.endswith(".arrow"):
+                    total += (Path(base) / name).stat().st_size
+    return total
+
+
+def _read_all(
+    scratch: Path, rounds: int
+) -> tuple[dict[str, list[dict[str, float]]], dict[str, float], list[str]]:
+    """Return what each reader took in each round, what the small cache took, and on what."""
+    from tests import bucket as s3
+
+    corpus = inputs.find(scratch)
+    large = _built(corpus, scratch / "large", UNIT_BYTES)
+    small = _built(corpus, scratch / "small", SMALL_UNIT_BYTES)
+    with s3.serving() as bucket:
+        _set_environment(bucket.url)
+        url = bucket.put_all(large, "large")
+        bucket.put_all(small, "small")
+        try:
+            _write_litdata(large, scratch)
+            bucket.put_all(scratch / "litdata", "litdata")
+            peer = [
+                str(elsewhere.PYTHON),
+                "-m",
+                "benchmarks.remote_peer",
+                f"s3://{s3.BUCKET}/litdata",
+            ]
+        except AbsentError as error:
+            print(f"litdata: {error}", file=sys.stderr)
+            peer = []
+
+        def late(answer: s3.Answer) -> s3.Answer:
+            time.sleep(DELAY_S)
+            return answer
+
+        for method in ("GET", "HEAD"):
+            bucket.befall(late, "", times=10**9, method=method)
+
+        found: dict[str, list[dict[str, float]]] = {}
+        for number in range(rounds + 1):  # the first is to compile kernels and to warm the server
+            for name, words in ORDERS.items():
+                took = _ours(url, words, None, scratch / "cache")
+                if number:
+                    found.setdefault(name, []).append(took)
+            if peer and number:
+                own = scratch / f"litdata-{number}"
+                own.mkdir()
+                env = os.environ | dict.fromkeys(("TMPDIR", "HOME"), str(own))
+                said = _run([*peer, str(own / "cache")], env)
+                found.setdefault("litdata", []).append(said)
+
+        bucket.reset()
+        bytes_ = sum(path.stat().st_size for path in (small / "train").glob("*.arrow"))
+        bound = bytes_ // 100
+        words = {"shuffle": "shards", "open_shards": 2, "batch_size": 4}
+        flat = _ours(f"s3://{s3.BUCKET}/small", words, bound, scratch / "cache")
+        flat |= {"bound": bound, "bytes": bytes_}
+        flat["shards"] = len(list((small / "train").glob("*.arrow")))
+
+    shards = len(list((large / "train").glob("*.arrow")))
+    rows = int(found["shuffle=False"][0]["rows"])
+    about = [f"{corpus.says}, {COPIES} times over: {rows:,} rows in {shards} shards"]
+    return found, flat, about
+
+
+def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
+    from mslm_data.builds import build
+    from mslm_data.encode import tokenizer as tokenizers
+    from mslm_data.pipeline import of_tables
+
+    source = out.with_suffix(".source")
+    source.mkdir()
+    sentences = inputs.read(corpus.train)
+    for number in range(COPIES):
+        inputs.write(source / f"train-{number}.tsv", sentences)
+    tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
+    tokenizer = tokenizers.load(str(corpus.vocab))
+    build(of_tables(tables, name="remote"), [source], tokenizer, out, workers=2)
+    return out
+
+
+def _write_litdata(folder: Path, scratch: Path) -> None:
+    """Make litdata's chunks of the same rows, as large as the shards."""
+    from mslm_data.loading import load
+
+    examples = load(folder)["train"].examples()
+    np.save(scratch / "values.npy", examples.input_ids.values)
+    np.save(scratch / "offsets.npy", examples.input_ids.offsets)
+    os.environ["CHUNK_BYTES"] = "4MB"
+    elsewhere.write("litdata", scratch)
+
+
+def _set_environment(url: str) -> None:
+    os.environ |= {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
+def _ours(
+    url: str, words: Mapping[str, Any], cache_bytes: int | None, cache: Path
+) -> dict[str, float]:
+    shutil.rmtree(cache / "shards", ignore_errors=True)  # the machine code of kernels stays
+    told = [url, json.dumps(words), json.dumps(cache_bytes), str(cache)]
+    call = [sys.executable, "-c", _OURS, *told]
+    return _run(call, os.environ | {"MSLM_DATA_CACHE": str(cache)})
+
+
+def _run(call: Sequence[str], env: Mapping[str, str]) -> dict[str, float]:
+    done = subprocess.run(
+        call, cwd=inputs.ROOT, env=dict(env), stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _page(
+    found: Mapping[str, list[dict[str, float]]],
+    flat: Mapping[str, float],
+    about: Iterable[str],
+    rounds: int,
+) -> str:
+    lines = [
+        "# Splits that come from S3",
+        "",
+        "Written by `python -m benchmarks.remote`, on a bucket of the same machine whose every "
+        f"answer comes {1000 * DELAY_S:.0f} ms late.",
+        f"Fresh processes took turns in {rounds} rounds, with other work on the machine; caches "
+        "were empty. Times begin when all packages are imported,",
+        "and are medians with the least and the greatest. Ours are masked, litdata's padded alone.",
+        "",
+        f"Commit: {commit(inputs.ROOT)}",
+        "",
+        *[f"* {line}" for line in (*about, *machine())],
+        "",
+        "| reader | first batch, s | epoch, s |",
+        "|---|---:|---:|",
+    ]
+    for name, rows in found.items():
+        cells = " | ".join(_spread([row[key] for row in rows]) for key in ("first", "epoch"))
+        lines.append(f"| {'litdata' if name == 'litdata' else f'ours, `{name}`'} | {cells} |")
+
+    lines += [
+        "",
+        "## A hundred times the cache",
+        "",
+        f"{flat['rows']:,.0f} rows in {flat['shards']:,.0f} shards, {flat['bytes'] / 1e6:.1f} MB, "
+        f"`cache_bytes` = {flat['bound'] / 1e3:.0f} kB, `open_shards=2`, batches of 4 rows: the "
+        f"shards in the cache took at most {flat['disk'] / 1e3:.0f} kB.",
+        f"The process took {flat['early']:.0f} MiB at most in the epoch's first quarter and "
+        f"{flat['late']:.0f} MiB in its last (memory that no file backs).",
+        "",
+        "## How well rows are mixed",
+        "",
+        "Of 64 shards of 4,000 rows: how many places of an epoch lie between two rows that are "
+        "neighbours in the source, and how many",
+        "rows of the source between two that are neighbours in the epoch. Quantiles of 10, 50 and "
+        "90 %, over one epoch.",
+        "",
+        "| order | source's neighbours in the epoch | epoch's neighbours in the source |",
+        "|---|---:|---:|",
+    ]
+    orders: dict[str, RowOrder] = {
+        f'`shuffle="shards", open_shards={count}`': ByShards((4000,) * 64, count)
+        for count in (1, 4, 16, 64)
+    }
+    orders["`shuffle=True`"] = Shuffled(64 * 4000)
+    for name, order in orders.items():
+        numbers = order.rows(0, order.size, seed=0, epoch=0)
+        apart = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))
+        cells = " | ".join(
+            ", ".join(f"{value:,.0f}" for value in np.quantile(of, (0.1, 0.5, 0.9))) for of in apart
+        )
+        lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

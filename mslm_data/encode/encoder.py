@@ -37,6 +37,7 @@ class Encoder:
         join: bool = False,
         keep_text: bool = False,
         weak: bool = False,
+        context: bool = False,
         corpus: str = "",
         doc_labels: dict[str, int] | None = None,
     ) -> None:
@@ -53,6 +54,7 @@ class Encoder:
                 give each row the tokens at which its sentences begin.
             keep_text: Give each row its text and its tokens' characters.
             weak: Give each mention its concept and confidence.
+            context: Give each mention the context that it has.
             corpus: The name of the corpus, which is part of each row's key.
             doc_labels: Label of a document -> index; labels are added as they come. None: rows get
                 no label of their document.
@@ -67,6 +69,7 @@ class Encoder:
         self._join = join
         self._keep_text = keep_text
         self._weak = weak
+        self._context = context
         self._corpus = corpus
         self._doc_labels = doc_labels
 
@@ -145,6 +148,8 @@ class Encoder:
             optional |= _texts(documents.line, layout, windows, words, offsets)
         if self._weak:
             optional |= _concepts(documents.mentions, pieces)
+        if self._context and documents.mentions.contexts is not None:
+            optional["span_contexts"] = documents.mentions.contexts[pieces.sources]
         if self._doc_labels is not None:
             optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[document_of]
 

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Tokenizer:
     @property
     def digest(self) -> str:
         """The SHA-256 of its `tokenizer.json`."""
-        return hashlib.sha256(self.json.encode()).hexdigest()
+        return _sha256_of(self.json)
 
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
         """Return what `tokenizer_config.json` holds beside the `tokenizer.json`.
@@ -105,6 +106,12 @@ class Tokenizer:
         """Travel to other processes as JSON, with the names of special tokens."""
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
         return of_json, (self.json, self._names_of(ids))
+
+
+@lru_cache(maxsize=1)
+def _sha256_of(text: str) -> str:
+    """Digest a text; every work unit asks for that of its tokenizer."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:

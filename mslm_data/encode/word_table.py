@@ -15,11 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.encode import longest_match
+from mslm_data.encode.longest_match import LongestMatch
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
 """Words in one sequence of the tokenizers library, which encodes sequences in parallel."""
+
+_MANY = 4096
+"""Words from which it is worth while to read a tokenizer's vocabulary, to cut them faster."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,6 +52,8 @@ class WordTable:
         """
         self.tokenizer = tokenizer
         self._limit = limit
+        self._longest_match: LongestMatch | None = None
+        self._has_vocabulary = False
         self._clear()
 
     @property
@@ -104,32 +111,25 @@ class WordTable:
         enter_words(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
         is_first = first == np.arange(len(bounds))
 
-        starts, ends = bounds[is_first].T
-        words = [line[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        word_of_piece, pieces = self._encoded(words, ends - starts)
-        offsets = offsets_of(np.bincount(word_of_piece, minlength=len(words)))
-        for number, word in enumerate(words):
-            if not word.isalnum():
-                of_word = slice(offsets[number], offsets[number + 1])
-                pieces[of_word, 3] = words_of_pieces(word, pieces[of_word, 1].tolist())
+        bounds = bounds[is_first]
+        counts, pieces = self._cut(line, chars, bounds)
 
         num_known = len(self._bounds.values)
-        self._offsets.extend(self.offsets[-1] + offsets[1:])
+        self._offsets.extend(self.offsets[-1] + np.cumsum(counts))
         self._pieces.extend(pieces)
-        self._enter(words, ends - starts)
+        self._enter(chars, bounds)
 
         number_among_first = np.cumsum(is_first) - 1
         rows: Ints = num_known + number_among_first[first]
         return rows
 
-    def _enter(self, words: Sequence[str], lengths: Ints) -> None:
-        """Make words known, in this order."""
+    def _enter(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> None:
+        """Make words of a line known, in this order."""
         num_known = len(self._bounds.values)
-        ends = len(self._chars.values) + np.cumsum(lengths)
-        codes = "".join(words).encode("utf-32-le", "surrogatepass")
-        self._chars.extend(np.frombuffer(codes, np.uint32))
-        self._bounds.extend(np.stack([ends - lengths, ends], axis=1))
-        self._hashes.extend(np.empty(len(words), np.uint64))
+        copied, places = _copied(chars, bounds)
+        self._bounds.extend(len(self._chars.values) + places)
+        self._chars.extend(copied)
+        self._hashes.extend(np.empty(len(bounds), np.uint64))
 
         # A table that would be more than half full is made anew, of all words.
         bounds = self._bounds.values
@@ -140,8 +140,54 @@ class WordTable:
         unused = np.empty(len(bounds), np.int64)
         enter_words(self._chars.values, bounds, first, self._slots, self._hashes.values, unused)
 
+    def _cut(
+        self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints
+    ) -> tuple[Ints, npt.NDArray[np.int32]]:
+        """Tokenise distinct words of a line.
+
+        Returns:
+            The number of each word's pieces, and the pieces.
+        """
+        is_plain = self._plain(chars, bounds)
+        plain_counts = np.empty(0, np.int64)
+        plain_pieces = np.empty((0, 4), np.int32)
+        if self._longest_match is not None:
+            copied, places = _copied(chars, bounds[is_plain])
+            plain_counts, plain_pieces = self._longest_match.cut(copied, places)
+
+        starts, ends = bounds[~is_plain].T
+        words = [line[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        word_of_piece, other_pieces = self._encoded(words, ends - starts)
+        other_counts = np.bincount(word_of_piece, minlength=len(words))
+        offsets = offsets_of(other_counts)
+        for number, word in enumerate(words):
+            if not word.isalnum():
+                of_word = slice(offsets[number], offsets[number + 1])
+                other_pieces[of_word, 3] = words_of_pieces(word, other_pieces[of_word, 1].tolist())
+
+        counts = np.empty(len(bounds), np.int64)
+        counts[is_plain] = plain_counts
+        counts[~is_plain] = other_counts
+        of_plain = np.repeat(is_plain, counts)
+        pieces = np.empty((len(of_plain), 4), np.int32)
+        pieces[of_plain] = plain_pieces
+        pieces[~of_plain] = other_pieces
+        self._make_unknown(pieces[:, 0])
+        return counts, pieces
+
+    def _plain(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> npt.NDArray[np.bool_]:
+        """Return which of some new words need not be given to the tokenizers library."""
+        # Reading the vocabulary takes as long as tokenising so many words.
+        if not self._has_vocabulary and len(self._bounds.values) + len(bounds) >= _MANY:
+            self._longest_match = longest_match.of_tokenizer(self.tokenizer)
+            self._has_vocabulary = True
+
+        if self._longest_match is None:
+            return np.zeros(len(bounds), np.bool_)
+        return self._longest_match.printable(chars, bounds)
+
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Tokenise words.
+        """Tokenise words by the tokenizers library.
 
         Args:
             words: Distinct words.
@@ -160,8 +206,6 @@ class WordTable:
             )
 
         ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int32)
-        self._make_unknown(ids)
-
         word_of_piece = np.array(
             [
                 number * _GROUP + word
@@ -222,6 +266,15 @@ class Growing:
         self._length = length
 
 
+def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
+    """Copy words, end to end, and return their characters and where each word lies there."""
+    starts, ends = bounds.T
+    offsets = offsets_of(ends - starts)
+    shifts = np.repeat(starts - offsets[:-1], ends - starts)
+    copied = chars[np.arange(offsets[-1]) + shifts]
+    return copied, np.stack([offsets[:-1], offsets[1:]], axis=1)
+
+
 def _empty_slots(words: int) -> npt.NDArray[np.int32]:
     """Return an empty hash table of more than twice as many slots as words."""
     return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int32)
@@ -262,12 +315,13 @@ def _heads(stretch: str) -> set[int]:
     heads: set[int] = set()
     inside = False
     for place, character in enumerate(stretch):
-        joins = character.isalnum() or (inside and _is_mark(character))
+        joins = character.isalnum() or (inside and is_mark(character))
         if not (inside and joins):
             heads.add(place)
         inside = joins
     return heads
 
 
-def _is_mark(character: str) -> bool:
+def is_mark(character: str) -> bool:
+    """Return whether a character is a combining mark, which is of the word before it."""
     return unicodedata.category(character)[0] == "M"

@@ -8,7 +8,6 @@ kernel source, of numba and of Python.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import platform
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import cpu as numba_cpu
 from numba.core import event as numba_events
 from platformdirs import user_cache_path
 
@@ -32,6 +32,7 @@ Array = npt.NDArray[Any]
 config: Any = numba.config  # Any: numba is typed in some of the versions we allow
 njit: Any = numba.njit
 events: Any = numba_events
+local_cpu: Any = numba_cpu
 
 _KERNELS: list[Any] = []
 """All kernels that were imported, as numba's dispatchers."""
@@ -56,30 +57,33 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         compiled: Callable[P, R] = njit(nogil=True, cache=folder is not None)(function)
     finally:
         config.CACHE_DIR = users_own
+    if folder is not None:
+        _put_off_declarations(compiled)
     _KERNELS.append(compiled)
     return compiled
 
 
-def _put_off_blas() -> None:
-    """Have numba look for BLAS only when a function needs it.
+def _put_off_declarations(compiled: Any) -> None:
+    """Have numba load stored machine code without reading what functions it could compile.
 
-    It looks when it loads its first function, and imports scipy.linalg for that: a fifth of a
-    second wherever scipy is installed. All that it wants to know is whether `np.cov` and
-    `np.corrcoef` could be compiled. No kernel has them. A function that has them still fails where
-    there is no BLAS, with numba's own message.
+    Before it looks for stored code it reads all declarations that it has, and imports their
+    modules: a tenth of a second. It does so again before it compiles anything. Machine code that is
+    loaded needs nothing of them but numba's runtime, whose functions it calls.
+
+    Args:
+        compiled: A kernel, as numba's dispatcher.
     """
-    linalg: Any = importlib.import_module("numba.np.linalg")
-    look = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        linalg.ensure_blas = look
+    stored = compiled._cache
 
+    def load_overload(signature: Any, context: Any) -> Any:
+        local_cpu.rtsys.initialize(context)
+        with stored._guard_against_spurious_io_errors():
+            return stored._load_overload(signature, context)
 
-if not config.DISABLE_JIT:
-    with suppress(ImportError, AttributeError):  # a version of numba that looks elsewhere
-        _put_off_blas()
+    # numba has no public way to say this. A version that keeps these elsewhere goes its own way.
+    known = (stored, "_load_overload"), (stored, "_guard_against_spurious_io_errors")
+    if all(hasattr(*place) for place in (*known, (local_cpu, "rtsys"))):
+        stored.load_overload = load_overload
 
 
 # What is compiled, and what is said of it ---------------------------------------------------------

@@ -37,6 +37,22 @@ def hash_item(items: Array, start: int, stop: int) -> np.uint64:
 
 
 @kernel
+def hash_beginnings(items: Array, start: int, most: int, out: Array) -> None:
+    """Hash `items[start : start + n]` for each n from 1 to `most`.
+
+    Args:
+        items: integers.
+        start: The first item.
+        most: Number of hashes.
+        out: uint64, `most` or longer; `hash_item` of n items is written at n - 1.
+    """
+    state = _FNV_BASIS
+    for n in range(most):
+        state = (state ^ np.uint64(items[start + n])) * _FNV_PRIME
+        out[n] = state ^ (state >> np.uint64(32))
+
+
+@kernel
 def is_same(items: Array, start: int, stop: int, others: Array, first: int, last: int) -> bool:
     """Return whether `items[start:stop]` equals `others[first:last]`, without making slices.
 

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import normalizers, pre_tokenizers
 
+from mslm_data.encode import word_table
+from mslm_data.encode.tokenizer import of_json
 from mslm_data.encode.word_table import Growing, WordTable, words_of_pieces
 from tests import made
 from tests.reference.encode import first_characters
@@ -45,6 +49,46 @@ def test_rows__has_the_pieces_of_each_word_alone(name: str, words: list[str]) ->
             tokenizer.ids.unk if id_ in control else id_ for id_ in alone.ids
         ]
         assert all(0 <= start < end <= len(word) for _, start, end in found)
+
+
+@each_tokenizer
+@given(words=st.lists(made.some_words, min_size=1, max_size=12))
+def test_rows__has_the_same_pieces_where_it_reads_the_vocabulary(
+    name: str, words: list[str]
+) -> None:
+    tokenizer = made.TOKENIZERS[name]()
+    expected = WordTable(tokenizer)
+    found = WordTable(tokenizer)
+    rows_of(expected, words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_table, "_MANY", 0)
+        rows_of(found, words)
+
+    assert found.pieces.tolist() == expected.pieces.tolist()
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    assert (found._longest_match is not None) == (name == "word_piece")
+
+
+@pytest.mark.parametrize("change", ["added token", "normalizer", "pre-tokenizer"])
+def test_rows__leaves_tokenizers_that_do_more_to_the_library(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = tokenizers.Tokenizer.from_str(made.word_piece().json)
+    if change == "added token":
+        core.add_tokens(["nas"])
+    elif change == "normalizer":
+        core.normalizer = normalizers.Sequence([core.normalizer, normalizers.Replace("i", "o")])
+    else:
+        core.pre_tokenizer = pre_tokenizers.Split("a", "isolated")
+    monkeypatch.setattr(word_table, "_MANY", 0)
+    table = WordTable(of_json(core.to_str()))
+
+    (pieces,) = pieces_of(table, ["kinases"])
+
+    assert table._longest_match is None
+    alone = core.encode(["kinases"], is_pretokenized=True, add_special_tokens=False)
+    assert [id_ for id_, _, _ in pieces] == alone.ids
 
 
 @given(batches=st.lists(st.lists(made.some_words, max_size=6), max_size=6))

@@ -12,6 +12,7 @@ from mslm_data.kernels.hashing import (
     enter_words,
     find_key,
     find_slot,
+    hash_beginnings,
     hash_item,
     hash_ngrams,
     is_same,
@@ -140,3 +141,15 @@ def test_hash_ngrams__hashes_every_run_of_n_items_of_each_row(
 
     expected = [hash_item(np.array(gram, np.uint64), 0, n) for gram in grams]
     assert out.tolist() == [int(hashed) for hashed in expected]
+
+
+@given(word=st.text(min_size=1, max_size=9), start=st.integers(0, 3))
+def test_hash_beginnings__has_the_hash_of_each(word: str, start: int) -> None:
+    items = code_points("x" * start + word)
+    hashes = np.empty(len(word), np.uint64)
+
+    hash_beginnings(items, start, len(word), hashes)
+
+    assert hashes.tolist() == [
+        hash_item(items, start, start + length) for length in range(1, len(word) + 1)
+    ]

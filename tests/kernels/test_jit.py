@@ -143,20 +143,36 @@ print(len(draws.name_streams.overloads), sum(draws.name_streams.stats.cache_hits
     assert (before, after) == ("0 0", "2 2")
 
 
+DECLARATIONS = "numba.typed.typeddict"
+"""One of the modules that numba reads before it compiles anything."""
+
+
 @pytest.mark.skipif(NO_JIT, reason="numba is not asked without the JIT")
-def test_put_off_blas__imports_scipy_only_where_it_is_needed(tmp_path):
-    pytest.importorskip("scipy")
+def test_kernel__is_loaded_without_what_only_compiling_needs(tmp_path):
+    said = f"print({DECLARATIONS!r} in sys.modules, 'scipy.linalg' in sys.modules)\n"
+    run_python(CALLED, tmp_path)
+
+    assert run_python(CALLED + said, tmp_path) == "False False"
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernel__is_loaded_before_another_is_compiled(tmp_path):
     code = CALLED + (
+        "name_streams(np.arange(2, dtype=np.uint32), 0, 0, 0, out)\n"
+        "print(sum(name_streams.stats.cache_hits.values()), len(name_streams.overloads))\n"
+        f"print({DECLARATIONS!r} in sys.modules)\n"
         "import numba\n"
-        "print('scipy.linalg' in sys.modules)\n"
         "found = numba.njit(lambda x: np.cov(x))(np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 4.0]]))\n"
-        "print('scipy.linalg' in sys.modules, found.ravel().tolist())\n"
+        "print(found.ravel().tolist())\n"
     )
+    pytest.importorskip("scipy")
+    run_python(CALLED, tmp_path)
 
-    said = run_python(code, tmp_path).splitlines()
+    _, counts, declared, found = run_python(code, tmp_path).splitlines()
 
-    assert said[1] == "False"
-    assert said[2].startswith("True [1.0, 2.0, 2.0, 4.33")
+    assert counts == "2 3"
+    assert declared == "True"
+    assert found.startswith("[1.0, 2.0, 2.0, 4.33")
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")

@@ -1,0 +1,134 @@
+"""Cuts words into pieces as BERT's tokenizers do, a hundred times as fast as their library.
+
+The library takes some four microseconds a word, a fifth of a build. So words of printable ASCII,
+nearly all words of most corpora, are cut by a kernel, where the tokenizer is known to do nothing
+with them but BERT's own: small letters if it says so, runs of letters and digits apart from other
+characters, and the longest piece first. The library has all other words and tokenizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.ragged import offsets_of
+from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.kernels.hashing import enter_words
+from mslm_data.kernels.longest_match import PieceTable, cut_words, mark_printable
+
+Ints = npt.NDArray[np.int64]
+Chars = npt.NDArray[np.uint32]
+
+
+class LongestMatch(NamedTuple):
+    """A WordPiece vocabulary, and what is done to a word before.
+
+    Attributes:
+        lowercase: Whether words are written in small letters first.
+        begins: The pieces that a run of letters and digits may begin with, and single other
+            characters.
+        goes_on: The pieces that may follow, without their `##`.
+        limits: The characters of the longest piece, and of the longest run that is cut.
+        unknown: The id of a run that cannot be cut.
+    """
+
+    lowercase: bool
+    begins: PieceTable
+    goes_on: PieceTable
+    limits: tuple[int, int]
+    unknown: int
+
+    def printable(self, chars: Chars, bounds: Ints) -> npt.NDArray[np.bool_]:
+        """Return which words can be cut here, `[W]`.
+
+        Args:
+            chars: `[C]`, code points.
+            bounds: `[W, 2]`, each word's characters, half open.
+        """
+        marks = np.empty(len(bounds), np.bool_)
+        mark_printable(chars, bounds, marks)
+        return marks
+
+    def cut(self, chars: Chars, bounds: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
+        """Cut words.
+
+        Args:
+            chars: `[C]`, code points, printable ASCII.
+            bounds: `[W, 2]`, each word's characters, half open.
+
+        Returns:
+            The number of each word's pieces, `[W]`, and the pieces, `[P, 4]`, as of
+            `WordTable.pieces`.
+        """
+        if self.lowercase:
+            is_capital = (chars >= ord("A")) & (chars <= ord("Z"))
+            chars = np.where(is_capital, chars + np.uint32(32), chars)
+
+        pieces = np.empty((len(chars), 4), np.int32)
+        counts = np.empty(len(bounds), np.int64)
+        total = cut_words(
+            chars, bounds, self.begins, self.goes_on, self.limits, self.unknown, pieces, counts
+        )
+        return counts, pieces[:total]
+
+
+def of_tokenizer(tokenizer: Tokenizer) -> LongestMatch | None:
+    """Return the vocabulary of a tokenizer, or None where it may do more than is done here.
+
+    BERT's normalizer does nothing else to printable ASCII. A token that was added to a tokenizer is
+    found anywhere in a word, unless it is a special one, which is never found in text.
+    """
+    told: dict[str, Any] = msgspec.json.decode(tokenizer.json)
+    model = told["model"]
+    normalizer = told["normalizer"] or {}
+    is_berts = (
+        model["type"] == "WordPiece"
+        and normalizer.get("type") == "BertNormalizer"
+        and (told["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
+        and all(token["special"] for token in told["added_tokens"])
+        and not tokenizer.lead
+    )
+    if not is_berts:
+        return None
+
+    vocab: Mapping[str, int] = model["vocab"]
+    prefix: str = model["continuing_subword_prefix"]
+    begins = {
+        piece: id_
+        for piece, id_ in vocab.items()
+        if _is_word(piece) or (len(piece) == 1 and "!" <= piece <= "~")
+    }
+    goes_on = {
+        piece.removeprefix(prefix): id_
+        for piece, id_ in vocab.items()
+        if piece.startswith(prefix) and _is_word(piece.removeprefix(prefix))
+    }
+
+    longest = max(map(len, [*begins, *goes_on]), default=1)
+    return LongestMatch(
+        lowercase=normalizer["lowercase"],
+        begins=_table(list(begins), list(begins.values())),
+        goes_on=_table(list(goes_on), list(goes_on.values())),
+        limits=(longest, model["max_input_chars_per_word"]),
+        unknown=vocab[model["unk_token"]],
+    )
+
+
+def _is_word(piece: str) -> bool:
+    return piece.isascii() and piece.isalnum()
+
+
+def _table(pieces: Sequence[str], ids: Sequence[int]) -> PieceTable:
+    """Return pieces as a hash table."""
+    chars = np.array([*map(ord, "".join(pieces))], np.uint32)
+    offsets = offsets_of(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+    bounds = np.stack([offsets[:-1], offsets[1:]], axis=1)
+
+    slots = np.full(1 << max(10, (2 * len(pieces)).bit_length()), -1, np.int32)
+    hashes = np.empty(len(pieces), np.uint64)
+    enter_words(chars, bounds, 0, slots, hashes, np.empty(len(pieces), np.int64))
+    return slots, hashes, chars, offsets[:-1], offsets[1:], np.array(ids, np.int64)

@@ -1,0 +1,68 @@
+"""Which tokens begin a word, told from ids: as the encoder finds it in the text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mslm_data.data.document import Document
+from mslm_data.data.documents import Documents, Ranges
+from mslm_data.encode.layout import lay_out
+from mslm_data.encode.tokenizer import Tokenizer, load
+from mslm_data.encode.word_starts import WordStarts
+from mslm_data.encode.word_table import WordTable
+from tests import made
+
+TEXTS = (
+    "IL-2(alpha) binds p53/MDM2.",
+    "  of [3H]thymidine, 99 +/- 3 %; see ( 1 ) . Café cafe\u0301 naïve β-blocker",
+    "non-small-cell carcinoma\nT1/2 3.5h\tpH7 (sensitive).",
+)
+
+
+def found_and_expected(
+    tokenizer: Tokenizer, texts: tuple[str, ...]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    documents = Documents.of([Document(id="", text=text) for text in texts])
+    each_whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
+    layout = lay_out(documents, each_whole, WordTable(tokenizer))
+    (found,) = WordStarts.of(tokenizer).first_of_words(layout.ids[None])
+    return found, layout.heads
+
+
+@pytest.mark.parametrize("name", made.TOKENIZERS)
+def test_first_of_words__are_those_of_the_text(name: str) -> None:
+    found, expected = found_and_expected(made.TOKENIZERS[name](), TEXTS)
+
+    assert not expected.all()
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "vocabulary",
+    ["bert-base-cased__Bio_ClinicalBERT.vocab.txt", "PubMedBERT_BiomedBERT.vocab.txt"],
+)
+def test_first_of_words__are_those_of_real_abstracts(real: Path, vocabulary: str) -> None:
+    file = real / "pubtator" / "ncbi" / "NCBItestset_corpus.txt"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    abstracts = tuple(line.split("|", 2)[2] for line in lines if line.count("|") >= 2)
+
+    found, expected = found_and_expected(load(str(real / "tokenizers" / vocabulary)), abstracts)
+
+    assert len(expected) > 20_000
+    assert found.tolist() == expected.tolist()
+
+
+def test_first_of_words__one_after_special_tokens() -> None:
+    tokenizer = made.word_piece()
+    row = tokenizer.core.encode("p53 binds")
+
+    first = WordStarts.of(tokenizer).first_of_words(np.array([row.ids]))
+
+    assert first[0].tolist() == [
+        place == 0 or row.word_ids[place] is None or row.word_ids[place] != row.word_ids[place - 1]
+        for place in range(len(row.ids))
+    ]

@@ -1,0 +1,323 @@
+"""Copies of documents: counted, or set aside from training, whatever the workers and units."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mslm_data.builds import build, duplicates
+from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, bands_of, find_copies, sign
+from mslm_data.data.document import Document, Placeholder
+from mslm_data.data.documents import Documents
+from mslm_data.errors import BuildError, MissingExtraError, PipelineError
+from mslm_data.pipeline import Pipeline, read
+from mslm_data.shard.manifest import read_manifest
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.builds.test_accounts import jsonl, lines_of
+from tests.reference import duplicates as twin
+
+NOTE = " ".join(f"word{number}" for number in range(60))
+LATER = NOTE.replace("word59", "other")
+ROWS = [
+    {"id": "a", "text": NOTE},
+    {"id": "b", "text": "It helps."},
+    {"id": "c", "text": NOTE.upper() + "."},
+    {"id": "d", "text": LATER},
+    {"id": "e", "text": "it, helps"},
+    {"id": "f", "text": "It helps not."},
+    {"id": "g", "text": "?"},
+    {"id": "h", "text": "?!"},
+]
+
+
+@pytest.fixture
+def near() -> None:
+    pytest.importorskip("rensa", reason="near copies need the extra duplicates")
+
+
+def pipeline_of(duplicates: str, similarity: float = 0.8, **options: Any) -> Pipeline:
+    source = {
+        "use": "jsonl",
+        "duplicates": duplicates,
+        "duplicate_similarity": similarity,
+        "max_loss": options.pop("max_loss", 0.5),
+    }
+    return made.pipeline_of(source=source, annotate={"use": "none"}, **options)
+
+
+def reasons_of(out: Path) -> dict[str, str]:
+    return {line["id"]: line["reason"] for line in lines_of(out)}
+
+
+def kinds_of(texts: list[str], similarity: float, stays: list[bool] | None = None) -> list[str]:
+    documents = Documents.of([Document(id=str(n), text=text) for n, text in enumerate(texts)])
+    whole = np.array(stays or [False] * len(texts))
+    splits = np.zeros(len(texts), np.int64)
+    found = find_copies(sign(documents, similarity), splits, whole, similarity)
+    return [KINDS[kind] for kind in found.tolist()]
+
+
+@pytest.mark.parametrize("unit_bytes", [1, 1 << 20])
+def test_build__sets_exact_copies_aside(unit_bytes: int, tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of("drop", 1, unit_bytes=unit_bytes))
+
+    train = manifest.splits["train"]
+    assert (train.read, train.written, train.set_aside) == (8, 6, 2)
+    assert reasons_of(tmp_path / "out") == {"c": EXACT, "e": EXACT}
+    assert train.duplicates == {}
+    assert "rensa" not in manifest.versions
+    assert verify(tmp_path / "out")[1] == []
+
+
+@pytest.mark.usefixtures("near")
+@pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])
+def test_build__sets_near_copies_aside(unit_bytes: int, tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of("drop", unit_bytes=unit_bytes))
+
+    assert reasons_of(tmp_path / "out") == {"c": EXACT, "d": NEAR, "e": EXACT}
+    assert "rensa" in manifest.versions
+    assert manifest.pipeline["source"]["duplicate_similarity"] == 0.8
+    assert verify(tmp_path / "out")[1] == []
+
+
+@pytest.mark.usefixtures("near")
+def test_build__counts_copies(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    made.built(tmp_path / "out", inputs, pipeline_of("count", unit_bytes=1))
+
+    train = read_manifest(tmp_path / "out").splits["train"]
+    assert (train.written, train.duplicates) == (8, {"exact": 2, "near": 1})
+    assert verify(tmp_path / "out")[1] == []
+
+
+def test_build__keeps_copies_unless_told(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline_of("keep"))
+
+    assert manifest.splits["train"].written == 8
+    assert not {"duplicates", "duplicate_similarity"} & set(manifest.pipeline["source"])
+    assert b"duplicates" not in (tmp_path / "out" / "manifest.json").read_bytes()
+
+
+def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", {"id": "a", "text": "one"})
+    jsonl(inputs, "test.jsonl", {"id": "b", "text": "One"}, {"id": "c", "text": "ONE"})
+    jsonl(inputs, "validation.jsonl", {"id": "d", "text": "one!"})
+    pipeline = pipeline_of("drop", 1, max_loss=0)
+
+    with pytest.raises(BuildError, match="expected documents, got none"):
+        made.built(tmp_path / "no", jsonl(tmp_path / "x", "train.jsonl"), pipeline)
+    manifest = made.built(tmp_path / "out", inputs, pipeline)
+
+    assert {name: of.written for name, of in manifest.splits.items()} == {
+        "train": 0,
+        "validation": 1,
+        "test": 2,
+    }
+    assert reasons_of(tmp_path / "out") == {"a": EXACT}
+
+
+def corpus(tmp_path: Path) -> Path:
+    draw = random.Random(0)
+    rows = []
+    for number in range(120):
+        text = draw.choice(rows)["text"] if rows and number % 3 == 0 else note(draw)
+        rows.append({"id": str(number), "text": text})
+    for name, some in (("train.jsonl", rows[:60]), ("train2.jsonl", rows[60:])):
+        jsonl(tmp_path / "corpus", name, *some)
+    return tmp_path / "corpus"
+
+
+def note(draw: random.Random) -> str:
+    return " ".join(draw.choice("abcdefghijklmnop") * 2 for _ in range(draw.randint(1, 80)))
+
+
+def corpus_pipeline(duplicates: str, similarity: float) -> Pipeline:
+    splits = {"train": ["train.jsonl", "train2.jsonl"]}
+    source = {
+        "use": "jsonl",
+        "duplicates": duplicates,
+        "duplicate_similarity": similarity,
+        "splits": splits,
+        "max_loss": 0,
+    }
+    return made.pipeline_of(source=source, annotate={"use": "none"}, unit_bytes=500)
+
+
+def test_build__is_the_same_with_workers_parts_and_interruptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = corpus(tmp_path)
+    pipeline = corpus_pipeline("drop", 1)
+    made.built(tmp_path / "one", inputs, pipeline)
+    expected = made.tree(tmp_path / "one")
+    assert lines_of(tmp_path / "one")
+
+    build(pipeline, [inputs], made.word_piece(), tmp_path / "two", workers=2)
+    assert made.tree(tmp_path / "two") == expected
+
+    for part in (2, 1, 3):
+        build(pipeline, [inputs], made.word_piece(), tmp_path / "parts", part=(part, 3), workers=1)
+    made.built(tmp_path / "parts", inputs, pipeline)
+    assert made.tree(tmp_path / "parts") == expected
+
+    # It ends before documents are matched, and after.
+    for name in ("match", "find_copies"):
+        monkeypatch.setattr(duplicates, name, stop)
+        with pytest.raises(KeyboardInterrupt):
+            made.built(tmp_path / "stopped", inputs, pipeline)
+        monkeypatch.undo()
+    monkeypatch.setattr("mslm_data.builds.work.build_unit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        made.built(tmp_path / "stopped", inputs, pipeline)
+    monkeypatch.undo()
+    monkeypatch.setattr(duplicates, "find_copies", stop)
+    made.built(tmp_path / "stopped", inputs, pipeline)
+    assert made.tree(tmp_path / "stopped") == expected
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_build__is_not_resumed_with_another_bound(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+    tokenizer = made.word_piece()
+    build(pipeline_of("drop", 1), [inputs], tokenizer, tmp_path / "out", workers=1, part=(1, 1))
+
+    with pytest.raises(BuildError, match=r"different: pipeline\.source\.duplicates"):
+        made.built(tmp_path / "out", inputs, pipeline_of("count", 1))
+
+
+def test_build__has_each_id_once_all_the_same(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "one"},
+        {"id": "1", "text": "two"},
+        {"id": "2", "text": "two"},
+        {"id": "1", "text": "one"},
+        {"id": "3", "text": "two"},
+    ]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    for unit_bytes in (1, 1 << 20):
+        out = tmp_path / str(unit_bytes)
+        made.built(out, inputs, pipeline_of("drop", 1, unit_bytes=unit_bytes))
+
+        aside = [(line["place"], line["id"], line["reason"]) for line in lines_of(out)]
+        assert aside == [
+            ("train.jsonl:2", "1", "expected an id that no document before it has"),
+            ("train.jsonl:4", "1", EXACT),
+            ("train.jsonl:5", "3", EXACT),
+        ]
+
+
+def test_sign__reads_nothing_of_placeholders() -> None:
+    texts = ("seen by [**Dr X**] today", "Seen by [**Dr. Y Z**] today.")
+    documents = [
+        Document(
+            id=text,
+            text=text,
+            placeholders=(Placeholder(text.index("["), text.index("]") + 1, None),),
+        )
+        for text in texts
+    ]
+
+    signed = sign(Documents.of(documents), 1)
+
+    assert signed.words.tolist() == [3, 3]
+    assert signed.exact[0] == signed.exact[1]
+
+
+def test_sign__of_a_document_does_not_depend_on_the_others() -> None:
+    draw = random.Random(1)
+    documents = [Document(id=str(n), text=note(draw)) for n in range(40)]
+
+    together = sign(Documents.of(documents), 1)
+
+    alone = [sign(Documents.of([document]), 1) for document in documents]
+    assert together.exact.tolist() == [of.exact[0] for of in alone]
+    assert together.words.tolist() == [of.words[0] for of in alone]
+
+
+@pytest.mark.usefixtures("near")
+def test_find_copies__finds_planted_copies_as_exact_shares_do() -> None:
+    draw = random.Random(2)
+    texts = []
+    for _ in range(300):
+        words = [f"w{draw.randrange(400)}" for _ in range(draw.randint(30, 300))]
+        texts.append(" ".join(words))
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            edited = list(words)
+            for _ in range(draw.randint(0, len(words) // 25)):
+                edited[draw.randrange(len(edited))] = f"v{draw.randrange(400)}"
+            texts.append(" ".join(edited))
+    order = list(range(len(texts)))
+    draw.shuffle(order)
+    texts = [texts[place] for place in order]
+
+    expected = twin.copies(texts, 0.8)
+    found = kinds_of(texts, 0.8)
+
+    assert Counter(expected)["near"] >= 80
+    assert [kind == "exact" for kind in found] == [kind == "exact" for kind in expected]
+    right = sum(a == b == "near" for a, b in zip(expected, found, strict=True))
+    assert right / Counter(expected)["near"] >= 0.9
+    assert right / Counter(found)["near"] >= 0.9
+
+
+@pytest.mark.usefixtures("near")
+def test_find_copies__goes_no_further_than_copies_of_what_stays() -> None:
+    words = [f"w{n}" for n in range(100)]
+    chain = [" ".join([*words[n * 20 :], *(f"v{m}" for m in range(n * 20))]) for n in range(3)]
+    assert twin.jaccard(*map(twin.words_of, chain[:2])) > 0.6
+    assert twin.jaccard(*map(twin.words_of, chain[1:])) > 0.6
+    assert twin.jaccard(chain[0].split(), chain[2].split()) < 0.45
+
+    assert kinds_of(chain, 0.54) == twin.copies(chain, 0.54) == ["", "near", ""]
+    assert kinds_of(chain, 0.54, [True, True, False]) == ["", "", "near"]
+
+
+def test_bands_of__finds_copies_at_the_bound() -> None:
+    for similarity in (0.3, 0.5, 0.8, 0.95):
+        bands, width = bands_of(similarity)
+
+        assert bands * width <= 128
+        assert 1 - (1 - similarity**width) ** bands >= 0.99
+    assert bands_of(0.8) == (21, 6)
+
+
+def test_build__says_which_package_near_copies_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
+
+    monkeypatch.setitem(sys.modules, "rensa", None)
+
+    with pytest.raises(MissingExtraError, match=r"near copies.*pip install 'mslm-data\[dupl"):
+        made.built(tmp_path / "out", inputs, pipeline_of("drop"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"duplicates": "thin"}, "duplicates: expected one of keep, count, drop, got 'thin'"),
+        ({"duplicate_similarity": 0}, "duplicate_similarity: expected a number above 0, got 0"),
+        ({"duplicate_similarity": 2}, "duplicate_similarity: expected a number from 0 to 1, got 2"),
+    ],
+)
+def test_pipeline__refuses_other_values(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        read({"name": "test", "source": {"use": "jsonl", **options}})

@@ -1,0 +1,136 @@
+"""The context of mentions: the hand-made gold, and what must hold whatever the cues."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from mslm_data.annotate.context import _flags_of, _spelled_out, contexts, without
+from mslm_data.data.context import FLAGS, bits_of, flags_of
+from mslm_data.data.document import Document, Placeholder, Sentence, Span
+from mslm_data.data.documents import Documents, Mentions
+from mslm_data.io import resources
+from tests.annotate.context_gold import document_of, found_in, marked, read, scores
+
+
+@pytest.mark.parametrize("half", ["dev", "test"])
+@pytest.mark.parametrize("flag", FLAGS)
+def test_contexts__finds_what_the_gold_has(half: str, flag: str) -> None:
+    gold = read(half)
+    assert sum(flag in flags for sentence in gold for flags in sentence.flags) >= 10
+
+    precision, recall, _ = scores(gold, found_in(gold), flag)
+
+    assert precision >= 0.95
+    assert recall >= 0.9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[gram negative bacteremia] without [shock|negated]",
+        "no [no|negated]",
+        "[no fever|negated] denied",
+        "[fever]",
+        "has [HTN], [PE|negated] was ruled out",
+        "[fever|negated], [chills|negated] and [cough|negated] were denied",
+        "NO [FEVER|negated]. [COUGH]",
+        "no 2.5 cm [mass|negated]",
+        "no\n[fever|negated]",
+        "no\n\n[fever|negated]",
+    ],
+)
+def test_contexts__of_one_sentence(line: str) -> None:
+    sentence = marked(line)
+
+    assert found_in([sentence]) == [sentence.flags]
+
+
+def test_contexts__of_a_document_does_not_depend_on_the_others() -> None:
+    gold = [*read("dev"), *read("test")]
+
+    alone = [found_in([sentence])[0] for sentence in gold]
+
+    assert found_in(gold) == alone
+
+
+def test_contexts__ends_at_sentences_and_documents() -> None:
+    text = "No fever\ncough. Denies pain"
+    document = Document(
+        id="a",
+        text=text,
+        spans=(Span(3, 8, "X"), Span(9, 14, "X"), Span(23, 27, "X")),
+        sentences=(Sentence(0, 8), Sentence(9, 15), Sentence(16, 27)),
+    )
+    other = Document(id="b", text="rash", spans=(Span(0, 4, "X"),), sentences=(Sentence(0, 4),))
+    documents = Documents.of([document, other])
+
+    found = contexts(documents, documents.sentences)
+
+    assert found.dtype == np.int8
+    assert [flags_of(bits) for bits in found.tolist()] == [["negated"], [], ["negated"], []]
+
+
+def test_contexts__reads_nothing_of_placeholders() -> None:
+    sentence = marked("[**denies**] [fever]")._replace(text="[**denies**] fever", spans=((13, 18),))
+    bare = document_of(sentence)
+    hidden = Document(
+        id="d",
+        text=bare.text,
+        spans=bare.spans,
+        sentences=bare.sentences,
+        placeholders=(Placeholder(0, 12, "name"),),
+    )
+
+    found = [
+        contexts(documents, documents.sentences).tolist()
+        for documents in (Documents.of([bare]), Documents.of([hidden]))
+    ]
+
+    assert found == [[bits_of(["negated"])], [0]]
+
+
+def test_contexts__of_no_mention() -> None:
+    documents = Documents.of([Document(id="d", text="no")])
+
+    assert contexts(documents, documents.sentences).tolist() == []
+
+
+def test_without__counts_each_mention_once() -> None:
+    mentions = Mentions.of([[Span(n, n + 1, "X") for n in range(4)]], np.zeros(1, np.int64))
+    both = bits_of(["negated", "family"])
+    given = Mentions(
+        **{name: getattr(mentions, name) for name in ("offsets", "starts", "ends", "labels")},
+        names=["X"],
+        contexts=np.array([0, both, bits_of(["family"]), bits_of(["historical"])], np.int8),
+    )
+
+    kept, left_out = without(given, ["negated", "family"])
+
+    assert kept.starts.tolist() == [0, 3]
+    assert left_out == {"context is negated": 1, "context is family": 1}
+    assert without(mentions, ["negated"]) == (mentions, {})
+
+
+def test_spelled_out__gives_each_form_of_a_cue() -> None:
+    assert [*_spelled_out("(is|was|) ruled (out|off)")] == [
+        "is ruled out",
+        "is ruled off",
+        "was ruled out",
+        "was ruled off",
+        "ruled out",
+        "ruled off",
+    ]
+
+
+def test_cues__say_something_or_hide_others_and_are_lower_case() -> None:
+    text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    flags = _flags_of(tables)
+
+    assert set(tables) == {"ends", "none", *FLAGS}
+    assert all(cue and cue == cue.casefold() for cue in flags)
+    hidden = {cue for cue, of in flags.items() if not any(of)}
+    assert hidden == {form for cue in tables["none"] for form in _spelled_out(cue)}

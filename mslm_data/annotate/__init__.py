@@ -4,15 +4,32 @@ An annotator is a frozen dataclass whose fields are its options. `start` loads i
 process, and returns an object that annotates batches of documents. One whose model takes a text at
 a time returns a `OneByOne` around a function of single documents. Overlaps are resolved afterwards,
 for all annotators alike, by `overlaps.flatten`.
+
+Annotators that run models of torch stand in the room `torch`, as they need its modules and those of
+`encode`. This room does not import them: the registry names them, and loads them when they are
+used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.registry import Registry
+
+
+class FoundBy(NamedTuple):
+    """Name what some of several annotators found: mentions of a label.
+
+    Attributes:
+        label: The label.
+        by: The names of the annotators, sorted.
+    """
+
+    label: str
+    by: tuple[str, ...]
 
 
 class Annotated(NamedTuple):
@@ -21,10 +38,13 @@ class Annotated(NamedTuple):
     Attributes:
         mentions: Those of a document in any order. They may overlap each other, but no placeholder.
         left_out: Reason -> int64 `[D]`, mentions that the annotator found and does not give.
+        found_by: Number of mentions that the same ones of several annotators found, before any were
+            left out; empty if there is one annotator.
     """
 
     mentions: Mentions
     left_out: Mapping[str, Ints]
+    found_by: Mapping[FoundBy, int] = MappingProxyType({})
 
 
 class LoadedAnnotator(Protocol):
@@ -44,6 +64,11 @@ class Annotator(Protocol):
 
     weak: bool
     """Whether mentions carry concepts and confidences that belong into the shards."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether it reads some kilobytes of text a second, so that work units are small."""
+        ...
 
     def digest(self) -> str:
         """Return a digest of all that decides which mentions are found, but for the options.
@@ -78,5 +103,8 @@ ANNOTATORS = Registry(
         "terms": "mslm_data.annotate.terms.annotator:Terms",
         "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",
+        "model": "mslm_data.torch.model_ner:ModelNer",
+        "gliner": "mslm_data.torch.gliner_ner:GlinerNer",
+        "several": "mslm_data.annotate.several:Several",
     },
 )

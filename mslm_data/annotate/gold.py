@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mslm_data.annotate import Annotated
 from mslm_data.data.documents import Documents
@@ -17,6 +18,7 @@ class Gold:
     """
 
     weak: bool = False
+    slow: ClassVar[bool] = False
 
     def digest(self) -> str:
         """Return "": the digest of the source covers its mentions."""

@@ -14,6 +14,7 @@ class NoMentions:
     """Passes over the mentions that a source may have."""
 
     weak: ClassVar[bool] = False
+    slow: ClassVar[bool] = False
 
     def digest(self) -> str:
         """Return "": nothing decides."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mslm_data.annotate import Annotated
-from mslm_data.data.document import Document, Span
+from mslm_data.annotate.boundaries import touches
+from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.documents import Documents, Mentions, counts_of
 
 _REMEMBERED = 1 << 12
@@ -25,6 +26,27 @@ class FoundMentions(NamedTuple):
 
     spans: Sequence[Span]
     left_out: Mapping[str, int]
+
+
+LOW_SCORE = "score below min_score"
+IN_PLACEHOLDER = "in a placeholder"
+"""Reasons for which annotators do not give a mention that they found."""
+
+
+def chosen(
+    found: Iterable[Span], placeholders: Sequence[Placeholder], *, min_score: float
+) -> FoundMentions:
+    """Return the mentions of a document that are sure enough and touch no placeholder."""
+    spans: list[Span] = []
+    left_out: Counter[str] = Counter()
+    for span in found:
+        if span.score < min_score:
+            left_out[LOW_SCORE] += 1
+        elif touches(span.start, span.end, placeholders):
+            left_out[IN_PLACEHOLDER] += 1
+        else:
+            spans.append(span)
+    return FoundMentions(spans, left_out)
 
 
 class OneByOne:
@@ -62,4 +84,6 @@ def _key(document: Document) -> bytes:
     """Return a digest of all that a model may look at."""
     digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=16)
     digest.update(repr((document.placeholders, document.sentences)).encode())
+    if document.words is not None:
+        digest.update(document.words.tobytes())
     return digest.digest()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mslm_data.annotate.boundaries import touches
-from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
+from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError
 from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
@@ -43,6 +43,7 @@ class SpacyNer:
     batch_size: int = 1
     piece: int = PIECE
     weak: bool = True
+    slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -108,7 +109,7 @@ class LoadedSpacy:
                 if span.start == span.end:
                     left_out[number]["white space only"] += 1
                 elif touches(span.start, span.end, documents[number].placeholders):
-                    left_out[number]["in a placeholder"] += 1
+                    left_out[number][IN_PLACEHOLDER] += 1
                 else:
                     spans[number].append(span)
 

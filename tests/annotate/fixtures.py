@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.annotate.model_made import name_finder, name_tagger
 from tests.spacy_made import ruler
 
 NAMES = ("heart failure", "asthma", "aspirin", "naïve", "Last Name")
@@ -69,8 +70,40 @@ def model(folder: Path, names: Sequence[str]) -> str:
     return str(ruler(folder, patterns))
 
 
+def tagger(folder: Path) -> Fixture:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    one, other = (
+        name_tagger(folder / name, names) for name, names in [("a", NAMES), ("b", NAMES[:2])]
+    )
+    return Fixture({"model": one}, {"model": other})
+
+
+def gliner(folder: Path) -> Fixture:
+    pytest.importorskip("gliner", reason="gliner is not installed: make test-gliner")
+    one, other = (
+        name_finder(folder / name, names) for name, names in [("a", NAMES), ("b", NAMES[:2])]
+    )
+    prompts = {"names": "X"}
+    return Fixture({"model": one, "prompts": prompts}, {"model": other, "prompts": prompts})
+
+
 def none(_: Path) -> Fixture:
     return Fixture({}, None)
+
+
+def several(folder: Path) -> Fixture:
+    tables = [
+        labels(folder / f"{name}.csv", names) for name, names in [("a", NAMES), ("b", NAMES[:2])]
+    ]
+
+    def of(*chosen: str) -> dict[str, Any]:
+        members = {
+            f"terms{number}": {"use": "terms", "table": table}
+            for number, table in enumerate(chosen)
+        }
+        return {"of": members, "combine": "union", "priority": [*members]}
+
+    return Fixture(of(tables[0], tables[1]), of(tables[0], tables[0]))
 
 
 FIXTURES: dict[str, Callable[[Path], Fixture]] = {
@@ -79,4 +112,7 @@ FIXTURES: dict[str, Callable[[Path], Fixture]] = {
     "terms": terms,
     "medcat": medcat,
     "spacy": spacy,
+    "model": tagger,
+    "gliner": gliner,
+    "several": several,
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
@@ -50,6 +51,8 @@ def test_annotate__asks_of_equal_texts_once() -> None:
         Document(id="0", text="one", placeholders=(Placeholder(0, 1),)),
         Document(id="0", text="one", sentences=(Sentence(0, 1),)),
         Document(id="0", text="\ud800"),
+        Document(id="0", text="one", words=np.array([[0, 3]], np.int32)),
+        Document(id="0", text="one", words=np.array([[0, 1], [1, 3]], np.int32)),
     ],
 )
 def test_annotate__tells_documents_apart_by_all_that_a_model_sees(other: Document) -> None:

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
 from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
-from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
+from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError
 
@@ -64,6 +64,7 @@ class MedCat:
     max_line_breaks: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     weak: bool = True
+    slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         is_hexadecimal = set(self.sha256.lower()) <= set("0123456789abcdef")
@@ -194,9 +195,9 @@ class LoadedMedCat:
 
             reason = ""
             if score < self._options.min_score:
-                reason = "score below min_score"
+                reason = LOW_SCORE
             elif placeholders and boundaries.touches(start, end, placeholders):
-                reason = "in a placeholder"
+                reason = IN_PLACEHOLDER
             elif self._may_cross.search(text, start, end):
                 reason = self._crossing(text[start:end])
             if not reason and self._options.keep_meta:

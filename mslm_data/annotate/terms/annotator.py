@@ -6,15 +6,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from mslm_data.annotate import Annotated, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
-from mslm_data.annotate.terms.texts import Texts, set_apart, texts_of
+from mslm_data.annotate.terms.texts import Texts, set_apart, taken_out, texts_of
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.errors import AnnotateError
@@ -49,6 +48,7 @@ class Terms:
     case: Literal["ignore", "match", "short"] = "ignore"
     short: int = 3
     weak: bool = True
+    slow: ClassVar[bool] = False
 
     def digest(self) -> str:
         """Return the SHA-256 of the table and, if there is one, of the table of types."""
@@ -109,7 +109,7 @@ class LoadedTerms:
 
     def annotate(self, documents: Documents) -> Annotated:
         """Annotate documents, all in one call of a kernel; see `LoadedAnnotator`."""
-        texts = texts_of(documents.codes(), documents.starts, _taken_out(documents))
+        texts = texts_of(documents.codes(), documents.starts, taken_out(documents))
         set_apart(texts.words, documents.sentences.starts)
 
         # What stands on the line between documents is of no document, and no term reaches into it.
@@ -166,18 +166,6 @@ class LoadedTerms:
             names=self._names,
             concepts=concepts if any(concepts) else None,
         )
-
-
-def _taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
-    """Return which characters of the line lie in a placeholder, None for no character."""
-    marks = documents.placeholders
-    if not len(marks.starts):
-        return None
-
-    steps = np.zeros(len(documents.line) + 1, np.int8)
-    steps[marks.starts] += 1
-    steps[marks.ends] -= 1
-    return np.cumsum(steps[:-1], dtype=np.int8) > 0
 
 
 def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[TermTrie, Ints]:

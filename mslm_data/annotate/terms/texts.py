@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.documents import Ints
+from mslm_data.data.documents import Documents, Ints
 from mslm_data.kernels import term_trie as kernels
 
 Array = npt.NDArray[Any]
@@ -41,6 +41,11 @@ class Texts:
     folded: Array
     words: Array
 
+    def are_letters(self) -> npt.NDArray[np.bool_]:
+        """Return which words are runs of letters, digits and marks, `[W]`, not other characters."""
+        kinds, _ = _tables()
+        return kinds[self.codes[self.words[:, 0]]] == kernels.LETTER  # type: ignore[no-any-return]
+
 
 def texts_of(
     codes: npt.NDArray[np.uint32], starts: Ints, taken_out: npt.NDArray[np.bool_] | None = None
@@ -60,6 +65,18 @@ def texts_of(
     words = room[: kernels.split_text(kinds[codes], room)]
     set_apart(words, starts)
     return Texts(starts=starts, codes=codes, folded=folds[codes], words=words)
+
+
+def taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
+    """Return which characters of the line lie in a placeholder, None for no character."""
+    marks = documents.placeholders
+    if not len(marks.starts):
+        return None
+
+    steps = np.zeros(len(documents.line) + 1, np.int8)
+    steps[marks.starts] += 1
+    steps[marks.ends] -= 1
+    return np.cumsum(steps[:-1], dtype=np.int8) > 0
 
 
 def set_apart(words: Array, places: Ints) -> None:

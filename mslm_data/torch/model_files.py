@@ -1,0 +1,142 @@
+"""Find the files of a model, and read of them what needs no torch: its kind, labels and digest."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data import _optional
+from mslm_data.errors import AnnotateError
+from mslm_data.io import json_once
+from mslm_data.io.files import sha256_of
+from mslm_data.shard.manifest import NAME as MANIFEST
+from mslm_data.torch.schemes import labels_of, refuse_none, tags_of
+
+OURS = "mslm"
+"""`model_type` of an `MslmModel`."""
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+CONFIG = "config.json"
+"""Describes a model of transformers or of ours."""
+_WEIGHTS = "*.safetensors"
+_WANTED = (_WEIGHTS, "*.json", "vocab.txt", "merges.txt")
+"""Files of a model on the hub that are fetched."""
+
+
+class ModelFiles(NamedTuple):
+    """The folder of a model.
+
+    Attributes:
+        folder: Where its files lie.
+        config: What the file says that describes it.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The `model_type`."""
+        return str(self.config["model_type"])
+
+    def labels(self) -> tuple[str, ...]:
+        """Return what mentions can be.
+
+        Raises:
+            AnnotateError: The model has no labels.
+        """
+        if self.kind == OURS:
+            labels = tuple(map(str, self.config.get("labels") or ()))
+        else:
+            id2label = self.config.get("id2label")
+            labels = labels_of(tags_of(id2label if isinstance(id2label, dict) else {}))
+        refuse_none(labels)
+        return labels
+
+    def digest(self) -> str:
+        """Return a digest of the files that decide what the model finds."""
+        names = {path.name for wanted in _WANTED for path in self.folder.glob(wanted)}
+        every = "".join(f"{name} {sha256_of(self.folder / name)}\n" for name in sorted(names))
+        return hashlib.sha256(every.encode()).hexdigest()
+
+
+def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
+    """Find a model's folder, in the hub's cache or on the hub if it is not here.
+
+    Args:
+        name: A folder that `MslmModel` saved, or one of a token-classification model of
+            transformers, or a hub name.
+        config: The file that describes the model.
+
+    Raises:
+        AnnotateError: There is no such model, or its weights are not safetensors.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        if folder.exists() or not _HUB_ID.fullmatch(name):
+            raise AnnotateError(
+                f"{name}: expected a model's folder or a hub name, "
+                f"{'got a file' if folder.exists() else 'found nothing there'}"
+            )
+        folder = _of_hub(name, config)
+
+    described = _described(folder, config)
+    if not any(folder.glob(_WEIGHTS)):
+        raise AnnotateError(
+            f"{folder}: expected weights as safetensors, found none; load the model where you "
+            "trust it, and save it with save_pretrained"
+        )
+    return ModelFiles(folder, described)
+
+
+def _of_hub(name: str, config: str) -> Path:
+    """Return the folder of a model of the hub, whose newest version is fetched if it is not here.
+
+    A version that is here is taken without asking the hub, so that all processes of a build, and a
+    build that is resumed, have the same one.
+    """
+    _optional.load("huggingface_hub", wanted_by="a model of the hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    def fetched(*, only_here: bool) -> Path:
+        patterns = list(_WANTED)
+        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=only_here))
+
+    try:
+        here = fetched(only_here=True)
+        if (here / config).is_file() and any(here.glob(_WEIGHTS)):
+            return here
+    except (OSError, ValueError, HfHubHTTPError):
+        pass  # nothing of it is here
+
+    try:
+        return fetched(only_here=False)
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise AnnotateError(
+            f"{name}: no such folder here, and the hub could not be asked "
+            f"({type(error).__name__}); pass the path of a model's folder"
+        ) from None
+
+
+def _described(folder: Path, name: str) -> Mapping[str, Any]:
+    """Return what the file says that describes a model."""
+    if (folder / MANIFEST).is_file() and not (folder / name).is_file():
+        raise AnnotateError(
+            f"{folder}: expected a model's folder, got a built corpus; pass the folder of a model "
+            "that was trained on it"
+        )
+    try:
+        config = json_once.decode((folder / name).read_bytes())
+    except (OSError, *json_once.DECODE_ERRORS):
+        config = None
+    names_kind = isinstance(config, dict) and isinstance(config.get("model_type"), str)
+    if not isinstance(config, dict) or (name == CONFIG and not names_kind):
+        says = " that names its model_type" if name == CONFIG else ""
+        raise AnnotateError(
+            f"{folder}: expected a model's folder with a {name}{says}, found none; pass what "
+            "save_pretrained wrote"
+        )
+    return config

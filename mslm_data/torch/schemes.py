@@ -1,0 +1,65 @@
+"""Read what a model's tags mean by their names: BIO, BIOES, BILOU, or bare labels beside O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data import bio
+from mslm_data.errors import AnnotateError
+
+_PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+
+
+def tags_of(id2label: Mapping[Any, Any]) -> list[str]:
+    """Return the name of each tag of a token-classification model; [] if there is no O.
+
+    Args:
+        id2label: Number of a tag -> its name, as configurations and their files have it.
+    """
+    names = {str(number): str(name) for number, name in id2label.items()}
+    numbers = [str(number) for number in range(len(names))]
+    if not names.keys() >= {*numbers} or "O" not in names.values():
+        return []
+    return [names[number] for number in numbers]
+
+
+def labels_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels that tags name, in their order."""
+    return tuple(dict.fromkeys(_parts_of(name)[1] for name in tags if name != "O"))
+
+
+def refuse_none(labels: Sequence[str]) -> None:
+    """Refuse a model without labels.
+
+    Raises:
+        AnnotateError: There is no label.
+    """
+    if not labels:
+        raise AnnotateError(
+            "model: expected tags O, B-X and I-X of at least one label, got a model without; "
+            "train one with labels=..., or name a token-classification model"
+        )
+
+
+def meanings_of(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return what tags mean to `bio.find`, int64 `[C + 1, 4]`."""
+    rows = []
+    for name in tags:
+        if name == "O":
+            rows.append(bio.NO_TAG)
+            continue
+        begins, label = _parts_of(name)
+        rows.append((labels.index(label), int(begins in "IE"), int(begins in "ES"), 0))
+    return np.array([*rows, bio.NO_TAG], np.int64)
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return how a tag begins, B, I, E or S, and its label; a bare label is read as I."""
+    prefix, dash, label = name.partition("-")
+    if dash and label and prefix in _PREFIXES:
+        return _PREFIXES[prefix], label
+    return "I", name

@@ -1,0 +1,138 @@
+"""Models that find given names and nothing else, made by hand, without training.
+
+Its encoder hands each token's embedding on: attention and feed-forward layers add zeros. The embedding of a word of a
+name has a dimension of its own. A classifier reads it as B-X for the first word of a name and I-X for the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TAGS = ["O", "B-X", "I-X"]
+
+
+def name_tagger(folder: Path, names: Sequence[str], *, label: str = "X", longest: int = 64) -> str:
+    """Save such a model with its tokenizer, and return the folder's path."""
+    import torch
+    from transformers import BertForTokenClassification
+
+    words = words_of(names)
+    firsts = {name.lower().split()[0] for name in names}
+    write_tokenizer(folder, words)
+
+    id2label = {number: tag.replace("X", label) for number, tag in enumerate(TAGS)}
+    model = BertForTokenClassification(config_for(words, longest, id2label=id2label))
+    with torch.no_grad():
+        hand_on(model.bert, words)
+        zero(model.classifier)
+        model.classifier.weight[0, -1] = 2.0
+        for number, word in enumerate(words):
+            model.classifier.weight[1 if word in firsts else 2, number] = 2.0
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str:
+    """Save a GLiNER model that finds the names whatever it is asked for, and return the folder's path."""
+    import torch
+    from gliner import GLiNER
+
+    words = words_of(names)
+    base = folder / "base"
+    write_tokenizer(base, words)
+    config = config_for(words, longest)
+    config.save_pretrained(base)
+    width = config.hidden_size
+    options = {
+        "model_name": str(base),
+        "max_len": 24,
+        "max_width": 2,
+        "hidden_size": width,
+        "num_rnn_layers": 0,
+    }
+    model = GLiNER.from_config(options, backbone_from_pretrained=False)
+
+    # A span is marked in the dimension of a name by its first word and by its last one. Where both marks are there,
+    # what comes out is 1, and the product with the prompt is 20 - 10; else it is -10.
+    with torch.no_grad():
+        hand_on(model.model.token_rep_layer.bert_layer.model, words)
+        spans = model.model.span_rep_layer.span_rep_layer
+        for layers, place in ((spans.project_start, 0), (spans.project_end, -1)):
+            zero(layers)
+            layers[0].weight[: len(words), : len(words)] = torch.eye(len(words))
+            for number, name in enumerate(names):
+                layers[3].weight[number, words.index(name.lower().split()[place])] = (
+                    1 / (width - 1) ** 0.5
+                )
+        zero(spans.out_project)
+        for number in range(len(names)):
+            spans.out_project[0].weight[number, number] = 1.0
+            spans.out_project[0].weight[number, width + number] = 1.0
+            spans.out_project[0].bias[number] = -1.5
+            spans.out_project[3].weight[0, number] = 2.0
+        spans.out_project[3].bias[1] = 1.0
+        zero(model.model.prompt_rep_layer)
+        model.model.prompt_rep_layer[3].bias[0] = 20.0
+        model.model.prompt_rep_layer[3].bias[1] = -10.0
+    model.save_pretrained(folder, safe_serialization=True)
+    return str(folder)
+
+
+def words_of(names: Sequence[str]) -> list[str]:
+    return [word for name in names for word in name.lower().split()]
+
+
+def config_for(words: Sequence[str], longest: int, **options: Any) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=len(SPECIALS) + len(words),
+        hidden_size=2 * -(-(len(words) + 1) // 2),
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=4,
+        max_position_embeddings=longest,
+        **options,
+    )
+
+
+def zero(module: Any) -> None:
+    for parameter in module.parameters():
+        parameter.zero_()
+
+
+def hand_on(bert: Any, words: Sequence[str]) -> None:
+    """Have an encoder hand on embeddings: of each word a dimension of its own, of all else the last."""
+    import torch
+
+    for name, weight in bert.named_parameters():
+        if "LayerNorm" not in name:
+            weight.zero_()
+    embeddings = bert.embeddings.word_embeddings.weight
+    embeddings[:, -1] = 1.0
+    for number in range(len(words)):
+        one_hot = torch.nn.functional.one_hot(torch.tensor(number), embeddings.shape[1])
+        embeddings[len(SPECIALS) + number] = one_hot
+
+
+def write_tokenizer(folder: Path, words: Sequence[str]) -> None:
+    vocabulary = {word: number for number, word in enumerate([*SPECIALS, *words])}
+    core = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    core.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    core.add_special_tokens(SPECIALS)
+    folder.mkdir(parents=True, exist_ok=True)
+    core.save(str(folder / "tokenizer.json"))
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))

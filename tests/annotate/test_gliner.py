@@ -1,0 +1,274 @@
+"""The annotator "gliner", where that package is installed: `make test-gliner`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gliner", reason="gliner is not installed: make test-gliner")
+import torch
+from gliner import GLiNER
+from transformers import BertConfig
+
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.builds import build
+from mslm_data.data.document import Document
+from mslm_data.errors import AnnotateError, PipelineError
+from mslm_data.torch.gliner_ner import GlinerNer
+from tests import made
+from tests.annotate.model_made import name_finder, write_tokenizer
+
+NAMES = ("heart failure", "aspirin")
+PROMPTS = {"disease": "Disease", "drug": "Drug", "medication": "Drug"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model that finds the names."""
+    return name_finder(tmp_path_factory.mktemp("model"), NAMES)
+
+
+@pytest.fixture(scope="module")
+def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model with random weights, which takes 20 words and 64 tokens, prompts included."""
+    folder = tmp_path_factory.mktemp("random")
+    words = ["heart", "failure", "aspirin", "and", "a", "##a", *PROMPTS]
+    write_tokenizer(folder / "base", words)
+    BertConfig(
+        vocab_size=5 + len(words),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+    ).save_pretrained(folder / "base")
+    options = {"model_name": str(folder / "base"), "max_len": 20, "max_width": 4, "hidden_size": 16}
+    torch.manual_seed(0)
+    found = GLiNER.from_config(options, backbone_from_pretrained=False)
+    for parameter in found.model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    found.save_pretrained(folder, safe_serialization=True)
+    return str(folder)
+
+
+def annotate(options: GlinerNer, *texts: str) -> list[FoundMentions]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*truncated.*")
+        return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
+
+
+def places(found: FoundMentions) -> list[tuple[int, int, str]]:
+    return [(start, end, label) for start, end, label, _, _ in found.spans]
+
+
+def test_annotate__finds_what_the_package_finds(random_model: str) -> None:
+    texts = ["heart failure and aspirin", "a aspirin", "and, a-failure: aspirin!", " x ", ""]
+
+    found = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.3), *texts)
+
+    peer = GLiNER.from_pretrained(random_model, local_files_only=True)
+    of_peer = [peer.predict_entities(text, sorted(PROMPTS), threshold=0.3) for text in texts]
+    assert sum(map(len, of_peer)) > 3
+    assert [places(of_text) for of_text in found] == [
+        sorted((e["start"], e["end"], PROMPTS[e["label"]]) for e in of_text) for of_text in of_peer
+    ]
+    assert [span.score for of_text in found for span in of_text.spans] == pytest.approx(
+        [e["score"] for of_text in of_peer for e in sorted(of_text, key=lambda e: e["start"])],
+        abs=1e-4,
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_annotate__reads_long_texts_in_windows_and_truncates_nothing(
+    model: str, batch_size: int
+) -> None:
+    text = "then heart failure and " * 100
+
+    [found] = annotate(GlinerNer(model=model, prompts={"names": "X"}, batch_size=batch_size), text)
+
+    assert places(found) == [(23 * copy + 5, 23 * copy + 18, "X") for copy in range(100)]
+
+
+def test_annotate__counts_tokens_as_well_as_words(random_model: str) -> None:
+    # Of 64 tokens the prompts and special tokens take 9, so of these words no five fit.
+    options = GlinerNer(model=random_model, prompts=PROMPTS)
+    loaded = options.start()
+    seen = []
+    find = loaded._find.__self__  # type: ignore[attr-defined]
+    tokenizer = find._model.data_processor.transformer_tokenizer
+    inference = find._model.inference
+
+    def noted(texts: list[str], *given: Any, **named: Any) -> Any:
+        seen.extend(texts)
+        return inference(texts, *given, **named)
+
+    find._model.inference = noted
+    made.annotated(loaded, [Document(id="d", text=f"{'a' * 12} " * 30)])
+
+    assert find._tokens == 64 - 9
+    assert sum(map(len, seen)) > 30 * 13
+    assert all(len(tokenizer(text)["input_ids"]) - 2 <= find._tokens for text in seen)
+
+
+def test_annotate__reads_around_a_word_that_is_too_long(model: str, random_model: str) -> None:
+    text = f"aspirin {'a' * 90} aspirin"
+
+    loaded = GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0).start()
+    [found] = made.annotated(loaded, [Document(id="d", text=text)])
+
+    assert found.spans
+    assert all(end <= 7 or start >= 99 for start, end, *_ in found.spans)
+
+
+def test_annotate__leaves_out_what_is_less_sure(random_model: str) -> None:
+    text = "heart failure and aspirin"
+    [every] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0), text)
+    least, *_, most = sorted(span.score for span in every.spans)
+    between = (least + most) / 2
+
+    [sure] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=between), text)
+
+    assert least < between < most
+    assert {span.score for span in sure.spans} == {
+        span.score for span in every.spans if span.score > between
+    }
+
+
+def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    texts = [f"He has heart failure. {number} mg aspirin daily." for number in range(60)]
+    rows = ({"id": str(number), "text": text} for number, text in enumerate(texts))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl"},
+        annotate={"use": "gliner", "model": model, "prompts": {"names": "X"}, "labels": ["X"]},
+        unit_bytes=1500,
+    )
+
+    trees = []
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        manifest = build(pipeline, [path], made.word_piece(), out, workers=workers)
+        trees.append(made.tree(out))
+
+    assert trees[0] == trees[1]
+    assert manifest is not None
+    assert manifest.splits["train"].mentions == 120
+    assert model not in str(manifest)
+
+
+# Options and files --------------------------------------------------------------------------------
+
+
+def test_labels__are_those_of_the_prompts() -> None:
+    assert GlinerNer(model="m", prompts=PROMPTS).labels() == ("Disease", "Drug")
+    with pytest.raises(AnnotateError, match=r"expected prompts, got none; pass --set 'annotate"):
+        GlinerNer(model="m").labels()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompts": {"": "X"}}, "expected words and a label for each, got an empty text"),
+        ({"prompts": {"a": " "}}, "expected words and a label for each, got an empty text"),
+        ({"min_score": -1.0}, "expected min_score between 0 and 1"),
+        ({"promts": {}}, "unknown option 'promts'; did you mean 'prompts'"),
+    ],
+)
+def test_options__are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        ANNOTATORS.make("gliner", options)
+
+
+def test_prompts__must_leave_room(random_model: str) -> None:
+    prompts = {" ".join(["disease"] * 70): "X"}
+
+    with pytest.raises(AnnotateError, match="expected prompts that leave room for 4 words, got 1 "):
+        GlinerNer(model=random_model, prompts=prompts).start()
+
+
+def copy_of(model: str, folder: Path, **changed: Any) -> Path:
+    """Copy a model with another configuration."""
+    shutil.copytree(model, folder)
+    path = folder / "gliner_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "got"),
+    [
+        ({"encoder_config": {"auto_map": {"AutoModel": "evil.Evil"}}}, "names code of its own"),
+        ({"words_splitter_type": "stanza"}, "one whose words are split by 'stanza'"),
+        ({"encoder_config": None}, "one without its encoder's configuration"),
+        ({"labels_encoder": "x"}, "without the configuration of its encoder of labels"),
+        ({"labels_decoder": "x"}, "one that writes labels"),
+    ],
+)
+def test_model__that_needs_more_than_its_folder_is_refused(
+    model: str, changed: dict[str, Any], got: str, tmp_path: Path
+) -> None:
+    folder = copy_of(model, tmp_path / "model", **changed)
+
+    with pytest.raises(AnnotateError, match=f"expected a GLiNER model that is whole.*{got}"):
+        GlinerNer(model=str(folder), prompts=PROMPTS).digest()
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("model.safetensors", "expected weights as safetensors, found none"),
+        ("tokenizer_config.json", "one without its tokenizer"),
+        ("gliner_config.json", "a model's folder with a gliner_config.json, found none"),
+    ],
+)
+def test_model__without_a_file_is_refused(
+    model: str, file: str, message: str, tmp_path: Path
+) -> None:
+    folder = copy_of(model, tmp_path / "model")
+    (folder / file).unlink()
+
+    with pytest.raises(AnnotateError, match=message):
+        GlinerNer(model=str(folder), prompts=PROMPTS).start()
+
+
+def test_model__without_some_weights_is_refused(model: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = copy_of(model, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    missing = weights.popitem()[0]
+    save_file(weights, folder / "model.safetensors")
+
+    with pytest.raises(
+        AnnotateError, match=r"expected all weights|got RuntimeError from it"
+    ) as told:
+        GlinerNer(model=str(folder), prompts=PROMPTS).start()
+    assert missing in str(told.value) or "RuntimeError" in str(told.value)
+
+
+def test_model__of_other_files_has_another_digest(model: str, tmp_path: Path) -> None:
+    other = copy_of(model, tmp_path / "model", max_len=12)
+
+    digests = {GlinerNer(model=str(path), prompts=PROMPTS).digest() for path in (model, other)}
+
+    assert len(digests) == 2
+
+
+def test_model__that_is_damaged_is_refused(model: str, tmp_path: Path) -> None:
+    folder = copy_of(model, tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"no")
+
+    with pytest.raises(AnnotateError, match="expected a model that gliner loads, got Safetensor"):
+        GlinerNer(model=str(folder), prompts=PROMPTS).start()
+
+
+def test_model__must_be_named() -> None:
+    with pytest.raises(AnnotateError, match=r"expected model, got none; pass --set annotate\.mod"):
+        GlinerNer(prompts=PROMPTS).start()

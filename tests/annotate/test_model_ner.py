@@ -1,0 +1,350 @@
+"""The annotator "model": the contract's promises are in test_contract.py, what is its own is here."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import torch
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForTokenClassification,
+    BertModel,
+    pipeline,
+)
+
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
+from mslm_data.builds import build
+from mslm_data.data.document import Document, Placeholder, Span
+from mslm_data.errors import AnnotateError, BuildError, PipelineError
+from mslm_data.torch import MslmModel, model_ner, tagger
+from mslm_data.torch.model_ner import ModelNer
+from tests import made
+from tests.annotate.model_made import name_tagger
+from tests.torch.families import SIZES, masked_lm
+
+NAMES = ("heart failure", "aspirin")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model that finds the names."""
+    return name_tagger(tmp_path_factory.mktemp("model"), NAMES)
+
+
+def saved(folder: Path, of_tags: Any) -> str:
+    """Save a model with the tokenizer of the sample beside it."""
+    tokenizer = made.word_piece()
+    of_tags.save_pretrained(folder)
+    (folder / "tokenizer.json").write_text(tokenizer.json)
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer.config()))
+    return str(folder)
+
+
+def random_bert(folder: Path, **options: Any) -> str:
+    """Save a BERT with random weights that tags all kinds of words as mentions."""
+    tags = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    torch.manual_seed(0)
+    sizes = SIZES | {"vocab_size": made.word_piece().ids.size, "hidden_size": 64}
+    bert = BertForTokenClassification(
+        BertConfig(**(sizes | options), id2label=dict(enumerate(tags)))
+    )
+    torch.nn.init.normal_(bert.classifier.weight, std=1.0)
+    return saved(folder, bert)
+
+
+def random_mslm(folder: Path) -> str:
+    plain = masked_lm("bert", vocab_size=made.word_piece().ids.size, hidden_size=64)
+    mslm = MslmModel.wrap(plain, labels=["X", "Y"], tokenizer=made.word_piece())
+    for head in (mslm.detection, mslm.classification):
+        torch.nn.init.normal_(head.out.weight, std=2.0)
+    mslm.save_pretrained(folder)
+    return str(folder)
+
+
+def annotate(options: ModelNer, *documents: Document | str) -> list[FoundMentions]:
+    given = [Document(id="d", text=d) if isinstance(d, str) else d for d in documents]
+    return made.annotated(options.start(), given)
+
+
+# What is found ------------------------------------------------------------------------------------
+
+
+def test_annotate__finds_what_the_pipeline_of_transformers_finds(tmp_path: Path) -> None:
+    folder = random_bert(tmp_path, max_position_embeddings=512)
+    texts = [line for line in made.sample_lines() if line][:30]
+
+    found = annotate(ModelNer(model=folder), *texts)
+
+    peer = pipeline(
+        "token-classification",
+        folder,
+        tokenizer=AutoTokenizer.from_pretrained(folder),
+        aggregation_strategy="first",
+    )
+    of_peer = [[(e["start"], e["end"], e["entity_group"]) for e in peer(text)] for text in texts]
+    assert sum(map(len, of_peer)) > 100
+    assert [[span[:3] for span in of_text.spans] for of_text in found] == of_peer
+
+
+@pytest.mark.parametrize("make", [random_bert, random_mslm])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_annotate__the_last_bit_does_not_depend_on_other_documents(
+    make: Any, batch_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tagger, "_DIGITS", 17)
+    loaded = ModelNer(model=make(tmp_path), batch_size=batch_size).start()
+    lines = [line for line in made.sample_lines() if line]
+    rng = random.Random(0)
+    texts = [" ".join(rng.choices(lines, k=rng.choice([1, 1, 1, 2, 9]))) for _ in range(60)]
+    documents = [Document(id=str(number), text=text) for number, text in enumerate(texts)]
+
+    together = made.annotated(loaded, documents)
+    rng.shuffle(documents)
+    again = ModelNer(model=str(tmp_path), batch_size=batch_size).start()
+    alone = {d.id: made.annotated(again, [d])[0] for d in documents}
+
+    assert sum(len(of_one.spans) for of_one in together) > 500
+    assert together == [alone[str(number)] for number in range(len(texts))]
+
+
+def test_annotate__words_of_the_source_are_words(model: str) -> None:
+    words = np.array([[0, 7], [8, 15]], np.int32)
+    joined = np.array([[0, 15]], np.int32)
+    text = "aspirin aspirin"
+
+    [of_words, of_one_word, of_text] = annotate(
+        ModelNer(model=model),
+        Document(id="a", text=text, words=words),
+        Document(id="b", text="aspirin-aspirin", words=joined),
+        Document(id="c", text="aspirin-aspirin"),
+    )
+
+    assert [span[:2] for span in of_words.spans] == [(0, 7), (8, 15)]
+    assert [span[:2] for span in of_text.spans] == [(0, 7), (8, 15)]
+    assert [span[:2] for span in of_one_word.spans] == [(0, 15)]
+
+
+def test_annotate__leaves_out_low_scores_and_what_touches_a_placeholder(model: str) -> None:
+    document = Document(id="d", text="[**aspirin**] aspirin", placeholders=(Placeholder(0, 13),))
+
+    [found] = annotate(ModelNer(model=model), document)
+    [unsure] = annotate(ModelNer(model=model, min_score=1.0), "x aspirin")
+
+    assert [span[:3] for span in found.spans] == [(14, 21, "X")]
+    assert found.left_out == {IN_PLACEHOLDER: 1}
+    assert unsure == FoundMentions((), {LOW_SCORE: 1})
+
+
+def test_annotate__long_documents_in_windows(model: str) -> None:
+    text = "then heart failure and " * 100
+
+    [found] = annotate(ModelNer(model=model), text)
+
+    expected = [(23 * copy + 5, 23 * copy + 18) for copy in range(100)]
+    assert [span[:2] for span in found.spans] == expected
+
+
+# Builds -------------------------------------------------------------------------------------------
+
+
+def notes(folder: Path, copies: int) -> Path:
+    path = folder / "notes.jsonl"
+    texts = [f"He has heart failure. {number} mg aspirin daily." for number in range(copies)]
+    rows = ({"id": str(number), "text": text} for number, text in enumerate(texts))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def pipeline_with(model: str, **annotate: object) -> Any:
+    return made.pipeline_of(
+        source={"use": "jsonl"},
+        annotate={"use": "model", "model": model, "labels": ["X"], **annotate},
+        segment="clinical",
+        unit_bytes=2000,
+    )
+
+
+def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_path: Path) -> None:
+    path = notes(tmp_path, 200)
+    trees = []
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        manifest = build(pipeline_with(model), [path], made.word_piece(), out, workers=workers)
+        trees.append(made.tree(out))
+
+    assert trees[0] == trees[1]
+    assert manifest is not None
+    assert manifest.splits["train"].mentions == 400
+    assert len(manifest.splits["train"].shards) > 3
+    assert model not in str(manifest)
+
+
+def test_build__of_another_model_is_another_build(model: str, tmp_path: Path) -> None:
+    path = notes(tmp_path, 2)
+    other = name_tagger(tmp_path / "other", NAMES[:1])
+    build(pipeline_with(model), [path], made.word_piece(), tmp_path / "out", workers=1)
+
+    with pytest.raises(BuildError, match="different: annotator; choose another --out"):
+        build(pipeline_with(other), [path], made.word_piece(), tmp_path / "out", workers=1)
+
+
+def test_build__asks_for_labels_and_says_which_the_model_has(model: str, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"expected labels, got none; .*\['X'\].*'model' finds"):
+        build(
+            pipeline_with(model, labels=[]),
+            [notes(tmp_path, 1)],
+            made.word_piece(),
+            tmp_path / "out",
+            workers=1,
+        )
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+def test_labels_and_digest__are_read_without_torch(model: str) -> None:
+    code = (
+        "import sys; from mslm_data.annotate import ANNOTATORS; "
+        f"made = ANNOTATORS.make('model', {{'model': {model!r}}}); "
+        "print(made.labels(), len(made.digest()), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "('X',) 64 False"
+
+
+def test_digest__follows_the_version_of_torch(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(version: str) -> str:
+        monkeypatch.setattr(model_ner.importlib.metadata, "version", lambda _: version)
+        return ModelNer(model=model).digest()
+
+    assert digest("2.13.0+cpu") == digest("2.13.0+cu130") != digest("2.14.0")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_score": 1.5}, "expected min_score between 0 and 1, got 1.5"),
+        ({"batch_size": 0}, "expected batch_size of at least 1, got 0"),
+        ({"threads": 0}, "expected threads of at least 1, got 0"),
+        ({"device": "tpu"}, "expected one of cpu, cuda for option 'device', got 'tpu'"),
+        ({"modle": "x"}, "unknown option 'modle'; did you mean 'model'"),
+    ],
+)
+def test_options__are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        ANNOTATORS.make("model", options)
+
+
+@pytest.mark.parametrize("method", ["start", "digest", "labels"])
+def test_model__must_be_there(method: str, tmp_path: Path) -> None:
+    with pytest.raises(AnnotateError, match=r"expected model, got none; pass --set annotate\.mod"):
+        getattr(ModelNer(), method)()
+    with pytest.raises(AnnotateError, match="expected a model's folder or a hub name, found noth"):
+        getattr(ModelNer(model=str(tmp_path / "none")), method)()
+
+
+@pytest.mark.parametrize("method", ["start", "digest"])
+def test_model__must_be_safetensors(method: str, tmp_path: Path) -> None:
+    random_bert(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.rename(tmp_path / "pytorch_model.bin")
+
+    with pytest.raises(AnnotateError, match="expected weights as safetensors, found none"):
+        getattr(ModelNer(model=str(tmp_path)), method)()
+
+
+def test_model__must_have_labels(tmp_path: Path) -> None:
+    bare = BertModel(BertConfig(**SIZES))
+    folder = saved(tmp_path, bare)
+
+    with pytest.raises(AnnotateError, match="expected tags O, B-X and I-X of at least one label"):
+        ModelNer(model=folder).labels()
+
+
+def test_start__looks_for_no_gpu__which_a_fork_could_not_use(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> bool:
+        raise AssertionError("asked for a GPU")
+
+    monkeypatch.setattr(torch.cuda, "is_available", asked)
+    loaded = ModelNer(model=model, device="cuda").start()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    with pytest.raises(AnnotateError, match="expected a GPU that torch sees, found none"):
+        made.annotated(loaded, [Document(id="d", text="aspirin")])
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "message"),
+    [
+        (torch.OutOfMemoryError("x"), AnnotateError, "expected room on the GPU, found too little"),
+        (RuntimeError("[...] can't allocate memory: you [...]"), MemoryError, None),
+        (RuntimeError("CUDA error: unspecified"), AnnotateError, r"GPU failed \(RuntimeError\)"),
+        (RuntimeError("a secret"), RuntimeError, "a secret"),
+    ],
+)
+def test_find__blames_no_document_for_the_machine(
+    model: str,
+    raised: Exception,
+    expected: type[Exception],
+    message: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise raised
+
+    loaded = ModelNer(model=model).start()
+    monkeypatch.setattr(tagger.Tagger, "mentions", fails)
+
+    with pytest.raises(expected, match=message):
+        made.annotated(loaded, [Document(id="d", text="aspirin")])
+
+
+def test_find__computes_with_the_threads_that_were_asked_for(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    mentions = tagger.Tagger.mentions
+
+    def noted(*given: Any, **options: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return mentions(*given, **options)
+
+    monkeypatch.setattr(tagger.Tagger, "mentions", noted)
+    before = torch.get_num_threads()
+    annotate(ModelNer(model=model, threads=before + 1), "aspirin")
+
+    assert seen == [before + 1]
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_annotate__finds_the_same_on_a_gpu(model: str) -> None:
+    texts = ["He has heart failure.", "No aspirin."]
+
+    on_cpu = annotate(ModelNer(model=model), *texts)
+    on_gpu = annotate(ModelNer(model=model, device="cuda", batch_size=8), *texts)
+
+    assert [[s[:3] for s in f.spans] for f in on_gpu] == [[s[:3] for s in f.spans] for f in on_cpu]
+
+
+def test_span__carries_the_score(model: str) -> None:
+    [found] = annotate(ModelNer(model=model), "aspirin")
+
+    (span,) = found.spans
+    assert span == Span(0, 7, "X", score=span.score)
+    assert 0.9 < span.score <= 1

@@ -1,0 +1,389 @@
+"""Several annotators: the contract's promises are in test_contract.py, what is their own is here."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
+from mslm_data.annotate.several import EARLIER, OUTVOTED, Several
+from mslm_data.builds import build
+from mslm_data.data.document import Document, Span
+from mslm_data.data.documents import Documents
+from mslm_data.errors import PipelineError
+from mslm_data.shard.agreement import FoundByRecord, pairs
+from mslm_data.shard.manifest import read_manifest
+from mslm_data.shard.verify import verify
+from tests import made
+from tests.annotate.fixtures import labels
+from tests.cli.running import run
+
+
+def table(path: Path, *rows: str) -> dict[str, Any]:
+    """Return the table of an annotator that finds terms, written as `name:label`."""
+    lines = [row.replace(":", ",") for row in rows]
+    path.write_text("name,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return {"use": "terms", "table": str(path)}
+
+
+def several(**options: Any) -> Several:
+    made_of: Several = ANNOTATORS.make("several", options)
+    return made_of
+
+
+def found(annotator: Several, text: str) -> tuple[list[tuple[str, str, float]], dict[str, int]]:
+    [of_text] = made.annotated(annotator.start(), [Document(id="d", text=text)])
+    return (
+        [(text[s.start : s.end], s.label, pytest.approx(s.score)) for s in of_text.spans],
+        dict(of_text.left_out),
+    )
+
+
+# Union --------------------------------------------------------------------------------------------
+
+
+def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path) -> None:
+    of = {
+        "short": table(tmp_path / "a.csv", "heart:Organ", "asthma:Disease"),
+        "long": table(
+            tmp_path / "b.csv", "heart failure:Disease", "asthma:Disease", "pain:Symptom"
+        ),
+    }
+    text = "heart failure, asthma, pain"
+
+    first_short = found(several(of=of, priority=["short", "long"]), text)
+    first_long = found(several(of=of, priority=["long", "short"]), text)
+
+    rest = [("asthma", "Disease", 1.0), ("pain", "Symptom", 1.0)]
+    assert first_short == ([("heart", "Organ", 1.0), *rest], {EARLIER: 1})
+    assert first_long == ([("heart failure", "Disease", 1.0), *rest], {EARLIER: 1})
+
+
+def test_union__takes_the_sources_own_mentions_too(tmp_path: Path) -> None:
+    of = {"gold": {"use": "gold"}, "terms": table(tmp_path / "a.csv", "pain:X", "heart:Y")}
+    document = Document(id="d", text="heart pain", spans=(Span(0, 5, "X", "C1"),))
+
+    [of_text] = made.annotated(several(of=of, priority=["gold", "terms"]).start(), [document])
+
+    assert of_text.spans == (Span(0, 5, "X", "C1"), Span(6, 10, "X"))
+    assert of_text.left_out == {EARLIER: 1}
+
+
+# Majority -----------------------------------------------------------------------------------------
+
+
+def three(tmp_path: Path, **of_a: Any) -> dict[str, Any]:
+    return {
+        "a": {**table(tmp_path / "a.csv", "asthma:X", "pain:X", "heart:X", "liver:Y"), **of_a},
+        "b": table(tmp_path / "b.csv", "asthma:X", "pain:X", "liver:X"),
+        "c": table(tmp_path / "c.csv", "asthma:X", "heart failure:X"),
+    }
+
+
+def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
+    mentions, left_out = found(
+        several(of=three(tmp_path), combine="majority"), "asthma, pain, heart failure, liver"
+    )
+
+    # Only the first annotator knows the label Y, so its vote is all there is.
+    assert mentions == [
+        ("asthma", "X", 1.0),
+        ("pain", "X", 2 / 3),
+        ("liver", "Y", 1.0),
+    ]
+    assert left_out == {OUTVOTED: 3}
+
+
+def test_majority__counts_votes_by_weights_of_labels(tmp_path: Path) -> None:
+    of = three(tmp_path, weight={"X": 2.5})
+
+    mentions, _ = found(several(of=of, combine="majority"), "heart failure, liver, pain")
+
+    # Two annotators of weight 1 stand against 2.5; a label without a weight has none.
+    assert mentions == [("heart", "X", 2.5 / 4.5), ("pain", "X", 3.5 / 4.5)]
+
+
+def test_majority__of_two_needs_both(tmp_path: Path) -> None:
+    of = {name: labels(tmp_path / f"{name}.csv", NAMES) for name, NAMES in
+          [("a", ("asthma", "pain")), ("b", ("asthma",))]}  # fmt: skip
+    members = {name: {"use": "terms", "table": path} for name, path in of.items()}
+
+    mentions, left_out = found(several(of=members, combine="majority"), "asthma, pain")
+
+    assert mentions == [("asthma", "X", 1.0)]
+    assert left_out == {OUTVOTED: 1}
+
+
+# Both, beside a slow twin --------------------------------------------------------------------------
+
+WORDS = ("heart", "failure", "pain", "acute", "liver")
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=12),
+    st.lists(
+        st.dictionaries(
+            st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join),
+            st.sampled_from("XY"),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=3,
+        max_size=3,
+    ),
+    st.permutations(["a", "b", "c"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_combine__agrees_with_a_slow_twin(
+    words: list[str], tables: list[dict[str, str]], priority: list[str]
+) -> None:
+    document = Document(id="d", text=" ".join(words))
+    with TemporaryDirectory() as folder:
+        of = {
+            name: table(Path(folder) / name, *(f"{term}:{label}" for term, label in terms.items()))
+            for name, terms in zip("abc", tables, strict=True)
+        }
+        alone = {
+            name: made.annotated(
+                ANNOTATORS.make("terms", {"table": member["table"]}).start(), [document]
+            )[0].spans
+            for name, member in of.items()
+        }
+        union = several(of=of, priority=priority).start()
+        majority = several(of=of, combine="majority").start()
+
+    kept: list[Span] = []
+    for span in itertools.chain.from_iterable(alone[name] for name in priority):
+        if all(span.end <= other.start or other.end <= span.start for other in kept):
+            kept.append(span)
+    assert [*made.annotated(union, [document])[0].spans] == sorted(kept)
+
+    votes = Counter(itertools.chain.from_iterable(alone.values()))
+    could = {label: sum(label in terms.values() for terms in tables) for label in "XY"}
+    elected = [span[:3] for span, count in votes.items() if 2 * count > could[span.label]]
+    assert [s[:3] for s in made.annotated(majority, [document])[0].spans] == sorted(elected)
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
+    of = {
+        "a": table(tmp_path / "a.csv", "asthma:DISEASE", "liver:ORGAN")
+        | {"rename": {"DISEASE": "X"}, "labels": ["X"]},
+        "b": table(tmp_path / "b.csv", "asthma:X"),
+    }
+    options = several(of=of, combine="majority")
+
+    assert options.labels() == ("X",)
+    assert found(options, "asthma liver") == ([("asthma", "X", 1.0)], {relabel.UNWANTED: 1})
+
+
+def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
+    loaded = several(of=three(tmp_path), combine="majority").start()
+    documents = Documents.of(
+        [Document(id="d", text=text) for text in ("asthma pain", "", "asthma")]
+    )
+
+    assert loaded.annotate(documents).found_by == {
+        FoundBy("X", ("a", "b", "c")): 2,
+        FoundBy("X", ("a", "b")): 1,
+    }
+
+
+def test_annotate__longest_of_one_annotators_mentions_counts(tmp_path: Path) -> None:
+    document = Document(id="d", text="heart failure", spans=(Span(0, 5, "X"), Span(0, 13, "X")))
+    of = {"gold": {"use": "gold"}, "b": table(tmp_path / "b.csv", "heart failure:X")}
+
+    [of_text] = made.annotated(several(of=of, combine="majority").start(), [document])
+
+    assert of_text.spans == (Span(0, 13, "X"),)
+    assert of_text.left_out == {overlaps.OVERLAPS: 1}
+
+
+# Agreement ----------------------------------------------------------------------------------------
+
+
+def test_pairs__have_the_f1_that_one_has_against_the_other() -> None:
+    rng = random.Random(0)
+    places = [(number, number + 2) for number in range(0, 400, 2)]
+    names = ("a", "b", "c")
+    of_names = {
+        name: set(rng.sample(places, k)) for name, k in zip(names, (150, 90, 30), strict=True)
+    }
+    by = Counter(
+        tuple(name for name in names if place in of_names[name])
+        for place in set().union(*of_names.values())
+    )
+    records = [FoundByRecord(label="X", by=key, mentions=number) for key, number in by.items()]
+
+    found_pairs = {(pair.first, pair.second): pair for pair in pairs(records)}
+
+    assert [*found_pairs] == [*itertools.combinations(names, 2)]
+    for (first, second), pair in found_pairs.items():
+        both = len(of_names[first] & of_names[second])
+        precision, recall = both / len(of_names[first]), both / len(of_names[second])
+        assert pair.f1 == pytest.approx(2 * precision * recall / (precision + recall))
+        assert (pair.of_first, pair.of_second) == (len(of_names[first]), len(of_names[second]))
+
+
+def test_pairs__without_any_mention_of_a_label_agree_in_nothing() -> None:
+    records = [
+        FoundByRecord(label="X", by=("a",), mentions=1),
+        FoundByRecord(label="Y", by=("b",), mentions=1),
+    ]
+
+    assert [(pair.label, pair.f1) for pair in pairs(records)] == [("X", 0.0), ("Y", 0.0)]
+
+
+# Builds -------------------------------------------------------------------------------------------
+
+
+def corpus(folder: Path, copies: int) -> Path:
+    path = folder / "notes.jsonl"
+    texts = [f"Note {number}: asthma, pain and heart failure." for number in range(copies)]
+    rows = ({"id": str(number), "text": text} for number, text in enumerate(texts))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def pipeline_of(tmp_path: Path, **annotate: Any) -> Any:
+    return made.pipeline_of(
+        source={"use": "jsonl"},
+        annotate={"use": "several", "of": three(tmp_path), "labels": ["X"], **annotate},
+        unit_bytes=700,
+    )
+
+
+def test_build__keeps_the_agreement_in_the_manifest_and_the_card(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, combine="majority")
+    trees = []
+    for workers in (1, 2):
+        out = tmp_path / f"out{workers}"
+        build(pipeline, [corpus(tmp_path, 40)], made.word_piece(), out, workers=workers)
+        trees.append(made.tree(out))
+
+    manifest = read_manifest(out)
+    assert trees[0] == trees[1]
+    assert manifest.found_by == (
+        FoundByRecord(label="X", by=("a",), mentions=40),
+        FoundByRecord(label="X", by=("a", "b"), mentions=40),
+        FoundByRecord(label="X", by=("a", "b", "c"), mentions=40),
+        FoundByRecord(label="X", by=("c",), mentions=40),
+    )
+    split = manifest.splits["train"]
+    assert (split.mentions, split.left_out[OUTVOTED]) == (80, 80)
+    assert "| X | a | b | 120 | 80 | 80 | 0.800 |" in (out / "README.md").read_text()
+    assert str(tmp_path) not in str(manifest.pipeline)
+    verify(out)
+
+
+def test_build__with_one_annotator_says_nothing_of_agreement(tmp_path: Path) -> None:
+    made.built(tmp_path / "out")
+
+    assert "found_by" not in json.loads((tmp_path / "out" / "manifest.json").read_text())
+
+
+def test_build__counts_labels_as_the_pipeline_calls_them(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path, combine="majority", rename={"X": "Z"}, labels=["Z"])
+
+    build(pipeline, [corpus(tmp_path, 3)], made.word_piece(), tmp_path / "out", workers=1)
+
+    records = read_manifest(tmp_path / "out").found_by
+    assert records is not None
+    assert {record.label for record in records} == {"Z"}
+
+
+def test_command__prints_the_agreement(tmp_path: Path) -> None:
+
+    three(tmp_path)
+    file = tmp_path / "mine.toml"
+    members = "\n".join(
+        f'[annotate.of.{name}]\nuse = "terms"\ntable = "{tmp_path / name}.csv"\n' for name in "abc"
+    )
+    file.write_text(
+        '[source]\nuse = "jsonl"\n[annotate]\nuse = "several"\ncombine = "majority"\n'
+        f'labels = ["X"]\n{members}'
+    )
+    given = (
+        "--source",
+        file,
+        "--input",
+        corpus(tmp_path, 4),
+        "--tokenizer",
+        made.SAMPLE / "vocab.txt",
+    )
+
+    said = run("build", *given, "--out", tmp_path / "out").out
+    as_json = run("build", *given, "--out", tmp_path / "out", "--json").json
+
+    assert "agreement of the annotators, by equal mentions:" in said
+    assert "X      a      b             12          8     8  0.8000" in said
+    assert as_json["agreement"][0] == {
+        "label": "X", "first": "a", "second": "b", "of_first": 12, "of_second": 8, "both": 8, "f1": 0.8,
+    }  # fmt: skip
+
+
+def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> None:
+    of = {
+        "z": table(tmp_path / "z.csv", "nausea:Disease", "acute:Disease"),
+        "a": table(tmp_path / "a.csv", "nausea:Disease", "toxicity:Disease"),
+    }
+    pipeline = made.pipeline_of(
+        annotate={"use": "several", "of": of, "priority": ["z", "a"], "labels": ["Disease"]}
+    )
+    made.built(tmp_path / "out", pipeline=pipeline)
+    given = ("--gold", made.SAMPLE / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
+    sets = [f"annotate.of.{name}.table={member['table']}" for name, member in of.items()]
+
+    done = run("audit", tmp_path / "out", *given, "--set", sets[0], "--set", sets[1], "--json")
+    without = run("audit", tmp_path / "out", *given, "--set", sets[0])
+
+    assert done.code == 0, done.err
+    assert done.json["labels"]["Disease"]["gold"] > 10
+    assert without.code == 1
+    assert "annotator 'terms': expected table, got none" in without.err
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": {}}, r"of: expected two annotators or more, each in a table \[annotate.of.NAME\]"),
+        ({"of": {"a": {"use": "none"}}}, "expected two annotators or more, .* got 1"),
+        ({"priority": ["a"]}, "priority: expected each of a, b once, .* got a"),
+        ({}, "priority: expected each of a, b once, .* got none"),
+        ({"combine": "majority", "priority": ["a", "b"]}, "priority: expected none with combine"),
+        ({"combine": "vote"}, "expected one of union, majority for option 'combine', got 'vote'"),
+        ({"of": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.of.a\]: expected a table with use'),
+        ({"of": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
+        ({"of": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),
+        ({"of": {"a": {"use": "several"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'several'"),
+        ({"of": {"a": {"use": "none", "weight": -1}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
+        ({"of": {"a": {"use": "none", "weight": {"X": float("nan")}}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
+        ({"of": {"a": {"use": "none", "weight": "much"}, "b": {}}, "combine": "majority"}, "for option 'weight'"),
+    ],
+)  # fmt: skip
+def test_options__are_checked_at_every_depth(options: dict[str, Any], message: str) -> None:
+    two = {"a": {"use": "none"}, "b": {"use": "gold"}}
+
+    with pytest.raises(PipelineError, match=message):
+        several(**{"of": two, **options})
+
+
+@pytest.mark.parametrize(("uses", "slow"), [(("none", "gold"), False), (("none", "model"), True)])
+def test_slow__if_one_of_them_is(uses: tuple[str, str], slow: bool) -> None:
+    options = several(of={use: {"use": use} for use in uses}, combine="majority")
+
+    assert options.slow == slow

@@ -1,0 +1,266 @@
+"""Keep an encoder's general knowledge while it is adapted: DGA (Ke et al. 2022), without its masks.
+
+Its rows are masked as by `token`. Its own part is about the model, and has three steps:
+
+1. `head_importance` finds attention heads that hold general knowledge.
+2. `protect_heads` has the optimizer move these less.
+3. `general_knowledge_loss` is added to the masked language model's loss. It draws the vectors of a
+   row under two dropouts together, and away from what the important heads alone would give.
+
+    importance = head_importance(model, batches)
+    with protect_heads(optimizer, model, importance, scales="updates"):
+        for batch in batches:
+            loss = model(**batch).loss
+            loss = loss + general_knowledge_loss(model, rows, attention_mask, importance)
+
+The released code (UIC-Liu-Lab/DGA at c074732761) differs from the paper: it pairs each row with its
+neighbour, not with itself; it scales the inputs' columns of the query, key and value projections,
+where heads have rows; its softmax runs over positions, and its means over padding as well; it ends
+an epoch after the first step. Here everything is as the paper has it.
+
+Dimensions: K layers, N heads, B rows, L tokens, H hidden width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mslm_data.kernels.pad import IGNORED
+from mslm_data.torch.attention_heads import attention_layers, gated_heads
+from mslm_data.torch.forward import device_of, language_model
+from mslm_data.torch.loss import check_name
+
+TEMPERATURE = 0.05
+"""Cosines are divided by it, as in SimCSE."""
+
+Scales = Literal["gradients", "updates"]
+_SCALES = ("gradients", "updates")
+
+
+def head_importance(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
+    """Measure how much each attention head matters to what an encoder says of rows.
+
+    Within each layer the gradients of `gate_gradients` are brought to mean 0 and deviation 1. The
+    importance is the absolute value of their tanh. So a head far below its layer's mean counts as
+    important too, as published.
+
+    Args:
+        model: An encoder of Hugging Face, with or without a head, or an `MslmModel` of one.
+        batches: As of `gate_gradients`.
+
+    Returns:
+        `[K, N]`, in `[0, 1)`.
+
+    Raises:
+        ValueError: As of `gate_gradients`.
+    """
+    gradients_KN = gate_gradients(model, batches)
+
+    # Of equal gradients none is important.
+    deviations_K1 = gradients_KN.std(dim=1, correction=0, keepdim=True)
+    deviations_K1 = torch.where(deviations_K1 > 0, deviations_K1, 1.0)
+    scores_KN = (gradients_KN - gradients_KN.mean(dim=1, keepdim=True)) / deviations_K1
+    return scores_KN.tanh().abs()
+
+
+def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
+    """Return the mean gradient of a gate on each head, `[K, N]`, float32.
+
+    Each batch goes through the encoder twice under different dropout. The loss is the
+    Kullback-Leibler divergence of the two last hidden states, a softmax over each token's features.
+    Gradients are added with their signs, and divided by the number of tokens. The model's own
+    gradients, mode and weights stay as they are.
+
+    Args:
+        model: An encoder of Hugging Face, with or without a head, or an `MslmModel` of one.
+        batches: Rows padded to rectangles, arrays or tensors by name: `input_ids` and
+            `attention_mask`, `[B, L]`. Where they have `labels` they are seen unmasked.
+
+    Raises:
+        ValueError: There is no batch, the family is not known here, or the model has no dropout,
+            under which all gradients are 0.
+    """
+    layers = attention_layers(model)
+    if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
+        raise ValueError(
+            "head_importance: expected a model with dropout, got one without; set "
+            "hidden_dropout_prob in its configuration"
+        )
+
+    device = device_of(model)
+    gates_KN = torch.ones(len(layers), layers[0].heads, device=device, requires_grad=True)
+    total_KN = torch.zeros_like(gates_KN)
+    tokens = 0
+    with _dropping(model), gated_heads(model, gates_KN), torch.enable_grad():
+        for batch in batches:
+            rows_BL, present_BL = _rows(batch, device)
+            first, second = (
+                F.log_softmax(_hidden(model, rows_BL, present_BL)[present_BL.bool()].float(), -1)
+                for _ in range(2)
+            )
+            divergence = F.kl_div(first, second, reduction="sum", log_target=True)
+            total_KN += torch.autograd.grad(divergence, gates_KN)[0]
+            tokens += int(present_BL.sum())
+
+    if not tokens:
+        raise ValueError("head_importance: expected batches with tokens, got none")
+    return total_KN / tokens
+
+
+@contextmanager
+def protect_heads(
+    optimizer: torch.optim.Optimizer,
+    model: Any,
+    importance_KN: Tensor,
+    *,
+    scales: Scales = "gradients",
+) -> Iterator[None]:
+    """Have an optimizer move heads the less the more important they are, until the context ends.
+
+    What belongs to a head, in the projections of queries, keys, values and output, is scaled by 1
+    less its importance.
+
+    Args:
+        optimizer: Any; its own `step` is watched, so a wrapped optimizer must be given unwrapped.
+        model: As of `head_importance`.
+        importance_KN: `[K, N]`, in `[0, 1]`.
+        scales: `gradients`, as published, is of effect under plain SGD. Adam divides by the size
+            of past gradients, so that a factor which stays the same changes next to nothing
+            there. `updates` scales how far each step moves the weights, decay included, under any
+            optimizer.
+
+    Raises:
+        ValueError: Importances of another shape or out of range, another word for `scales`, or a
+            family that is not known.
+    """
+    check_name("protect_heads", "scales", scales, _SCALES)
+    shared = _factors(model, importance_KN)
+    before: list[Tensor] = []
+
+    def prepare(*_: Any) -> None:
+        if scales == "updates":
+            before[:] = [parameter.detach().clone() for parameter, _ in shared]
+            return
+        for parameter, factor in shared:
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor.to(parameter.grad))
+
+    @torch.no_grad()
+    def finish(*_: Any) -> None:
+        if scales == "gradients":
+            return
+        for (parameter, factor), old in zip(shared, before, strict=True):
+            # Not a weighted mean: at a factor of 0 the weights must stay exactly as they were.
+            parameter.copy_(old + (parameter - old) * factor.to(parameter))
+
+    hooks = [optimizer.register_step_pre_hook(prepare), optimizer.register_step_post_hook(finish)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def general_knowledge_loss(
+    model: Any, input_ids: Tensor, attention_mask: Tensor, importance_KN: Tensor
+) -> Tensor:
+    """Compute DGA's contrastive loss of unmasked rows, a scalar.
+
+    The encoder is run three times, twice as it is and once with its heads multiplied by their
+    importance. It must be in training mode, or the first two are the same.
+
+    Args:
+        model: As of `head_importance`.
+        input_ids: int64 `[B, L]`, rows that are not masked.
+        attention_mask: `[B, L]`.
+        importance_KN: `[K, N]`.
+    """
+
+    def vectors() -> Tensor:
+        return mean_vectors(_hidden(model, input_ids, attention_mask), attention_mask)
+
+    first, second = vectors(), vectors()
+    with gated_heads(model, importance_KN):
+        general = vectors()
+    return contrast(first, second, general)
+
+
+def contrast(
+    first_BH: Tensor, second_BH: Tensor, general_BH: Tensor, *, temperature: float = TEMPERATURE
+) -> Tensor:
+    """Return SimCSE's loss with further negatives, a scalar: the mean over rows.
+
+    Row i of the first vectors is to be like row i of the second, by cosine, and unlike all other
+    rows of the second and all general vectors of the batch.
+
+    Args:
+        first_BH: Vectors of rows.
+        second_BH: Vectors of the same rows under another dropout.
+        general_BH: Vectors of the same rows by general knowledge alone.
+        temperature: Cosines are divided by it.
+    """
+    others = F.normalize(torch.cat([second_BH, general_BH]).float(), dim=-1)
+    cosines = F.normalize(first_BH.float(), dim=-1) @ others.T
+    own = torch.arange(len(first_BH), device=cosines.device)
+    return F.cross_entropy(cosines / temperature, own)
+
+
+def mean_vectors(hidden_BLH: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return the mean of each row's hidden states, `[B, H]`, padding left out."""
+    present_BL1 = attention_mask.unsqueeze(-1).to(hidden_BLH.dtype)
+    return (hidden_BLH * present_BL1).sum(1) / present_BL1.sum(1).clamp(min=1)
+
+
+def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return each parameter that heads share, and by what its updates are multiplied."""
+    layers = attention_layers(model)
+    expected = (len(layers), layers[0].heads)
+    if tuple(importance_KN.shape) != expected:
+        raise ValueError(
+            f"importance: expected the shape {expected} of layers and heads, "
+            f"got {tuple(importance_KN.shape)}"
+        )
+    if not bool(((importance_KN >= 0) & (importance_KN <= 1)).all()):
+        raise ValueError("importance: expected numbers in [0, 1], got others")
+
+    return [
+        (parameter, (1 - importance_N.detach())[heads.to(importance_N.device)])
+        for layer, importance_N in zip(layers, importance_KN, strict=True)
+        for parameter, heads in layer.parameters()
+    ]
+
+
+def _hidden(model: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return the encoder's last hidden states `[B, L, H]`."""
+    masked_lm: Any = language_model(model)
+    hidden: Tensor = masked_lm.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
+    return hidden
+
+
+def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return a batch's ids as they were before masking, and which are there, `[B, L]` each."""
+    rows_BL = torch.as_tensor(batch["input_ids"])
+    if "labels" in batch:
+        labels_BL = torch.as_tensor(batch["labels"])
+        rows_BL = torch.where(labels_BL == IGNORED, rows_BL, labels_BL)
+    return rows_BL.to(device), torch.as_tensor(batch["attention_mask"]).to(device)
+
+
+@contextmanager
+def _dropping(model: nn.Module) -> Iterator[None]:
+    """Put a module into training mode, and each part of it back into its own mode afterwards."""
+    parts = list(model.modules())
+    modes = [part.training for part in parts]
+    try:
+        for part in parts:
+            part.training = True
+        yield
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            part.training = mode

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from mslm_data.torch import (  # noqa: E402
+    MslmModel,
+    contrast,
+    general_knowledge_loss,
+    head_importance,
+    protect_heads,
+)
+from mslm_data.torch.attention_heads import NAMES, attention_layers, gated_heads  # noqa: E402
+from mslm_data.torch.families import FAMILIES  # noqa: E402
+from mslm_data.torch.general_knowledge import gate_gradients, mean_vectors  # noqa: E402
+from tests.torch import families  # noqa: E402
+
+KNOWN = [name for name, (kind, _) in families.OF_FAMILY.items() if kind in FAMILIES]
+
+
+def rows(seed: int = 0) -> dict[str, Any]:
+    batch = families.batch(seed=seed)
+    ids = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
+    return {"input_ids": ids, "attention_mask": batch["attention_mask"]}
+
+
+def logits(model: Any, batch: dict[str, Any]) -> Any:
+    return model(**batch).logits
+
+
+def test_every_family_of_the_package_is_known() -> None:
+    assert set(NAMES) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", KNOWN)
+def test_gated_heads__of_ones_change_no_logits(family: str) -> None:
+    model = families.masked_lm(family)
+    layers = attention_layers(model)
+
+    with torch.no_grad():
+        plain = logits(model, rows())
+        with gated_heads(model, torch.ones(len(layers), 2)):
+            gated = logits(model, rows())
+        with gated_heads(model, torch.zeros(len(layers), 2)):
+            closed = logits(model, rows())
+
+    assert torch.equal(plain, gated)
+    assert not torch.equal(plain, closed)
+    assert torch.equal(plain, logits(model, rows()).detach())
+
+
+@pytest.mark.parametrize("family", KNOWN)
+def test_attention_layers__a_head_owns_what_only_its_gate_can_close(family: str) -> None:
+    # What belongs to a head has no gradient once the head's gate is closed, and has one otherwise.
+    model = families.masked_lm(family)
+    (layer,) = attention_layers(model)
+
+    with gated_heads(model, torch.tensor([[0.0, 1.0]])):
+        logits(model, rows()).square().sum().backward()
+
+    seen = set()
+    for parameter, heads in layer.parameters():
+        seen.add(id(parameter))
+        if parameter.grad is None:  # of positions, where the configuration has none
+            continue
+        of_head = heads.expand_as(parameter)
+        assert parameter.grad[of_head == 0].abs().max() < 1e-6
+        assert sorted(set(of_head.flatten().tolist())) == [0, 1]
+    assert layer.output.weight.grad[:, -1].abs().max() > 0
+    projections = [name for name, one in model.named_parameters() if id(one) in seen]
+    assert len(projections) >= 2
+
+
+def test_gated_heads__gradient_is_the_finite_difference() -> None:
+    model = families.masked_lm("bert", num_hidden_layers=2).double()
+    gates = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
+
+    def loss(values: Any) -> Any:
+        with gated_heads(model, values):
+            return logits(model, rows()).square().mean()
+
+    (found,) = torch.autograd.grad(loss(gates), gates)
+
+    for layer in range(2):
+        for head in range(2):
+            step = torch.zeros(2, 2, dtype=torch.float64)
+            step[layer, head] = 1e-5
+            with torch.no_grad():
+                difference = (loss(1 + step) - loss(1 - step)) / 2e-5
+            assert float(found[layer, head]) == pytest.approx(float(difference), rel=1e-5)
+
+
+def test_gate_gradients__of_a_head_without_values_is_the_least() -> None:
+    model = families.masked_lm("bert", num_attention_heads=4, num_hidden_layers=2)
+    attention = model.bert.encoder.layer[1].attention.self
+    with torch.no_grad():
+        attention.value.weight[4:8] = 0
+        attention.value.bias[4:8] = 0
+
+    torch.manual_seed(0)
+    found = gate_gradients(model, [rows(seed) for seed in range(4)]).abs()
+
+    assert found[1].argmin() == 1
+    assert found[1, 1] == 0
+    assert (found[0] > 0).all()
+
+
+def test_head_importance__is_the_same_for_a_seed_and_leaves_the_model_as_it_was() -> None:
+    model = families.masked_lm("bert", num_attention_heads=4, num_hidden_layers=2)
+    before = copy.deepcopy(model.state_dict())
+    masked = families.batch()
+
+    torch.manual_seed(1)
+    first = head_importance(model, [rows()])
+    torch.manual_seed(1)
+    second = head_importance(model, [masked])  # is seen unmasked
+    torch.manual_seed(1)
+    wrapped = head_importance(MslmModel.wrap(model), [rows()])
+
+    assert first.shape == (2, 4)
+    assert (first >= 0).all()
+    assert (first < 1).all()
+    assert torch.equal(first, second)
+    assert torch.equal(first, wrapped)
+    assert not model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("scales", ["gradients", "updates"])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta", "albert"])
+def test_protect_heads__with_sgd_a_head_of_importance_1_does_not_move(
+    family: str, scales: Any
+) -> None:
+    model = families.masked_lm(family)
+    (layer,) = attention_layers(model)
+    before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with protect_heads(optimiser, model, torch.tensor([[1.0, 0.0]]), scales=scales):
+        logits(model, rows()).square().mean().backward()
+        optimiser.step()
+
+    moved = 0
+    for (parameter, heads), old in zip(layer.parameters(), before, strict=True):
+        of_head = heads.expand_as(parameter)
+        assert torch.equal(parameter[of_head == 0], old[of_head == 0])
+        moved += int(not torch.equal(parameter[of_head == 1], old[of_head == 1]))
+    assert moved
+
+    # Afterwards the optimizer is free again.
+    optimiser.step()
+    parameter, heads = next(iter(layer.parameters()))
+    del heads
+    assert not torch.equal(parameter, before[0])
+
+
+def test_protect_heads__under_adam_scaled_gradients_change_next_to_nothing() -> None:
+    def moved(scales: Any, importance: float) -> float:
+        model = families.masked_lm("bert")
+        old = model.bert.encoder.layer[0].attention.self.value.weight.detach().clone()
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
+        with protect_heads(optimiser, model, torch.tensor([[importance, 0.0]]), scales=scales):
+            for seed in range(10):
+                optimiser.zero_grad()
+                logits(model, rows(seed)).square().mean().backward()
+                optimiser.step()
+        new = model.bert.encoder.layer[0].attention.self.value.weight
+        return float((new - old)[:8].detach().abs().mean())
+
+    free = moved("gradients", 0.0)
+
+    assert moved("gradients", 0.9) > 0.9 * free
+    assert moved("updates", 0.9) < 0.2 * free
+
+
+def test_contrast__is_its_twin() -> None:
+    draw = torch.Generator().manual_seed(0)
+    first, second, general = (torch.randn(3, 5, generator=draw) for _ in range(3))
+
+    def cosine(a: Any, b: Any) -> float:
+        return float(a @ b / (a.norm() * b.norm()))
+
+    losses = []
+    for i in range(3):
+        likes = [cosine(first[i], z) / 0.05 for z in (*second, *general)]
+        losses.append(math.log(sum(math.exp(like) for like in likes)) - likes[i])
+
+    assert float(contrast(first, second, general)) == pytest.approx(sum(losses) / 3, rel=1e-5)
+
+
+def test_general_knowledge_loss__reaches_the_encoder() -> None:
+    model = families.masked_lm("bert").train()
+    batch = rows()
+
+    loss = general_knowledge_loss(
+        model, batch["input_ids"], batch["attention_mask"], torch.tensor([[0.9, 0.1]])
+    )
+    loss.backward()
+
+    assert loss > 0
+    assert model.bert.encoder.layer[0].attention.self.value.weight.grad.abs().max() > 0
+
+
+def test_mean_vectors__leave_out_padding() -> None:
+    hidden = torch.tensor([[[1.0], [3.0], [50.0]], [[2.0], [4.0], [6.0]]])
+    present = torch.tensor([[1, 1, 0], [1, 1, 1]])
+
+    assert mean_vectors(hidden, present).tolist() == [[2.0], [4.0]]
+
+
+def test_messages() -> None:
+    bert = families.masked_lm("bert")
+    optimiser = torch.optim.SGD(bert.parameters(), lr=0.1)
+
+    with pytest.raises(ValueError, match=r"attention heads: expected a model of type .*'mpnet'"):
+        head_importance(families.masked_lm("mpnet"), [rows()])
+    with pytest.raises(ValueError, match="expected batches with tokens, got none"):
+        head_importance(bert, [])
+    still = families.masked_lm("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    with pytest.raises(ValueError, match="expected a model with dropout, got one without"):
+        head_importance(still, [rows()])
+    with (
+        pytest.raises(ValueError, match=r"gates: expected the shape \(1, 2\) .* got \(2, 2\)"),
+        gated_heads(bert, torch.ones(2, 2)),
+    ):
+        pass
+    with (
+        pytest.raises(ValueError, match=r"importance: expected the shape \(1, 2\)"),
+        protect_heads(optimiser, bert, torch.ones(3, 2)),
+    ):
+        pass
+    with (
+        pytest.raises(ValueError, match=r"importance: expected numbers in \[0, 1\]"),
+        protect_heads(optimiser, bert, torch.full((1, 2), 1.5)),
+    ):
+        pass
+    with (
+        pytest.raises(ValueError, match="expected scales gradients or updates, got 'steps'"),
+        protect_heads(optimiser, bert, torch.ones(1, 2), scales="steps"),
+    ):
+        pass

@@ -1,1 +1,1 @@
-"""Experiments: what masking does to named entity recognition. Speed has `benchmarks/`."""
+"""Experiments: what masking does to models. Speed has `benchmarks/`."""

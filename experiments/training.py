@@ -1,255 +1,160 @@
-"""Train and score one model of `experiments.finetune`, in two stages."""
+"""Train a model by steps of AdamW: one loop for heads, adaptation, fine-tuning and classifiers.
+
+A batch is turned into one or several calls of the model, its views, whose losses are added: the
+paper's joint training is one call on the masked rows, two views are two.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import time
-import warnings
-from dataclasses import asdict, dataclass
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import transformers
+from torch import Tensor
 
 import mslm_data as md
-from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
-from mslm_data.stats.tally import mask_stats
-from mslm_data.torch import MslmModel, evaluate
+from mslm_data.shard.split import Split
 
-WEIGHTS = {"half": (0.5, 0.5), "ones": (1.0, 1.0)}
-"""Loss weights that do not come from counts.
+WARM = 0.1
+"""Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""
 
-"half" is what Eq. 5 gives where ELM masks more tokens than BLM, as both clips of Eq. 3 fire there.
-Whether it does at ELM 1.0 and BLM 0.075 depends on corpus and vocabulary: with PubMedBERT's not on
-BC5CDR-chem (.5009/.4991) and BC5CDR-disease (.5379/.4621). "ones" is plain cross-entropy.
-"""
-ALL_SENTENCES = 1 << 30
-"""More sentences than any corpus has: no limit."""
-SCORES = ("precision", "recall", "micro_f1", "hits", "gold", "predicted")
-"""What is kept of each score."""
+Inputs = dict[str, Tensor]
+Views = Callable[[Mapping[str, Any]], Sequence[Inputs]]
+"""Makes of a batch the arguments of each call of the model."""
+
+_ROWS = ("input_ids", "attention_mask")
+_TAGS = ("bio", "span_starts", "span_ends", "span_labels")
+_HIDDEN = ("labels", "mask_kinds")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
-    """One way to train the first stage.
+class Schedule:
+    """How long and how fast a model is trained.
 
     Attributes:
-        strategy: Name of the masking strategy. "" is vanilla: nothing is hidden, and Eq. 6 is not
-            in the loss.
-        elm: ELM's rate for `joint`. Other strategies hide as many tokens as `MSLM` does.
-        blm: BLM's rate for `joint`.
-        weights: "eq5" takes them from the counts of the training rows; else a name of `WEIGHTS`.
+        epochs: Passes over the rows, each with masks of its own.
+        batch_size: Rows of a step.
+        rate: Highest learning rate.
     """
 
-    strategy: str = "joint"
-    elm: float = 1.0
-    blm: float = 0.075
-    weights: str = "eq5"
-
-
-VANILLA = Arm(strategy="")
-MSLM = Arm()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings that all runs of a table share.
-
-    Attributes:
-        encoder: Digest of the encoder's weights, by `digest`.
-        sentences: Maximum number of training sentences.
-        scored: Maximum number of sentences to score.
-        on: "test", or "validation" to choose settings by.
-        epochs: Number of epochs of each stage.
-        batch_size: Sentences a step.
-        learning_rate: Constant rate of Adam.
-        bf16: Whether matrices are multiplied in bfloat16 (autocast), in training and in scoring.
-        frozen: Whether token embeddings, and so the tied part of the language modelling head, stay
-            as they are.
-    """
-
-    encoder: str
-    sentences: int
-    scored: int
-    on: str
     epochs: int
     batch_size: int
-    learning_rate: float
-    bf16: bool = False
-    frozen: bool = False
+    rate: float
 
 
-def run(
-    arm: Arm, shards: Shards, encoder: str, settings: Settings, *, seed: int, device: str
+def optimise(
+    model: Any,
+    split: Split,
+    strategy: Strategy | None,
+    views: Views,
+    schedule: Schedule,
+    *,
+    seed: int,
+    around: Callable[[torch.optim.Optimizer], AbstractContextManager[None]] | None = None,
 ) -> dict[str, Any]:
-    """Train and score one model.
+    """Train those parameters of a model that require gradients.
 
     Args:
-        arm: How the first stage is trained. The second is always NER on unmasked text.
-        shards: The corpus. All of its training split is used.
-        encoder: Folder or hub id of the encoder.
-        settings: What all runs share.
-        seed: Seed of new weights, order, masks and dropout.
-        device: Device of torch.
+        model: Called with the arguments that `views` makes; its output has a `loss`.
+        split: Rows, in length buckets; their order follows from the seed alone.
+        strategy: What is hidden; None hides nothing.
+        views: See `Views`.
+        schedule: Epochs, batches and rate.
+        seed: Of order, masks and dropout.
+        around: Makes of the optimizer a context in which all steps are taken.
 
     Returns:
-        Shares and counts of hidden tokens, the weights, and for each stage its steps, loss, scores
-        and seconds.
+        `steps`; `tokens`, of all calls of the model and without padding; and `loss`, the mean of
+        the last tenth of the steps.
     """
-    strategy = None if arm == VANILLA else _strategy(arm, shards, seed=seed)
-    hidden, weights = _hidden(arm, strategy, shards, seed=seed)
-
-    model = _model(encoder, shards, weights, seed=seed).to(device)  # type: ignore[arg-type]
-    model.get_input_embeddings().weight.requires_grad_(not settings.frozen)
-
-    stages = []
-    for number in range(2):
-        masks = strategy if number == 0 else None
-        start = time.perf_counter()
-        trained = _train(model, shards, masks, settings, first=number * settings.epochs, seed=seed)
-        seconds = round(time.perf_counter() - start, 1)
-
-        scores = _scores(model, shards, settings)
-        stages.append({**trained, "seconds": seconds, **scores})
-        if arm == MSLM and number == 0:
-            stages[0]["on_masked"] = _scores(model, shards, settings, masked=True)
-    return {**hidden, "stages": stages}
-
-
-def identify(corpus: str, arm: Arm, settings: Settings, seed: int) -> dict[str, Any]:
-    """Return what identifies a run, for JSON: equal ones have equal results on one machine."""
-    return {"corpus": corpus, "arm": asdict(arm), "settings": asdict(settings), "seed": seed}
-
-
-def digest(encoder: str) -> str:
-    """Return the first 16 digits of the SHA-256 of an encoder's weights, heads left out."""
-    encoder_only = _masked_lm(encoder).base_model
-    sha = hashlib.sha256()
-    for name, values in sorted(encoder_only.state_dict().items()):
-        sha.update(name.encode())
-        sha.update(values.contiguous().numpy().tobytes())
-    return sha.hexdigest()[:16]
-
-
-def _masked_lm(encoder: str) -> Any:
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # or it says at length that the head is new
-    try:
-        return transformers.AutoModelForMaskedLM.from_pretrained(encoder, dtype=torch.float32)
-    finally:
-        transformers.logging.set_verbosity(level)
-
-
-def _model(encoder: str, shards: Shards, weights: tuple[float, float], *, seed: int) -> MslmModel:
-    """Return the model that all arms of a seed begin with. Only weights of the loss differ."""
-    torch.manual_seed(seed)
-    return MslmModel.wrap(
-        _masked_lm(encoder), labels=shards.labels, w_elm=weights[0], w_blm=weights[1]
-    )
-
-
-def _strategy(arm: Arm, shards: Shards, *, seed: int) -> Strategy:
-    if arm.strategy != "joint":
-        return at_equal_budget(arm.strategy, shards, seed=seed)
-    joint: Strategy = md.strategy("joint", elm=arm.elm, blm=arm.blm)
-    return joint
-
-
-def at_equal_budget(name: str, shards: Shards, *, seed: int) -> Strategy:
-    """Return a strategy that hides about as many tokens of the training rows as `MSLM` does.
-
-    Its rate is not the share that it hides: budgets are rounded up in each row, and PMI may find
-    nothing to spend them on. So the rate is corrected by what was missed, six times, and the best
-    try counts.
-    """
-    joint = md.strategy("joint", elm=MSLM.elm, blm=MSLM.blm)
-    target = _stats(joint, shards, seed=seed).realised_rate
-    option = "blm" if name == "blm" else "rate"
-
-    rate = target
-    tried: dict[float, Strategy] = {}
-    for _ in range(6):
-        strategy = shards.strategy(name, **{option: rate})
-        missed = target - _stats(strategy, shards, seed=seed).realised_rate
-        tried[abs(missed)] = strategy
-        rate = min(1.0, max(0.0, round(rate + missed, 4)))
-    return tried[min(tried)]
-
-
-def _stats(strategy: Strategy, shards: Shards, *, seed: int) -> Any:
-    return mask_stats(shards["train"].chunks, strategy, seed=seed, labels=shards.labels)
-
-
-def _hidden(
-    arm: Arm, strategy: Strategy | None, shards: Shards, *, seed: int
-) -> tuple[dict[str, Any], tuple[float, float]]:
-    """Return what a strategy hides in an epoch, as `mask-stats` counts it, and the weights."""
-    if strategy is None:
-        return {"hidden": 0.0, "n_elm": 0, "n_blm": 0, "weights": None}, WEIGHTS["half"]
-
-    stats = _stats(strategy, shards, seed=seed)
-    weights = WEIGHTS.get(arm.weights) or md.mask_specific_weights(stats.n_elm, stats.n_blm)
-    counts = {"hidden": stats.realised_rate, "n_elm": stats.n_elm, "n_blm": stats.n_blm}
-    return {**counts, "weights": list(weights)}, weights
-
-
-def _train(
-    model: MslmModel,
-    shards: Shards,
-    strategy: Strategy | None,
-    settings: Settings,
-    *,
-    first: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Train one stage: by Eq. 12 on masked text, or without a strategy for NER alone."""
-    joint = strategy is not None
     batches = md.Batches(
-        shards["train"],
+        split,
         strategy or md.strategy("joint", elm=0, blm=0),
-        batch_size=settings.batch_size,
+        batch_size=schedule.batch_size,
         seed=seed,
         bucketed=True,
     )
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.Adam(trained, lr=settings.learning_rate, fused=True)
+    total = sum(1 for _ in _epochs(batches, schedule.epochs, count_only=True))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=schedule.rate, fused=True)
+    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, total))
 
+    torch.manual_seed(seed)
     model.train()
-    losses: list[torch.Tensor] = []
-    for epoch in range(first, first + settings.epochs):
-        batches.epoch = epoch
-        for batch in batches:
-            optimiser.zero_grad()
-            with _autocast(model, settings):
-                loss = model(**_tensors(batch, joint=joint, device=model.device)).loss
-            loss.backward()
+    losses: list[float] = []
+    tokens = 0
+    with around(optimiser) if around else nullcontext():
+        for batch in _epochs(batches, schedule.epochs):
+            loss = 0.0
+            for view in views(batch):
+                with torch.autocast("cpu", torch.bfloat16):
+                    part = model(**view).loss
+                part.backward()
+                loss += float(part.detach())
+                tokens += int(view["attention_mask"].sum())
+
             optimiser.step()
-            losses.append(loss.detach())  # not read here, which would wait for an accelerator
-    return {"steps": len(losses), "loss": float(torch.stack(losses[-10:]).mean())}
+            rates.step()
+            optimiser.zero_grad()
+            losses.append(loss)
+
+    last = losses[-max(1, len(losses) // 10) :]
+    return {"steps": len(losses), "tokens": tokens, "loss": round(sum(last) / len(last), 4)}
 
 
-def _tensors(
-    batch: dict[str, Any], *, joint: bool, device: torch.device
-) -> dict[str, torch.Tensor]:
-    without = {"keys"} if joint else {"keys", "labels", "mask_kinds"}
-    return {
-        name: torch.from_numpy(array).to(device)
-        for name, array in batch.items()
-        if name not in without
-    }
+def rate_at(step: int, total: int) -> float:
+    """Return the share of the highest learning rate that a step has, of `total` steps."""
+    warm = max(1, round(WARM * total))
+    if step < warm:
+        return (step + 1) / warm
+    return max(0.0, (total - step) / max(1, total - warm))
 
 
-def _autocast(model: MslmModel, settings: Settings) -> torch.autocast:
-    return torch.autocast(model.device.type, torch.bfloat16, enabled=settings.bf16)
+def on_plain_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+    """Detect and classify mentions in rows as they are (Eq. 8 and 11)."""
+    return [_tensors({**batch, "input_ids": unmasked(batch)}, (*_ROWS, *_TAGS))]
 
 
-def _scores(
-    model: MslmModel, shards: Shards, settings: Settings, *, masked: bool = False
-) -> dict[str, Any]:
-    """Return precision, recall, micro F1 and their counts."""
-    with warnings.catch_warnings(), _autocast(model, settings):
-        # The results page says itself what scores on masked text are worth.
-        warnings.filterwarnings("ignore", message="evaluate: masked=True")
-        result = evaluate(model, shards[settings.on], labels=shards.labels, masked=masked)
-    return {name: result[name] for name in SCORES}
+def on_masked_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+    """Do everything in masked rows, as the paper does (Eq. 12)."""
+    return [_tensors(batch, (*_ROWS, *_TAGS, *_HIDDEN))]
+
+
+def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+    """Predict hidden tokens in masked rows (Eq. 6), and find mentions in the same rows unmasked."""
+    return [*on_plain_rows(batch), *of_hidden_tokens(batch)]
+
+
+def of_hidden_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+    """Predict hidden tokens alone (Eq. 6)."""
+    return [_tensors(batch, (*_ROWS, *_HIDDEN))]
+
+
+def for_general_knowledge(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+    """Predict hidden tokens, and show the same rows unmasked to DGA's contrastive loss."""
+    plain = _tensors({**batch, "input_ids": unmasked(batch)}, _ROWS)
+    return [*of_hidden_tokens(batch), plain]
+
+
+def unmasked(batch: Mapping[str, Any]) -> Any:
+    """Return a batch's ids as they were before masking, int64 `[B, L]`."""
+    labels = batch["labels"]
+    ids = batch["input_ids"].copy()
+    ids[labels >= 0] = labels[labels >= 0]
+    return ids
+
+
+def _tensors(batch: Mapping[str, Any], names: Sequence[str]) -> Inputs:
+    return {name: torch.from_numpy(batch[name]) for name in names}
+
+
+def _epochs(
+    batches: md.Batches, epochs: int, *, count_only: bool = False
+) -> Iterator[Mapping[str, Any]]:
+    for epoch in range(epochs):
+        batches.epoch = epoch
+        yield from itertools.repeat({}, len(batches)) if count_only else batches

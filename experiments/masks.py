@@ -1,0 +1,135 @@
+"""The strategies that are compared, each hiding as many tokens as the paper's headline rates do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.corpora import command
+from mslm_data.loading import Shards
+from mslm_data.mask.strategy import Strategy
+from mslm_data.stats import MaskStats, mask_stats
+
+HEADLINE: dict[str, Any] = {"elm": 1.0, "blm": 0.075}
+"""Rates of ELM and BLM that the paper's main results have."""
+RATES = ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
+"""Other rates of ELM and BLM; at the first Eq. 5 gives weights that differ."""
+_TRIES = 6
+
+Make = Callable[[Shards, float], Strategy]
+"""Makes a strategy for a folder, of a rate."""
+
+
+def _named(name: str, **options: Any) -> Make:
+    return lambda shards, rate: shards.strategy(name, rate=rate, corruption="mask", **options)
+
+
+def _joint(*, elm: float, blm: float) -> Make:
+    return lambda shards, _: shards.strategy("joint", elm=elm, blm=blm)
+
+
+def _half(rounding: str) -> Make:
+    """Return half of the mentions and other tokens at a rate, mentions rounded up or at random."""
+
+    def make(shards: Shards, rate: float) -> Strategy:
+        picks = [
+            {"units": "mentions", "budget": {"rate": 0.5, "rounding": rounding}, "kind": "entity"},
+            {"units": "tokens", "budget": {"rate": rate, "of": "tokens", "rounding": "random"}},
+        ]
+        picks[0]["among"] = {"unknown": True}
+        return shards.strategy("picks", picks=picks, corruption="mask")
+
+    return make
+
+
+def _attention_high(shards: Shards, rate: float) -> Strategy:
+    """Return AttnMask-High with its own rates; the share of rows that take part follows."""
+    return shards.strategy("attention-high", gate=rate)
+
+
+def _entitybert(shards: Shards, rate: float) -> Strategy:
+    return shards.strategy("entitybert", words=rate, corruption="mask")
+
+
+MASKS: Mapping[str, Make] = {
+    "joint": _joint(**HEADLINE),
+    **{f"joint {elm:g}, {blm:g}": _joint(elm=elm, blm=blm) for elm, blm in RATES},
+    "token": _named("token"),
+    "whole-word": _named("whole-word", most=0),
+    "span": _named("span"),
+    "pmi": _named("pmi"),
+    "difference": _named("difference", transform="rank"),
+    "salient": lambda shards, _: shards.strategy("salient"),
+    "half": _half("up"),
+    "half-unbiased": _half("random"),
+    "mst": _named("mst"),
+    "attention-high": _attention_high,
+    "entitybert": _entitybert,
+    "selective": _named("selective", scores="confidence"),
+}
+"""Name of an arm's masks -> what makes them. Those without a rate hide what they hide."""
+_WITHOUT_RATE = ("joint", "salient", *(name for name in MASKS if name.startswith("joint ")))
+
+
+def masks(
+    name: str, shards: Shards, *, encoder: Path, seed: int, target: float | None = None
+) -> tuple[Strategy, MaskStats]:
+    """Return a strategy for a folder's training rows, and what it hides there in an epoch.
+
+    A rate is not the share that is hidden: budgets are rounded in each row, and n-grams may be
+    rare. So a few rates are tried, each where a line through the last two meets the target, and the
+    best try counts.
+
+    Args:
+        name: One of `MASKS`.
+        shards: The folder; its lexicons are made where they are missing.
+        encoder: The encoder that compares words with anchors, and whose attention is taken.
+        seed: Of the masks that are counted.
+        target: The share of tokens to hide; None takes that of joint masking at `HEADLINE`.
+    """
+    _make_lexicon(name, shards, encoder)
+    make = MASKS[name]
+    if name in _WITHOUT_RATE:
+        strategy = make(shards, 0.0)
+        return strategy, hidden(strategy, shards, seed=seed)
+
+    if target is None:
+        target = hidden(make_joint(shards), shards, seed=seed).realised_rate
+    tried: dict[float, tuple[Strategy, MaskStats]] = {}
+    rate, share_before, rate_before = target, 0.0, 0.0
+    for _ in range(_TRIES):
+        strategy = make(shards, rate)
+        stats = hidden(strategy, shards, seed=seed)
+        share = stats.realised_rate
+        tried[abs(target - share)] = (strategy, stats)
+        if share == share_before:
+            break
+
+        per_share = (rate - rate_before) / (share - share_before)
+        rate_before, share_before = rate, share
+        rate = min(1.0, max(0.0, round(rate + (target - share) * per_share, 4)))
+    return tried[min(tried)]
+
+
+def make_joint(shards: Shards) -> Strategy:
+    """Return joint masking at the paper's headline rates."""
+    return MASKS["joint"](shards, 0.0)
+
+
+def hidden(strategy: Strategy, shards: Shards, *, seed: int) -> MaskStats:
+    """Count what a strategy hides of the training rows in the first epoch."""
+    return mask_stats(shards["train"].chunks, strategy, seed=seed, labels=shards.labels)
+
+
+def _make_lexicon(name: str, shards: Shards, encoder: Path) -> None:
+    """Run the commands that make what a strategy reads, once."""
+    folder = Path(str(shards.folder))
+    of_encoder = ["--encoder", str(encoder)]
+    if name == "pmi" and not (folder / "vocab" / "pmi.arrow").is_file():
+        command("vocab", "pmi", str(folder))
+    if name == "difference" and not (folder / "vocab" / "difference.arrow").is_file():
+        command("vocab", "anchors", str(folder), "--general", "wordfreq")
+        command("vocab", "scores", "anchors", str(folder), *of_encoder, "--embedding", "mean")
+    if name in ("mst", "attention-high") and not (folder / "vocab" / "attention").is_dir():
+        command("vocab", "scores", "attention", str(folder), *of_encoder, "--split", "train")

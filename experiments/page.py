@@ -1,0 +1,443 @@
+"""Write tables and figures of the lines in `experiments/results`; no number is written by hand.
+
+`experiments/RESULTS.md` has everything. The tables between marks in `docs/evidence.md` are written
+anew too; the words around them are not touched. A table stands on the page only where there are
+lines for it. Lines of runs that the plan no longer has, such as those at a learning rate that a
+later try has beaten, are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.inputs import ROOT
+from experiments import figure, intervals, lines
+from experiments.corpora import HELD_OUT
+from experiments.intervals import Difference, Floats
+from experiments.lines import Line
+from experiments.plan import (
+    ADAPTED,
+    CLASSIFIED,
+    CORPORA,
+    ELSEWHERE,
+    JOINT,
+    RATED,
+    RATES,
+    TRIED_ON,
+    TRIED_SEED,
+    WEIGHTS,
+    current,
+)
+
+GUIDE = ROOT / "docs" / "evidence.md"
+FIGURES = Path("figures")
+"""Folder of the figures, beside the page."""
+
+_END = "<!-- end -->"
+_HEAD = """\
+# What masking does to named entity recognition
+
+Written by `python -m experiments.page` from the lines in [results](results). [README.md](README.md)
+has the protocol, and [the guide](../docs/evidence.md) says in plain words what follows. F1,
+precision and recall are those of mentions on unmasked test text, in percent: mean ± standard
+deviation over seeds. A difference is taken between runs of the same seed that began with the same
+weights. Its 95 % interval is a bootstrap over seeds and sentences; with one seed over sentences
+alone, so that it is too narrow. `could be seen` is the smallest true difference that would be found
+in four of five such studies."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, its figures, and the tables of the guide."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.page",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--results", type=Path, default=lines.RESULTS, help="read lines of this folder"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=lines.RESULTS.parent,
+        help="write RESULTS.md and figures/ to this folder (default experiments)",
+    )
+    parser.add_argument(
+        "--guide", type=Path, default=GUIDE, help="fill the tables of this file too"
+    )
+    options = parser.parse_args(arguments)
+
+    found = current(lines.read(options.results))
+    text, drawn = page(found)
+    (options.out / "RESULTS.md").write_text(text, encoding="utf-8")
+    (options.out / FIGURES).mkdir(exist_ok=True)
+    for path in (options.out / FIGURES).glob("*.svg"):
+        path.unlink()
+    for name, svg in drawn.items():
+        (options.out / FIGURES / name).write_text(svg, encoding="utf-8")
+    guide = options.guide.read_text(encoding="utf-8")
+    options.guide.write_text(filled(guide, found), encoding="utf-8")
+    return 0
+
+
+def page(found: Sequence[Line]) -> tuple[str, dict[str, str]]:
+    """Return the text of the page, and its figures by the name of their file."""
+    parts = [_HEAD]
+    figures: dict[str, str] = {}
+    for title, arms, corpora in _questions():
+        for corpus in corpora:
+            table = ner_table(found, arms, corpus)
+            if len(table) < 4:
+                continue
+            name = f"{_slug(title)}-{_slug(corpus)}.svg"
+            apart = differences(found, arms, corpus)
+            figures[name] = figure.intervals(f"{corpus}: points of F1 against {arms[0]}", apart)
+            parts += ["", f"## {title}: {corpus}", "", *table]
+            parts += ["", f"![differences of F1 on {corpus}]({FIGURES}/{name})"]
+
+    for title, name in _TABLES.items():
+        table = _MADE[name](found)
+        if table:
+            parts += ["", f"## {title}", "", *table]
+    parts += ["", "## On what", "", *_about(found)]
+    return "\n".join(parts) + "\n", figures
+
+
+def filled(guide: str, found: Sequence[Line]) -> str:
+    """Return the guide with its marked tables written anew.
+
+    Raises:
+        ValueError: It has a mark of an unknown table.
+    """
+    for name in re.findall(r"<!-- made: (.+?) -->", guide):
+        if name not in _MADE:
+            raise ValueError(f"guide: expected marks of {', '.join(_MADE)}, got '{name}'")
+        table = "\n".join(_MADE[name](found) or ["No line yet."])
+        begin, mark, rest = guide.partition(f"<!-- made: {name} -->\n")
+        _, end, after = rest.partition(_END)
+        guide = f"{begin}{mark}{table}\n{end}{after}"
+    return guide
+
+
+def _questions() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Return title, arms with the one to compare with first, and corpora of each question."""
+    adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
+    return [
+        ("Joint training", tuple(JOINT), CORPORA),
+        ("Adapt, then fine-tune", ("plain", *adapted), CORPORA),
+        ("Adaptation with other masks", adapted, CORPORA),
+        ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), CORPORA),
+        ("Rates in two views", ("plain", *RATED), CORPORA),
+        ("Joint training outside of medicine", tuple(JOINT), tuple(ELSEWHERE)),
+    ]
+
+
+# Tables of named entities ------------------------------------------------------------------------
+
+
+def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[str]:
+    """Return the lines of a table: an arm a row, the one to compare with first."""
+    header = ("arm", "seeds", "hidden", "F1", "precision", "recall", "against the first", "95 %")
+    rows: list[tuple[str, ...]] = [(*header, "could be seen")]
+    apart = differences(found, arms, corpus)
+    for arm in arms:
+        runs = list(_runs(found, arm, corpus).values())
+        if not runs:
+            continue
+        hidden = statistics.fmean(run["hidden"] for run in runs)
+        scores = [spread([run["scores"][name] for run in runs]) for name in _SCORES]
+        row = (arm, str(len(runs)), _percent(hidden) if hidden else "-", *scores)
+        rows.append((*row, *_difference_cells(apart.get(arm))))
+    return as_table(rows)
+
+
+_SCORES = ("f1", "precision", "recall")
+
+
+def differences(found: Sequence[Line], arms: Sequence[str], corpus: str) -> dict[str, Difference]:
+    """Return the difference of F1 of each arm and the first, in points, of common seeds."""
+    first = _runs(found, arms[0], corpus)
+    apart = {}
+    for arm in arms[1:]:
+        runs = _runs(found, arm, corpus)
+        common = [key for key in runs if key in first]
+        if common:
+            before, after = (
+                np.stack([_counts(side[key]["scores"]["groups"]) for key in common])
+                for side in (first, runs)
+            )
+            apart[arm] = in_points(intervals.difference(before, after, score=intervals.f1))
+    return apart
+
+
+def _runs(found: Sequence[Line], arm: str, corpus: str) -> dict[tuple[int, str], Line]:
+    """Return an arm's runs on test text by seed and by the weights that they began with."""
+    return {
+        (line["run"]["seed"], line["start"]): line
+        for line in found
+        if line["run"]["task"] == "ner"
+        and (line["run"]["arm"], line["run"]["corpus"]) == (arm, corpus)
+        and line["run"]["options"]["scored"] == "test"
+    }
+
+
+def _rates(found: Sequence[Line]) -> list[str]:
+    """Return the table of learning rates that were tried."""
+    tried: dict[str, dict[float, float]] = {}
+    for line in found:
+        run = line["run"]
+        if run["task"] == "ner" and run["seed"] == TRIED_SEED:
+            tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line["scores"]["f1"]
+    if not tried:
+        return []
+
+    rows = [("arm", *(f"{rate:g}" for rate in RATES))]
+    for arm, scores in tried.items():
+        cells = []
+        for rate in RATES:
+            cell = _percent(scores[rate]) if rate in scores else "-"
+            whole = len(scores) == len(RATES)
+            cells.append(
+                f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
+            )
+        rows.append((arm, *cells))
+    note = f"F1 on validation text of {TRIED_ON} after one epoch; the rate in bold is taken."
+    return [note, "", *as_table(rows)]
+
+
+# Sensitivity -------------------------------------------------------------------------------------
+
+
+def _sensitivity(found: Sequence[Line]) -> list[str]:
+    """Return the table of how well hidden tokens are predicted after each adaptation."""
+    by_arm: dict[str, list[Line]] = {}
+    for line in found:
+        if line["run"]["task"] == "adaptation":
+            by_arm.setdefault(line["run"]["arm"], []).append(line)
+    if not by_arm:
+        return []
+
+    rows: list[tuple[str, ...]] = [
+        (
+            "adapted with", "seeds", "hidden",
+            "terms: accuracy", "terms: perplexity",
+            "other words: accuracy", "other words: perplexity",
+            "terms, accuracy against token", "95 %",
+            "others, accuracy against token", "95 %",
+        )
+    ]  # fmt: skip
+    for arm in ("", *ADAPTED):
+        runs = by_arm.get(arm, [])
+        if not runs:
+            continue
+        hidden = statistics.fmean(run.get("hidden", 0.0) for run in runs)
+        cells = [arm or "nothing", str(len(runs)), _percent(hidden) if hidden else "-"]
+        for kind in ("terms", "others"):
+            counts = [_of_all_corpora(run, kind).sum(axis=0) for run in runs]
+            cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
+            cells.append(spread([float(intervals.perplexity(one)) / 100 for one in counts]))
+        for kind in ("terms", "others"):
+            apart = _against_token(runs, by_arm.get("token", []), kind)
+            cells += _difference_cells(apart if arm not in ("", "token") else None)[:2]
+        rows.append(tuple(cells))
+    return as_table(rows)
+
+
+def _against_token(runs: Sequence[Line], token: Sequence[Line], kind: str) -> Difference | None:
+    first = {(line["run"]["seed"], line["start"]): line for line in token}
+    second = {(line["run"]["seed"], line["start"]): line for line in runs}
+    common = [key for key in second if key in first]
+    if not common:
+        return None
+    before, after = (
+        np.stack([_of_all_corpora(side[key], kind) for key in common]) for side in (first, second)
+    )
+    return in_points(intervals.difference(before, after, score=intervals.accuracy))
+
+
+def _of_all_corpora(line: Line, kind: str) -> Floats:
+    """Return hits, tokens and losses of the groups of all corpora, `[G, 3]`."""
+    return np.concatenate([_counts(line["scores"][corpus][kind]["groups"]) for corpus in HELD_OUT])
+
+
+# Classification of texts --------------------------------------------------------------------------
+
+
+def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]]:
+    """Return what makes the table of a task: the rows of Difference-Masking's table that are text.
+
+    Args:
+        corpus: The task.
+        score: `macro_f1` or `micro_f1`, as the table has it.
+    """
+    of = {"macro_f1": intervals.macro_f1, "micro_f1": intervals.micro_f1}[score]
+
+    def make(found: Sequence[Line]) -> list[str]:
+        by_arm: dict[str, dict[tuple[int, str], Line]] = {}
+        for line in found:
+            run = line["run"]
+            if run["corpus"] == corpus and run["options"].get("scored") == "test":
+                runs = by_arm.setdefault(run["arm"], {})
+                runs[run["seed"], line["start"]] = line
+        if not by_arm:
+            return []
+
+        header = ("adapted with", "seeds", "hidden", score.replace("_f1", " F1"))
+        rows = [(*header, "against no adaptation", "95 %", "could be seen")]
+        first = by_arm.get("no adaptation", {})
+        for arm in CLASSIFIED:
+            runs = by_arm.get(arm, {})
+            if not runs:
+                continue
+            hidden = statistics.fmean(line["hidden"] for line in runs.values())
+            scores = spread([line["scores"][score] for line in runs.values()])
+            common = [] if runs is first else [key for key in runs if key in first]
+            apart = None
+            if common:
+                before, after = (
+                    np.stack([_of_classes(side[key]["scores"]) for key in common])
+                    for side in (first, runs)
+                )
+                apart = in_points(intervals.difference(before, after, score=of))
+            cells = (arm, str(len(runs)), _percent(hidden) if hidden else "-", scores)
+            rows.append((*cells, *_difference_cells(apart)))
+        return as_table(rows)
+
+    return make
+
+
+def _of_classes(scores: Mapping[str, Any]) -> Floats:
+    """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
+    gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _SIDES)
+    return intervals.by_class(gold, predicted, scores["classes"])
+
+
+_SIDES = ("gold", "predicted")
+
+# Cells -------------------------------------------------------------------------------------------
+
+
+def spread(shares: Sequence[float]) -> str:
+    """Return the mean of shares in percent, with its standard deviation if there are several."""
+    text = _percent(statistics.fmean(shares))
+    return f"{text} ± {_percent(statistics.stdev(shares))}" if len(shares) > 1 else text
+
+
+def in_points(one: Difference) -> Difference:
+    """Return a difference of shares in percentage points."""
+    return Difference(one.mean * 100, one.low * 100, one.high * 100, one.seen * 100, one.seeds)
+
+
+def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown; the first row is its head."""
+    head, *body = rows
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (head, ruler, *body)]
+
+
+def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
+    if one is None:
+        return "-", "-", "-"
+    interval = f"{one.low:+.1f} to {one.high:+.1f}"
+    if one.seeds == 1:
+        return f"{one.mean:+.1f}", f"{interval} (one seed)", "-"
+    return f"{one.mean:+.1f}", interval, f"{one.seen:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _counts(groups: Mapping[str, Sequence[float]]) -> Floats:
+    """Return a line's counts by group, `[G, K]`: hits first."""
+    names = ("hits", "gold", "predicted") if "gold" in groups else ("hits", "tokens", "loss")
+    return np.array([groups[name] for name in names], np.float64).T
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _about(found: Sequence[Line]) -> list[str]:
+    """Return a list of what made the lines."""
+
+    def every(name: str) -> str:
+        return ", ".join(sorted({line["about"][name] for line in found})) or "-"
+
+    hours = sum(line["hours"] for line in found)
+    starts = ", ".join(sorted({line["start"] for line in found})) or "-"
+    return [
+        f"* {len(found)} runs, {hours:.1f} hours by the clock on one thread beside other work",
+        f"* Weights that they began with: {starts} (SHA-256, its first 16 digits)",
+        f"* torch {every('torch')}, transformers {every('transformers')}, numpy {every('numpy')}; "
+        f"{every('cpu')}",
+        f"* Corpora: {every('data')}",
+        f"* Commits: {every('commit')}",
+    ]
+
+
+def _verdicts(found: Sequence[Line]) -> list[str]:
+    """Return a sentence for each arm that was compared with plain fine-tuning."""
+    said = []
+    for _, arms, corpora in _questions():
+        for corpus in corpora if arms[0] == "plain" else ():
+            for arm, one in differences(found, arms, corpus).items():
+                mean, interval, _ = _difference_cells(one)
+                by = f"{mean} points, {interval}, {one.seeds} seeds"
+                told = "cannot be told from"
+                if one.seeds == 1:
+                    told = "cannot be judged yet against"
+                    by = f"{mean} points, one seed"
+                elif one.low > 0:
+                    told = "scores higher than"
+                elif one.high < 0:
+                    told = "scores lower than"
+                said.append(f"* {corpus}: *{arm}* {told} plain fine-tuning ({by}).")
+    return list(dict.fromkeys(said))
+
+
+def _first(question: int) -> Callable[[Sequence[Line]], list[str]]:
+    """Return what makes the tables of a question for the guide, all corpora one after another."""
+
+    def make(found: Sequence[Line]) -> list[str]:
+        _, arms, corpora = _questions()[question]
+        made: list[str] = []
+        for corpus in corpora:
+            table = ner_table(found, arms, corpus)
+            if len(table) >= 4:
+                made += [*([""] if made else []), f"{corpus}:", "", *table]
+        return made
+
+    return make
+
+
+_MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
+    "joint": _first(0),
+    "adaptation": _first(1),
+    "verdicts": _verdicts,
+    "rates": _rates,
+    "ACL-ARC": _classified("ACL-ARC", "macro_f1"),
+    "ChemProt": _classified("ChemProt", "micro_f1"),
+    "sensitivity": _sensitivity,
+    "about": lambda found: _about(found) if found else [],
+}
+"""Name of a mark in the guide -> what makes the lines between."""
+_TABLES = {
+    "What is predicted after adaptation": "sensitivity",
+    "Adapt on a task's text, then classify: ACL-ARC": "ACL-ARC",
+    "Adapt on a task's text, then classify: ChemProt": "ChemProt",
+    "Learning rates": "rates",
+}
+"""Title -> name of a table of the page that is no table of a corpus."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Every run that is declared, in the order of what it is worth.
+
+Within a question and a corpus all arms of a seed come before the next seed, so that an interruption
+leaves whole pairs. An arm's learning rate is the best of `RATES` on validation text: those tries
+are runs too, and come first. The plan is made anew after each run, so a rate is known when it is
+needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.lines import Line, Run, key_of
+
+SEEDS = range(5)
+RATES = (1e-4, 2e-4, 4e-4, 8e-4)
+"""Learning rates that each arm tries, the same number for all."""
+TRIED_ON = "NCBI-disease"
+TRIED_SEED = 100
+"""A seed of no comparison."""
+CORPORA = ("NCBI-disease", "BC5CDR-chem", "BC2GM")
+
+NER: dict[str, Any] = {"epochs": 3, "batch_size": 16, "scored": "test"}
+ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4}
+CLASSIFIER: dict[str, dict[str, Any]] = {
+    "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4, "scored": "test"},
+    "ChemProt": {"epochs": 4, "batch_size": 16, "rate": 2e-4, "scored": "test"},
+}
+"""How a classifier of each task is trained; its rate is chosen on ChemProt's validation rows."""
+TASK_ADAPTATION: dict[str, dict[str, Any]] = {
+    "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4},
+    "ChemProt": {"epochs": 3, "batch_size": 16, "rate": 2e-4},
+}
+"""How the encoder is adapted before, on the task's own training text."""
+TASK_HIDDEN = 0.15
+TASK_SEEDS = {"ACL-ARC": range(10), "ChemProt": SEEDS}
+CLASSIFIED: dict[str, tuple[str, str]] = {
+    "no adaptation": ("", ""),
+    "token": ("token", ""),
+    "difference": ("difference", ""),
+    "whole-word": ("whole-word", ""),
+    "salient": ("salient", ""),
+    "entitybert": ("entitybert", ""),
+    "selective": ("selective", ""),
+    "attention-high": ("attention-high", ""),
+    "mst": ("mst", ""),
+    "DGA, gradients": ("token", "gradients"),
+    "DGA, updates": ("token", "updates"),
+}
+"""Rows of Difference-Masking's table -> masks, and what of DGA scales."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One way to train for named entities.
+
+    Attributes:
+        views: `plain` finds mentions in unmasked rows; `masked` does everything in masked rows, as
+            the paper; `two` predicts tokens in masked rows and finds mentions in the same unmasked.
+        masks: One of `experiments.masks.MASKS`; "" hides nothing.
+        weights: Loss weights of hidden term tokens and of others. At the paper's headline rates
+            Eq. 5 gives a half each with this vocabulary. `eq5` takes those of Eq. 5, `inverse`
+            those of Eq. 2, which are inverse to how many tokens of either kind are hidden.
+        adapted: Masks of an adaptation before, on domain text; "" for none.
+        epochs: Passes over the training rows, where they are not the usual ones.
+        tries: The arm whose learning rate this one takes; "" tries rates of its own.
+    """
+
+    views: str = "plain"
+    masks: str = ""
+    weights: tuple[float, float] | str = (0.5, 0.5)
+    adapted: str = ""
+    epochs: int = 3
+    tries: str = ""
+
+    def options(self, rate: float) -> dict[str, Any]:
+        """Return the options of a run."""
+        about: dict[str, Any] = {"views": self.views, "adapted": self.adapted}
+        if self.masks:
+            weights = self.weights if isinstance(self.weights, str) else list(self.weights)
+            about |= {"masks": self.masks, "weights": weights}
+        return {**NER, **about, "epochs": self.epochs, "rate": rate}
+
+
+JOINT: dict[str, Arm] = {
+    "plain": Arm(),
+    "two views, joint": Arm(views="two", masks="joint"),
+    "the paper's": Arm(views="masked", masks="joint"),
+    "two views, token": Arm(views="two", masks="token"),
+    "plain, twice as long": Arm(epochs=6, tries="plain"),
+}
+"""Arms of the first question; each is compared with `plain`."""
+_TWO = "two views, joint"
+WEIGHTS: dict[str, Arm] = {
+    "equal": Arm(views="two", masks="joint 0.25, 0.15", tries=_TWO),
+    "Eq. 5": Arm(views="two", masks="joint 0.25, 0.15", weights="eq5", tries=_TWO),
+    "inverse": Arm(views="two", masks="joint 0.25, 0.15", weights="inverse", tries=_TWO),
+}
+"""Arms of the third question, at rates where weights differ; each is compared with `equal`."""
+RATED: dict[str, Arm] = {
+    _TWO: JOINT[_TWO],
+    **{
+        f"ELM {elm:g}, BLM {blm:g}": Arm(views="two", masks=f"joint {elm:g}, {blm:g}", tries=_TWO)
+        for elm, blm in ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
+    },
+}
+"""Arms of the fourth question: other rates, in two views."""
+ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
+"""Corpora outside of medicine, with their epochs: they are small."""
+ADAPTED = (
+    "token",
+    "joint",
+    "whole-word",
+    "span",
+    "difference",
+    "half",
+    "half-unbiased",
+    "pmi",
+    "salient",
+)
+"""Masks of the second question; each is compared with `token`, and with no adaptation."""
+
+
+def plan(questions: Sequence[str], lines: Sequence[Line]) -> Iterator[Run]:
+    """Yield the runs of some questions in order, finished ones too; a run may stand there twice.
+
+    Args:
+        questions: Names of `QUESTIONS`.
+        lines: Lines of finished runs, from which learning rates are chosen.
+    """
+    for question in questions:
+        yield from QUESTIONS[question](lines)
+
+
+def current(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of runs that the plan has now.
+
+    A run at a learning rate that a later try has beaten is not among them.
+    """
+    wanted = {run.key for run in plan(list(QUESTIONS), lines)}
+    return [line for line in lines if key_of(line) in wanted]
+
+
+def _joint(lines: Sequence[Line]) -> Iterator[Run]:
+    for corpus in CORPORA:
+        for seed in SEEDS:
+            for name, arm in JOINT.items():
+                yield from ner_runs(name, arm, corpus, seed, lines)
+
+
+def _adaptation(lines: Sequence[Line]) -> Iterator[Run]:
+    yield Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
+    for corpus in CORPORA:
+        for seed in SEEDS:
+            yield from ner_runs("plain", JOINT["plain"], corpus, seed, lines)
+            for masks in ADAPTED:
+                yield adaptation(masks, seed)
+                arm = Arm(adapted=masks, tries="plain")
+                yield from ner_runs(f"adapted, {masks}", arm, corpus, seed, lines)
+
+
+def _weights(lines: Sequence[Line]) -> Iterator[Run]:
+    yield from _arms(WEIGHTS, lines)
+
+
+def _rates(lines: Sequence[Line]) -> Iterator[Run]:
+    yield from _arms(RATED, lines)
+
+
+def _arms(arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Run]:
+    for corpus in CORPORA:
+        for seed in SEEDS:
+            for name, arm in arms.items():
+                yield from ner_runs(name, arm, corpus, seed, lines)
+
+
+def _elsewhere(lines: Sequence[Line]) -> Iterator[Run]:
+    for corpus, epochs in ELSEWHERE.items():
+        for seed in SEEDS:
+            for name, arm in JOINT.items():
+                times = arm.epochs // Arm().epochs
+                longer = replace(arm, epochs=epochs * times, tries=arm.tries or name)
+                yield from ner_runs(name, longer, corpus, seed, lines)
+
+
+def _tasks(lines: Sequence[Line]) -> Iterator[Run]:
+    tries = [
+        _classified("ChemProt", "no adaptation", TRIED_SEED, rate, scored="validation")
+        for rate in RATES
+    ]
+    for corpus, seeds in TASK_SEEDS.items():
+        for seed in seeds:
+            for arm in CLASSIFIED:
+                yield from tries
+                yield _classified(corpus, arm, seed, chosen_rate(tries, lines, "micro_f1"))
+
+
+def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = "test") -> Run:
+    masks, guard = CLASSIFIED[arm]
+    options = {**CLASSIFIER[corpus], "rate": rate, "scored": scored, "masks": masks}
+    if masks:
+        adapted = {"adaptation": TASK_ADAPTATION[corpus], "hidden": TASK_HIDDEN, "guard": guard}
+        options |= adapted
+    return Run(task="classification", corpus=corpus, arm=arm, seed=seed, options=options)
+
+
+QUESTIONS: Mapping[str, Callable[[Sequence[Line]], Iterator[Run]]] = {
+    "joint": _joint,
+    "adaptation": _adaptation,
+    "tasks": _tasks,
+    "weights": _weights,
+    "rates": _rates,
+    "elsewhere": _elsewhere,
+}
+"""Name of a question -> its runs."""
+
+
+def adaptation(masks: str, seed: int) -> Run:
+    """Return the run that adapts the encoder with some masks."""
+    return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
+
+
+def ner_runs(name: str, arm: Arm, corpus: str, seed: int, lines: Sequence[Line]) -> Iterator[Run]:
+    """Yield the tries of an arm's learning rate, and then its run at the chosen one."""
+    tries = tries_of(arm.tries or name)
+    yield from tries
+    options = arm.options(chosen_rate(tries, lines))
+    yield Run(task="ner", corpus=corpus, arm=name, seed=seed, options=options)
+
+
+def tries_of(name: str) -> list[Run]:
+    """Return the runs that choose an arm's learning rate: one epoch, scored on validation text."""
+    arm = JOINT[name]
+    return [
+        Run(
+            task="ner",
+            corpus=TRIED_ON,
+            arm=name,
+            seed=TRIED_SEED,
+            options={**arm.options(rate), "epochs": 1, "scored": "validation"},
+        )
+        for rate in RATES
+    ]
+
+
+def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float:
+    """Return the learning rate of the best try; 2e-4 while there are none."""
+    wanted = {run.key for run in tries}
+    found = [
+        (line["scores"][score], float(line["run"]["options"]["rate"]))
+        for line in lines
+        if key_of(line) in wanted
+    ]
+    return max(found)[1] if found else 2e-4

@@ -1,0 +1,157 @@
+"""Do declared runs one after another, and add a line of results for each.
+
+The same command resumes an interrupted experiment: a run whose line is in `experiments/results` is
+never repeated. Stop it at any time; only the run that was going on is lost.
+
+It uses one thread, at the lowest priority, so that it can go on beside other work. Timings are not
+results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+import torch
+import transformers
+
+import mslm_data
+from benchmarks.inputs import ROOT
+from benchmarks.report import commit
+from experiments import encoder, jobs, lines
+from experiments.corpora import Cache, origin
+from experiments.lines import Run
+from experiments.plan import QUESTIONS, TRIED_SEED, plan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do the runs of some questions that have no line yet."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.questions) - set(QUESTIONS))
+    if unknown:
+        parser.error(f"expected {', '.join(QUESTIONS)}, got {', '.join(unknown)}")
+    questions = options.questions or list(QUESTIONS)
+
+    def wanted(run: Run) -> bool:
+        if run.seed == TRIED_SEED:  # chooses what all others need
+            return True
+        seed = options.seeds is None or run.seed < options.seeds
+        return seed and run.corpus in (*(options.corpora or [run.corpus]), "domain")
+
+    if options.list:
+        _list(questions, wanted, options.results)
+        return 0
+
+    torch.set_num_threads(1)
+    os.nice(19 - os.nice(0))
+    cache = Cache(folder=options.cache, encoder=options.encoder or encoder.packaged())
+    end = time.time() + options.hours * 3600 if options.hours else float("inf")
+
+    longest = 0.0
+    while run := next_run(questions, wanted, options.results):
+        if time.time() + longest > end:
+            print("stopped: the next run would not end in time", flush=True)
+            return 0
+
+        result = jobs.do(run, cache)
+        lines.append(run, {**result, "about": about()}, options.results)
+        longest = max(longest, result["hours"] * 3600)
+        print(
+            f"{_say(run)}: {_brief(result['scores'])}, {result['hours'] * 60:.1f} min", flush=True
+        )
+    return 0
+
+
+def next_run(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path) -> Run | None:
+    """Return the first run of a plan that has no line; None when all have one."""
+    found = lines.read(folder)
+    done = lines.keys(found)
+    open_runs = (run for run in plan(questions, found) if wanted(run) and run.key not in done)
+    return next(open_runs, None)
+
+
+def about() -> dict[str, str]:
+    """Return what made a line: commit, versions, data, processor."""
+    return {
+        "commit": commit(ROOT),
+        "mslm-data": mslm_data.__version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "numpy": np.__version__,
+        "data": origin(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _list(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path) -> None:
+    """Print each run of a plan once, finished ones marked."""
+    found = lines.read(folder)
+    done = lines.keys(found)
+    runs = {run.key: run for run in plan(questions, found) if wanted(run)}
+    for key, run in runs.items():
+        print("done" if key in done else "open", _say(run))
+    print(f"{len(done & set(runs))} of {len(runs)} runs are done")
+
+
+def _say(run: Run) -> str:
+    rate = f", {run.options['rate']:g}" if "rate" in run.options else ""
+    on = f" ({run.options['scored']})" if run.options.get("scored") == "validation" else ""
+    return f"{run.task}, {run.corpus}{on}, {run.arm or 'none'}{rate}, seed {run.seed}"
+
+
+def _brief(scores: dict[str, object]) -> str:
+    """Return the scores that are plain numbers, also those one level below."""
+    plain = {name: score for name, score in scores.items() if isinstance(score, float)}
+    if plain:
+        return ", ".join(f"{name} {score:.3f}" for name, score in plain.items())
+    return "; ".join(
+        f"{name} {_brief(inner)}" for name, inner in scores.items() if isinstance(inner, dict)
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "questions",
+        nargs="*",
+        metavar="QUESTION",
+        help=f"do the runs of these questions, in this order: {', '.join(QUESTIONS)} (default all)",
+    )
+    add("--corpora", nargs="+", help="do the runs of these corpora only", metavar="NAME")
+    add("--seeds", type=int, help="do seeds 0 to N - 1 only", metavar="N")
+    add("--hours", type=float, help="begin no run that would end later", metavar="H")
+    add("--list", action="store_true", help="print the plan and what of it is done, and end")
+    add(
+        "--encoder",
+        type=Path,
+        help=f"begin with this folder, not the encoder of the package {encoder.PACKAGE}",
+    )
+    add(
+        "--cache",
+        type=Path,
+        default=Path(platformdirs.user_cache_dir("mslm-data")) / "experiments",
+        help="keep corpora and encoders in this folder, which can be removed at any time",
+    )
+    add(
+        "--results",
+        type=Path,
+        default=lines.RESULTS,
+        help="read and add lines here (default experiments/results)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Score models, and keep counts by group of sentences, from which intervals are made.
+
+Row i of a split is in group `i % GROUPS`. Counts of groups say nothing of a sentence, and are as
+good for an interval as those of sentences: groups are random, and there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import mslm_data as md
+from experiments import intervals
+from experiments.corpora import HELD_OUT, Cache
+from mslm_data.data.bio import OUTSIDE
+from mslm_data.mask.plan import MaskKind
+from mslm_data.mask.strategy import Strategy
+from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
+from mslm_data.shard.split import Split
+from mslm_data.torch import MslmModel
+from mslm_data.torch.families import decoder_of
+from mslm_data.torch.forward import evaluating, padded, places_by_length
+
+GROUPS = 100
+BATCH = 64
+
+Counts = npt.NDArray[np.int64]
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def mention_scores(model: MslmModel, split: Split) -> dict[str, Any]:
+    """Score the detection head's mentions on unmasked text.
+
+    Returns:
+        `precision`, `recall` and `f1` of all rows; `groups`: hits, gold and predicted mentions of
+        each group; and `shorter` and `longer`: the same of all rows of fewer and of more words than
+        the average (Table 5 of Abaho et al. 2024).
+    """
+    examples = split.examples()
+    ids = examples.input_ids
+    words_of_rows = np.zeros(len(ids), np.int64)
+    counts = np.zeros((len(ids), 3), np.int64)  # hits, gold, predicted
+    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        for places in places_by_length(ids.lengths, BATCH):
+            input_ids = padded(ids.take(places), max(examples.ids.pad, 0))
+            present = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
+            output = model(torch.from_numpy(input_ids), torch.from_numpy(present.astype(np.int64)))
+            tags = output.tag_logits.float().argmax(-1).numpy()
+
+            gold = padded(examples.bio.take(places), OUTSIDE)
+            words = padded(examples.word_ids.take(places), -1)
+            counts[places] = _by_row(gold, tags, words)
+            words_of_rows[places] = first_subwords(words).sum(axis=1)
+
+    total = MentionCounts(*counts.sum(axis=0).tolist())
+    scores = {name: getattr(total, name) for name in ("precision", "recall", "f1")}
+
+    groups = np.zeros((GROUPS, 3), np.int64)
+    np.add.at(groups, np.arange(len(counts)) % GROUPS, counts)
+    apart = words_of_rows - words_of_rows.mean()
+    return scores | {
+        "groups": _named(groups.T.tolist()),
+        "shorter": _named(counts[apart < 0].sum(axis=0).tolist()),
+        "longer": _named(counts[apart > 0].sum(axis=0).tolist()),
+    }
+
+
+def _named(counts: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(("hits", "gold", "predicted"), counts, strict=True))
+
+
+def _by_row(gold: Counts, tags: Counts, words: Counts) -> Counts:
+    """Return hits, gold and predicted mentions of each row, `[B, 3]`."""
+    counts = np.zeros((len(gold), 3), np.int64)
+    true = {tuple(mention) for mention in word_mentions(gold, words).tolist()}
+    found = {tuple(mention) for mention in word_mentions(tags, words).tolist()}
+    for column, mentions in enumerate((true & found, true, found)):
+        for row, *_ in mentions:
+            counts[row, column] += 1
+    return counts
+
+
+def class_scores(gold: Sequence[int], predicted: Sequence[int], classes: int) -> dict[str, Any]:
+    """Score predicted classes.
+
+    Returns:
+        `macro_f1`, over classes that are there; `micro_f1`, the share of rows that are right; and
+        `gold` and `predicted`: a digit of base 36 for each row, from which intervals are made.
+    """
+    counts = intervals.by_class(gold, predicted, classes).sum(axis=0)
+    return {
+        "macro_f1": float(intervals.macro_f1(counts)),
+        "micro_f1": float(intervals.micro_f1(counts)),
+        "classes": classes,
+        "gold": "".join(_DIGITS[label] for label in gold),
+        "predicted": "".join(_DIGITS[label] for label in predicted),
+    }
+
+
+def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
+    """Measure how well hidden tokens of terms, and of other words, are predicted in test text.
+
+    The masks are fixed: every mention whole, and apart from that 15 % of the tokens outside of
+    mentions. Both hide by `[MASK]` alone.
+
+    Returns:
+        Corpus -> `terms` and `others` -> `accuracy`, `perplexity` and `groups`: hits, tokens, and
+        the sum of losses of each group.
+    """
+    fixed = {
+        "terms": (md.strategy("elm"), MaskKind.ENTITY),
+        "others": (md.strategy("blm", blm=0.15, pool="generic_only"), MaskKind.BASE),
+    }
+    found = {}
+    for corpus in HELD_OUT:
+        test = cache.ner(corpus)["test"]
+        found[corpus] = {
+            name: _predicted(model, test, strategy, kind)
+            for name, (strategy, kind) in fixed.items()
+        }
+    return found
+
+
+def _predicted(
+    model: MslmModel, split: Split, strategy: Strategy, kind: MaskKind
+) -> dict[str, Any]:
+    """Measure the prediction of all hidden tokens of a kind."""
+    decoder = decoder_of(model.masked_lm)
+    assert decoder is not None  # noqa: S101 # MiniLM is a BERT
+    examples = split.examples()
+    plan = strategy.plan(examples, seed=0, epoch=0)
+    seen = strategy.corrupt(examples, plan, seed=0, epoch=0)
+
+    groups = np.zeros((GROUPS, 3))  # hits, tokens, sum of losses
+    lengths = examples.input_ids.lengths
+    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        for places in places_by_length(lengths, BATCH):
+            true = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
+            present = np.arange(true.shape[1]) < lengths[places, None]
+            asked = (padded(plan.kinds.take(places), 0) == int(kind)) & present
+            if not asked.any():
+                continue
+
+            hidden = model.encoder()(
+                input_ids=torch.from_numpy(padded(seen.take(places), max(examples.ids.pad, 0))),
+                attention_mask=torch.from_numpy(present.astype(np.int64)),
+            )[0]
+            targets = torch.from_numpy(true[asked])
+            logits = decoder(hidden[torch.from_numpy(asked)]).float()
+            losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+            hits = logits.argmax(-1) == targets
+
+            rows = places[np.nonzero(asked)[0]]
+            columns = [hits.numpy(), np.ones(len(rows)), losses.numpy()]
+            np.add.at(groups, rows % GROUPS, np.stack(columns, axis=1))
+
+    hits, tokens, loss = groups.sum(axis=0)
+    return {
+        "accuracy": float(hits / tokens),
+        "perplexity": float(np.exp(loss / tokens)),
+        "groups": {
+            "hits": groups[:, 0].astype(int).tolist(),
+            "tokens": groups[:, 1].astype(int).tolist(),
+            "loss": groups[:, 2].round(2).tolist(),
+        },
+    }

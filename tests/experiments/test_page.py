@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import figure, intervals, lines, page, plan
+from experiments.intervals import Difference
+
+GROUPS = 100
+ABOUT = {"commit": "abc", "torch": "2", "transformers": "5", "numpy": "2", "cpu": "X", "data": "D"}
+
+
+def ner(arm: str, seed: int, hits: int, *, start: str = "s", scored: str = "test") -> Any:
+    groups = {"hits": [hits] * GROUPS, "gold": [10] * GROUPS, "predicted": [10] * GROUPS}
+    share = hits / 10
+    scores = {"f1": share, "precision": share, "recall": share, "groups": groups}
+    options = {"scored": scored, "rate": 1e-4}
+    about = {"task": "ner", "corpus": "NCBI-disease", "arm": arm, "seed": seed, "options": options}
+    return {
+        "run": about, "scores": scores, "hidden": 0.0, "start": start, "hours": 1.0, "about": ABOUT,
+    }  # fmt: skip
+
+
+def adapted(arm: str, hits: int) -> Any:
+    groups = {"hits": [hits] * GROUPS, "tokens": [10] * GROUPS, "loss": [10 * math.log(4)] * GROUPS}
+    kinds = {kind: {"groups": groups} for kind in ("terms", "others")}
+    about = {"task": "adaptation", "corpus": "domain", "arm": arm, "seed": 0, "options": {}}
+    scores = dict.fromkeys(page.HELD_OUT, kinds)
+    return {
+        "run": about, "scores": scores, "hidden": 0.2, "start": "s", "hours": 1.0, "about": ABOUT,
+    }  # fmt: skip
+
+
+def classified(arm: str, seed: int, predicted: str) -> Any:
+    counts = intervals.by_class([0, 1, 1], [int(one) for one in predicted], 2).sum(axis=0)
+    scores = {
+        "macro_f1": float(intervals.macro_f1(counts)),
+        "micro_f1": float(intervals.micro_f1(counts)),
+        "classes": 2,
+        "gold": "011",
+        "predicted": predicted,
+    }
+    about = {
+        "task": "classification", "corpus": "ACL-ARC", "arm": arm, "seed": seed,
+        "options": {"scored": "test"},
+    }  # fmt: skip
+    return {
+        "run": about, "scores": scores, "hidden": 0.0, "start": "s", "hours": 1.0, "about": ABOUT,
+    }  # fmt: skip
+
+
+def test_page__committed_ones_are_those_of_the_lines() -> None:
+    """A page that was edited by hand, or lines that were added without it, would tell lies."""
+    found = plan.current(lines.read())
+    text, figures = page.page(found)
+    folder = lines.RESULTS.parent
+
+    assert (folder / "RESULTS.md").read_text(encoding="utf-8") == text
+    for name, svg in figures.items():
+        assert (folder / page.FIGURES / name).read_text(encoding="utf-8") == svg
+    assert sorted(figures) == sorted(path.name for path in (folder / page.FIGURES).glob("*.svg"))
+    guide = page.GUIDE.read_text(encoding="utf-8")
+    assert page.filled(guide, found) == guide
+
+
+def test_lines__committed_ones_are_whole_and_of_known_arms() -> None:
+    found = lines.read()
+    texts = [
+        text for path in lines.RESULTS.glob("*.jsonl") for text in path.read_text().splitlines()
+    ]
+    arms = {*plan.JOINT, *plan.WEIGHTS, *plan.RATED, *plan.ADAPTED, *plan.CLASSIFIED, ""}
+    arms |= {f"adapted, {masks}" for masks in plan.ADAPTED}
+
+    assert len(found) == len(texts)
+    assert len(lines.keys(found)) == len(found)
+    for line in found:
+        assert line["run"]["arm"] in arms
+        assert set(line["about"]) >= {"commit", "torch", "transformers", "data"}
+        assert line["hours"] > 0
+        if line["run"]["task"] == "ner":
+            groups = line["scores"]["groups"]
+            counts = np.array([groups[name] for name in ("hits", "gold", "predicted")]).T
+            assert line["scores"]["f1"] == pytest.approx(float(intervals.f1(counts.sum(axis=0))))
+
+
+def test_page__pairs_runs_of_a_seed() -> None:
+    found = [ner("plain", 0, 5), ner("plain", 1, 7), ner("the paper's", 1, 4)]
+    found.append(ner("the paper's", 0, 1, start="other"))  # began with other weights: no pair
+
+    table = page.ner_table(found, ("plain", "the paper's"), "NCBI-disease")
+
+    assert table[2].startswith("| plain | 2 | - | 60.0 ± 14.1 |")
+    assert "| -30.0 | -30.0 to -30.0 (one seed) | - |" in table[3]
+
+
+def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
+    found = [ner("plain", plan.TRIED_SEED, 5, scored="validation"), ner("plain", 0, 7)]
+
+    text, figures = page.page(found)
+
+    assert len(page.ner_table(found, ("plain",), "NCBI-disease")) == 3
+    assert not figures
+    assert "## Learning rates" in text
+
+
+def test_page__tables_of_every_kind() -> None:
+    found = [ner("plain", 0, 5), ner("the paper's", 0, 4), adapted("", 1), adapted("token", 2)]
+    found += [
+        adapted("joint", 3),
+        classified("no adaptation", 0, "010"),
+        classified("token", 0, "011"),
+    ]
+
+    text, figures = page.page(found)
+
+    assert list(figures) == ["joint-training-ncbi-disease.svg"]
+    assert "| nothing | 1 | 20.0 | 10.0 | 4.0 | 10.0 | 4.0 | - |" in text
+    assert (
+        "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | +10.0 to +10.0 (one seed) |" in text
+    )
+    assert "| token | 1 | - | 100.0 | +33.3 |" in text
+    assert "7 runs, 7.0 hours" in text
+
+
+def test_filled__writes_between_marks_alone() -> None:
+    guide = "before\n<!-- made: joint -->\nold\n<!-- end -->\nafter\n"
+
+    none = page.filled(guide, [])
+    some = page.filled(none, [ner("plain", 0, 5), ner("the paper's", 0, 4)])
+
+    assert none == "before\n<!-- made: joint -->\nNo line yet.\n<!-- end -->\nafter\n"
+    assert some.startswith("before\n<!-- made: joint -->\nNCBI-disease:\n\n| arm |")
+    assert some.endswith("|\n<!-- end -->\nafter\n")
+    assert page.filled(some, []) == none
+    with pytest.raises(ValueError, match=r"guide: expected marks of joint, .*, got 'other'"):
+        page.filled("<!-- made: other -->\n<!-- end -->\n", [])
+
+
+def test_filled__says_of_each_arm_whether_it_can_be_told_apart() -> None:
+    found = [ner("plain", seed, 5) for seed in range(3)]
+    found += [ner("the paper's", seed, 4) for seed in range(3)]
+    found += [ner("two views, joint", seed, 5) for seed in range(3)]
+    found += [ner("two views, token", 0, 9)]
+
+    said = page.filled("<!-- made: verdicts -->\n<!-- end -->\n", found)
+
+    assert "*two views, joint* cannot be told from plain" in said
+    assert "*two views, token* cannot be judged yet against plain fine-tuning (+40.0" in said
+    assert (
+        "* NCBI-disease: *the paper's* scores lower than plain fine-tuning "
+        "(-10.0 points, -10.0 to -10.0, 3 seeds)." in said
+    )
+
+
+def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:
+    results, guide = tmp_path / "results", tmp_path / "guide.md"
+    guide.write_text("<!-- made: about -->\n<!-- end -->\n")
+    for seed in range(2):
+        for arm, hits in (("plain", 5), ("the paper's", 4)):
+            for rate in (2e-4, 3e-4):  # the second is in no plan
+                line = ner(arm, seed, hits)
+                options = plan.JOINT[arm].options(rate)
+                lines.append(lines.Run(**line.pop("run") | {"options": options}), line, results)
+
+    options = ["--results", str(results), "--out", str(tmp_path), "--guide", str(guide)]
+    assert page.main(options) == 0
+
+    assert "## Joint training: NCBI-disease" in (tmp_path / "RESULTS.md").read_text()
+    assert (tmp_path / "figures" / "joint-training-ncbi-disease.svg").is_file()
+    assert "4 runs, 4.0 hours" in guide.read_text()
+
+
+def test_difference__covers_the_truth_as_often_as_it_says() -> None:
+    draw = np.random.default_rng(1)
+    inside = 0
+    studies = 60
+    for _ in range(studies):
+        # Seeds differ in how good they are, and the second arm is 0.05 better.
+        levels = 0.6 + 0.03 * draw.standard_normal((8, 1))
+        first = draw.binomial(20, levels.repeat(50, 1))
+        second = draw.binomial(20, (levels + 0.05).repeat(50, 1))
+        counts = [
+            np.stack([hits, np.full(hits.shape, 20), np.zeros(hits.shape)], axis=-1).astype(float)
+            for hits in (first, second)
+        ]
+        found = intervals.difference(*counts, score=intervals.accuracy)
+        inside += found.low <= 0.05 <= found.high
+
+    assert 0.85 * studies <= inside <= studies
+
+
+def test_difference__is_0_between_an_arm_and_itself() -> None:
+    counts = np.random.default_rng(0).integers(1, 9, (3, GROUPS, 3)).astype(float)
+
+    found = intervals.difference(counts, counts, score=intervals.f1)
+
+    assert found == Difference(0.0, 0.0, 0.0, 0.0, 3)
+
+
+def test_scores__of_counts() -> None:
+    counts = np.array([[1.0, 2.0, 4.0], [0.0, 0.0, 0.0]])
+
+    assert intervals.f1(counts).tolist() == [pytest.approx(1 / 3), 0.0]
+    assert intervals.accuracy(counts)[0] == 0.5
+    assert intervals.perplexity(counts)[0] == pytest.approx(math.exp(2))
+
+
+def test_class_scores__are_those_of_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    draw = np.random.default_rng(0)
+    gold, predicted = draw.integers(5, size=(2, 60)).tolist()
+    gold = [0 if one == 4 else one for one in gold]
+
+    counts = intervals.by_class(gold, predicted, 6).sum(axis=0)
+
+    for score, average in ((intervals.macro_f1, "macro"), (intervals.micro_f1, "micro")):
+        expected = metrics.f1_score(gold, predicted, average=average)
+        assert float(score(counts)) == pytest.approx(expected)
+
+
+def test_figure__is_a_drawing_with_a_line_for_each_arm() -> None:
+    svg = figure.intervals(
+        "a < b", {"one": Difference(1, -1, 3, 2, 5), "two": Difference(2, 1, 3, 1, 5)}
+    )
+
+    root = ElementTree.fromstring(svg)  # noqa: S314 # our own
+    circles = [part for part in root if part.tag.endswith("circle")]
+    assert len(circles) == 2
+    assert float(circles[0].get("cx")) < float(circles[1].get("cx"))
+    assert "a &lt; b" in svg

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from experiments import encoder, jobs, lines, masks, plan, run, scores, training  # noqa: E402
+from experiments.lines import Run  # noqa: E402
+from mslm_data.torch import MslmModel, evaluate  # noqa: E402
+
+if TYPE_CHECKING:
+    from experiments.corpora import Cache
+
+QUICK = {"epochs": 1, "batch_size": 16, "rate": 1e-3}
+
+
+def ner(arm: str = "plain", *, seed: int = 0, **options: Any) -> Run:
+    about = {"views": "plain", "adapted": "", "scored": "test", **QUICK, **options}
+    return Run(task="ner", corpus="NCBI-disease", arm=arm, seed=seed, options=about)
+
+
+TWO = ner("two", views="two", masks="joint", weights=[0.5, 0.5])
+ADAPTED = ner("adapted", adapted="joint")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train the first head, and adapt, for one epoch at most."""
+    monkeypatch.setattr(encoder, "TOGETHER", training.Schedule(epochs=1, batch_size=32, rate=1e-3))
+    monkeypatch.setattr(plan, "ADAPTATION", QUICK)
+    monkeypatch.setitem(plan.CLASSIFIER, "ACL-ARC", QUICK)
+
+
+def test_main__resumes_and_repeats_nothing(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    runs = [ner(), TWO, ner(), ADAPTED]
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs))
+    options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
+    options += ["--results", str(tmp_path)]
+
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs[:1]))
+    assert run.main(options) == 0
+    first = (tmp_path / "ner.jsonl").read_text()
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs))
+    assert run.main(options) == 0
+    whole = (tmp_path / "ner.jsonl").read_text()
+    monkeypatch.setattr(jobs, "do", None)  # would be an error to call
+    assert run.main(options) == 0
+
+    assert whole.startswith(first)
+    assert (tmp_path / "ner.jsonl").read_text() == whole
+    made = [json.loads(line) for line in whole.splitlines()]
+    assert [line["run"]["arm"] for line in made] == ["plain", "two", "adapted"]
+    assert len({line["start"] for line in made}) == 1
+    assert all(line["about"]["data"].startswith("the shipped samples") for line in made)
+    assert str(tmp_path) not in whole
+    assert run.main([*options, "--list"]) == 0
+    assert "3 of 3 runs are done" in capsys.readouterr().out
+
+
+def test_main__begins_no_run_that_would_end_late(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter([ner(seed=1), ner(seed=2)]))
+    options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
+
+    # The first run has no forerunner to judge its time by; the second would take as long.
+    assert run.main([*options, "--results", str(tmp_path), "--hours", "0.0000001"]) == 0
+
+    assert len(lines.read(tmp_path)) <= 1
+    assert "would not end in time" in capsys.readouterr().out
+
+
+def test_main__refuses_an_unknown_question(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["jiont"])
+
+    assert "got jiont" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("one", [ner(), TWO], ids=["plain", "two views"])
+def test_do__is_the_same_each_time(cache: Cache, one: Run) -> None:
+    first, second = (jobs.do(one, cache) for _ in range(2))
+
+    assert first.pop("hours") >= 0
+    second.pop("hours")
+    assert first == second
+    assert first["steps"] > 1
+
+
+def test_do__two_views_read_each_row_twice(cache: Cache) -> None:
+    once = jobs.do(ner(), cache)
+    twice = jobs.do(TWO, cache)
+
+    assert (once["hidden"], once["tokens"] * 2) == (0.0, twice["tokens"])
+    assert twice["hidden"] > 0.1
+
+
+def test_do__an_adaptation_is_made_once_and_measured(cache: Cache) -> None:
+    before = jobs.do(Run(task="adaptation", corpus="domain", arm="", seed=0), cache)
+    after = jobs.do(plan.adaptation("token", 0), cache)
+
+    assert set(before["scores"]) == {"NCBI-disease", "BC5CDR-chem", "BC2GM"}
+    # What was hidden is fixed: only how well it is predicted may differ.
+    for corpus, kinds in before["scores"].items():
+        for kind, found in kinds.items():
+            same = after["scores"][corpus][kind]
+            assert same["groups"]["tokens"] == found["groups"]["tokens"]
+            assert same["groups"]["loss"] != found["groups"]["loss"]
+    start = encoder.with_head(cache)
+    folder = jobs.adapted(plan.adaptation("token", 0), cache, start)
+    assert encoder.digest(folder) != encoder.digest(start)
+
+
+def test_with_head__is_the_same_each_time(cache: Cache, tmp_path: Path) -> None:
+    from experiments.corpora import Cache
+
+    again = Cache(folder=tmp_path, encoder=cache.encoder)
+    (tmp_path / "corpora").symlink_to(cache.folder / "corpora")
+
+    assert encoder.digest(encoder.with_head(again)) == encoder.digest(encoder.with_head(cache))
+
+
+def test_mention_scores__are_those_of_evaluate(cache: Cache) -> None:
+    shards = cache.ner("NCBI-disease")
+    torch.manual_seed(3)
+    model = MslmModel.wrap(encoder.masked_lm(cache.encoder), labels=shards.labels)
+
+    found = scores.mention_scores(model, shards["test"])
+
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = evaluate(model, shards["test"], labels=shards.labels)
+    assert whole["predicted"] > 0
+    for name in ("hits", "gold", "predicted"):
+        assert sum(found["groups"][name]) == whole[name]
+        assert len(found["groups"][name]) == scores.GROUPS
+        for length in ("shorter", "longer"):
+            assert found[length][name] == whole[length][name]
+    assert found["f1"] == pytest.approx(whole["micro_f1"])
+
+
+@pytest.mark.parametrize("name", sorted({*plan.ADAPTED, "entitybert"} - {"difference", "pmi"}))
+def test_masks__hide_as_much_as_joint(cache: Cache, name: str) -> None:
+    shards = cache.domain()
+    target = masks.hidden(masks.make_joint(shards), shards, seed=0).realised_rate
+
+    _, stats = masks.masks(name, shards, encoder=cache.encoder, seed=0)
+
+    if name == "salient":
+        assert 0 < stats.realised_rate < target
+    else:
+        assert stats.realised_rate == pytest.approx(target, abs=0.01)
+
+
+def test_masks__of_pmi_are_listed_first(cache: Cache) -> None:
+    _, stats = masks.masks("pmi", cache.domain(), encoder=cache.encoder, seed=0)
+
+    assert stats.masked_tokens > 0
+    assert (Path(str(cache.domain().folder)) / "vocab" / "pmi.arrow").is_file()
+
+
+def test_rate_at__rises_and_falls_to_nothing() -> None:
+    rates = [training.rate_at(step, 100) for step in range(100)]
+
+    assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
+    assert rates[10] == 1.0
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
+    assert 0 < rates[-1] < 0.02
+
+
+def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
+    import mslm_data as md
+
+    train = cache.ner("NCBI-disease")["train"]
+    batch = next(iter(md.Batches(train, "joint", batch_size=4, shuffle=False)))
+
+    ids = training.unmasked(batch)
+
+    assert (ids != batch["input_ids"]).any()
+    for row, example in enumerate(train[i] for i in range(4)):
+        assert ids[row][batch["attention_mask"][row] == 1].tolist() == list(example["input_ids"])
+
+
+def test_plan__tries_rates_first_and_takes_the_best() -> None:
+    tries = plan.tries_of("plain")
+    done = [
+        {"run": one.__dict__, "scores": {"f1": f1}}
+        for one, f1 in zip(tries, (0.3, 0.1, 0.5, 0.2), strict=True)
+    ]
+
+    runs = list(plan.plan(["joint"], done))
+
+    assert runs[: len(tries)] == tries
+    assert runs[len(tries)].options["rate"] == plan.RATES[2]
+    assert runs[len(tries)].options["scored"] == "test"
+    assert plan.chosen_rate(tries, []) == 2e-4
+
+
+def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
+    tries = [
+        {"run": one.__dict__, "scores": {"f1": one.options["rate"]}}
+        for one in plan.tries_of("plain")
+    ]
+    runs = [
+        {"run": {**one.__dict__, "options": plan.JOINT["plain"].options(rate)}, "scores": {}}
+        for one in plan.plan(["joint"], [])
+        if one.arm == "plain" and one.seed == 0 and one.corpus == "BC2GM"
+        for rate in plan.RATES
+    ]
+
+    kept = plan.current([*tries, *runs])
+
+    assert kept == [*tries, runs[-1]]
+
+
+def test_plan__whole_pairs_come_first() -> None:
+    runs = [one for one in plan.plan(["joint"], []) if one.seed != plan.TRIED_SEED]
+
+    arms = len(plan.JOINT)
+    assert [one.seed for one in runs[: 2 * arms]] == [0] * arms + [1] * arms
+    assert {one.arm for one in runs[:arms]} == set(plan.JOINT)
+
+
+def test_plan__an_encoder_is_adapted_before_it_is_used() -> None:
+    made = set()
+    for one in plan.plan(["adaptation"], []):
+        if one.task == "adaptation":
+            made.add((one.arm, one.seed))
+        elif one.options["adapted"]:
+            assert (one.options["adapted"], one.seed) in made
+
+
+def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
+    lines.append(ner(seed=1), {"scores": {}}, tmp_path)
+    path = tmp_path / "ner.jsonl"
+    path.write_text(path.read_text() + '{"run": ')
+
+    lines.append(ner(seed=2), {"scores": {}}, tmp_path)
+
+    found = lines.read(tmp_path)
+    assert [line["run"]["seed"] for line in found] == [1, 2]
+    assert lines.keys(found) == {ner(seed=1).key, ner(seed=2).key}
+    assert lines.read(tmp_path / "none") == []
+
+
+def test_packaged__says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "PACKAGE", "no_such_encoder")
+
+    with pytest.raises(SystemExit, match="--encoder: expected a folder or a hub id, got none; or"):
+        encoder.packaged()
+
+
+def test_both__keeps_the_first_where_annotations_overlap() -> None:
+    from experiments.corpora import both
+
+    first = [[("a", "B"), ("b", "O"), ("c", "O")], [("d", "O")]]
+    second = [[("a", "O"), ("b", "B"), ("c", "I")], [("other", "B")]]
+
+    assert both(first, second) == [[("a", "B"), ("b", "B"), ("c", "I")], [("d", "O")]]
+
+
+@pytest.mark.parametrize(
+    ("masks", "guard"), [("", ""), ("token", ""), ("token", "gradients"), ("mst", "updates")]
+)
+def test_do__classification(task: Cache, masks: str, guard: str) -> None:
+    result = jobs.do(classification(masks, guard), task)
+
+    scores = result["scores"]
+    assert len(scores["gold"]) == len(scores["predicted"]) == 12
+    assert set(scores["gold"]) == {"0", "1"}
+    assert (
+        scores["micro_f1"]
+        == sum(a == b for a, b in zip(scores["gold"], scores["predicted"], strict=True)) / 12
+    )
+    assert bool(masks) == ("adapted" in result)
+    if masks:
+        assert result["hidden"] == pytest.approx(0.15, abs=0.05)
+
+
+def test_do__selective_masking_asks_a_task_model(task: Cache) -> None:
+    result = jobs.do(classification("selective", ""), task)
+
+    assert result["hidden"] > 0
+    assert (Path(str(task.task("ACL-ARC").folder)) / "vocab" / "confidence").is_dir()
+
+
+def classification(masks: str, guard: str) -> Run:
+    options: dict[str, Any] = {**QUICK, "scored": "test", "masks": masks}
+    if masks:
+        options |= {"adaptation": QUICK, "hidden": 0.15, "guard": guard}
+    return Run(task="classification", corpus="ACL-ARC", arm="any", seed=0, options=options)
+
+
+@pytest.fixture(scope="module")
+def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    """A cache with a small task of two classes, in which every other text is the same kind."""
+    from experiments.corpora import Cache
+
+    root = tmp_path_factory.mktemp("task")
+    folder = root / "data" / "tasks" / "acl_arc"
+    folder.mkdir(parents=True)
+    texts = ["the gene of the patient was studied", "tumor cells of the colon were treated"]
+    for split, rows in (("train", 24), ("dev", 12), ("test", 12)):
+        objects = [
+            {"text": f"{texts[row % 2]} in sample {row}", "label": "ab"[row % 2]}
+            for row in range(rows)
+        ]
+        (folder / f"{split}.jsonl").write_text("\n".join(json.dumps(one) for one in objects))
+
+    made = Cache(folder=root / "cache", encoder=cache.encoder)
+    (made.folder / "corpora").mkdir(parents=True)
+    (made.folder / "encoders").symlink_to(cache.folder / "encoders")
+    (made.folder / "corpora" / "everything").symlink_to(cache.folder / "corpora" / "everything")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MSLM_DATA_REAL", str(root / "data"))
+        made.task("ACL-ARC")
+    return made

@@ -1,0 +1,1 @@
+"""What the manual's pages are made of, besides the pages themselves."""

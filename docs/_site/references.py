@@ -1,0 +1,341 @@
+"""Writes the pages of `docs/reference`, from the code itself and from files of the project."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import docstring_parser
+from sphinx.application import Sphinx
+
+from _site import gallery, links
+from mslm_data import pipeline
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.io import resources
+from mslm_data.registry import Registry
+from mslm_data.segment import SEGMENTERS
+from mslm_data.source import SOURCES
+
+_TORCH = "mslm_data.torch"
+
+
+def write(docs: Path) -> None:
+    """Write all reference pages below `docs/reference`, which holds nothing else."""
+    pages = {
+        **{page: _shown(file, page) for file, page in links.SHOWN.items()},
+        "reference/programs": _programs(),
+        "reference/commands": _commands(),
+        "reference/pipelines": _pipelines(),
+        "reference/sources": _choices("Sources", "source", SOURCES),
+        "reference/annotators": _choices("Annotators", "annotate", ANNOTATORS),
+        "reference/segmenters": _choices("Segmenters", "segment", SEGMENTERS),
+        "reference/python": _python(),
+        "reference/errors": _errors(),
+        "reference/strategies": gallery.page(),
+    }
+    for page, text in pages.items():
+        path = docs / f"{page}.md"
+        path.parent.mkdir(exist_ok=True)
+        # Untouched pages are not read again.
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _shown(file: str, page: str) -> str:
+    """Return the text of a file of the project, with links that lead to pages."""
+    text = (links.ROOT / file).read_text(encoding="utf-8")
+    return links.led(text, folder=Path(file).parent, page=page)
+
+
+def _programs() -> str:
+    """Show the example programs, which the tests run."""
+    lines = [
+        "# Example programs",
+        "",
+        "The tests run each of these programs as a user would, some of them killed and resumed.",
+        "",
+    ]
+    for path in sorted((links.ROOT / "tests/torch/examples").glob("*.py")):
+        lines += [
+            f"## {path.name}",
+            "",
+            f"```{{literalinclude}} ../../tests/torch/examples/{path.name}",
+            ":language: python",
+            "```",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _commands() -> str:
+    """Show each command with its options, as the program itself describes them."""
+    return "\n".join(
+        [
+            "# Commands",
+            "",
+            "```{eval-rst}",
+            ".. click:: mslm_data.cli:cli",
+            "   :prog: mslm-data",
+            "   :nested: full",
+            "```",
+            "",
+        ]
+    )
+
+
+def leave_out_nameless(app: Sphinx, context: click.Context, lines: list[str]) -> None:  # noqa: ARG001
+    """Leave out arguments that a command takes only to refuse them in words of its own."""
+    kept = []
+    is_nameless = False
+    for line in lines:
+        if line.startswith(".. option::"):
+            is_nameless = line.strip() == ".. option::"
+        if not is_nameless:
+            kept.append(line)
+    lines[:] = kept
+
+
+def _pipelines() -> str:
+    """Show the tables of a pipeline file, and the shipped files."""
+    lines = [
+        "# Pipeline files",
+        "",
+        "A pipeline file says in TOML how a corpus is built, one table for each stage. On the",
+        "command line `--set TABLE.OPTION=VALUE` changes an option, in Python `options={...}`.",
+        "",
+        "The options of a table besides these are those of what `use` names:",
+        "[sources](sources.md), [annotators](annotators.md), [segmenters](segmenters.md).",
+        "",
+    ]
+    tables: dict[str, tuple[str, Any, tuple[str, ...]]] = {
+        "about": ("What the dataset card says.", pipeline.About, ()),
+        "source": (
+            "Where documents come from.",
+            pipeline.Pipeline,
+            ("max_loss", "leave_out", "duplicates", "duplicate_similarity", "sample"),
+        ),
+        "source.fetch": ("One file of the corpus at its public home.", pipeline.Fetch, ()),
+        "annotate": ("Where mentions come from.", pipeline.AnnotateOptions, ()),
+        "encode": ("How text becomes tokens.", pipeline.EncodeOptions, ()),
+        "shard": ("How rows are divided into files.", pipeline.ShardOptions, ()),
+    }
+    for table, (says, kind, chosen) in tables.items():
+        options = [
+            option
+            for option in _options_of(kind)
+            if option.name not in ("options", "use") and (not chosen or option.name in chosen)
+        ]
+        brackets = "[[{}]]" if table == "source.fetch" else "[{}]"
+        lines += [f"## `{brackets.format(table)}`", "", says, "", *_table(options), ""]
+
+    lines += ["## Shipped pipelines", ""]
+    for name in resources.pipeline_names():
+        text = resources.pipeline_text(name)
+        title = tomllib.loads(text)["about"]["title"]
+        lines += [f"### `{name}`", "", f"{title}.", "", "```toml", text.rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of a table, as its page shows it."""
+
+    name: str
+    type: str
+    default: str
+    says: str
+
+
+def _choices(title: str, table: str, registry: Registry) -> str:
+    """Show everything that `use` can name in a table, with its options."""
+    lines = [
+        f"# {title}",
+        "",
+        f"Values of `use` in `[{table}]` of a [pipeline file](pipelines.md).",
+        "",
+    ]
+    for name in registry.names():
+        kind: Any = registry.load(name)
+        lines += [f"## `{name}`", "", *_prose(kind), "", *_table(_options_of(kind)), ""]
+    return "\n".join(lines)
+
+
+def _options_of(kind: Any) -> list[Option]:
+    """Return the options of a dataclass, with what it and its bases say of them."""
+    says = _said_of_fields(kind)
+    hints = typing.get_type_hints(kind)
+    options = []
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING:
+            default = _toml(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            default = _toml(field.default_factory())
+        else:
+            default = "required"
+        options.append(
+            Option(field.name, _type_name(hints[field.name]), default, says.get(field.name, ""))
+        )
+    return options
+
+
+def _said_of_fields(kind: Any) -> dict[str, str]:
+    """Return field -> description, the nearest class's first."""
+    says: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        parsed = _parsed(base)
+        says |= {
+            parameter.arg_name: " ".join((parameter.description or "").split())
+            for parameter in (parsed.params if parsed else [])
+        }
+    return says
+
+
+def _parsed(kind: Any) -> docstring_parser.Docstring | None:
+    given = vars(kind).get("__doc__")
+    if not given:
+        return None
+    return docstring_parser.parse(inspect.cleandoc(given), docstring_parser.DocstringStyle.GOOGLE)
+
+
+def _prose(kind: Any) -> list[str]:
+    """Return the lines of a class's docstring before its sections."""
+    parsed = _parsed(kind)
+    if parsed is None:
+        return []
+    return [
+        part for part in (parsed.short_description, "", parsed.long_description) if part is not None
+    ]
+
+
+_PLAIN: dict[Any, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+}
+
+
+def _type_name(hint: Any) -> str:
+    """Return a type in the words of TOML."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return " or ".join(_toml(value) for value in inner)
+    if origin is typing.Annotated:
+        return _type_name(inner[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "table"
+
+    if origin in (tuple, list):
+        name = f"list of {_type_name(inner[0])}"
+    elif inner:
+        name = " or ".join(_type_name(one) for one in inner if one is not type(None))
+    else:
+        name = _PLAIN.get(hint, getattr(hint, "__name__", str(hint)))
+    return name
+
+
+def _toml(value: Any) -> str:
+    """Return a value as a pipeline file would have it."""
+    if isinstance(value, tuple | list):
+        written = f"[{', '.join(map(_toml, value))}]"
+    elif isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
+        written = f"{{{inner}}}"
+    elif isinstance(value, str):
+        written = f'"{value}"'
+    elif isinstance(value, bool):
+        written = str(value).lower()
+    else:
+        written = "found" if value is None else f"{value:_}"
+    return written
+
+
+def _table(options: Iterable[Option]) -> list[str]:
+    """Return a table of options in Markdown."""
+    rows = []
+    for option in options:
+        value, default, says = map(_cell, (option.type, option.default, option.says))
+        rows.append(f"| `{option.name}` | {value} | `{default}` | {says} |")
+    if not rows:
+        return ["It has no options."]
+    return ["| option | value | default | |", "|---|---|---|---|", *rows]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _python() -> str:
+    """Show all public names, those of torch apart."""
+    modules: dict[str, tuple[str, list[str]]] = {
+        "mslm_data": (
+            "Import as `md`. It needs neither torch nor transformers.",
+            _public("mslm_data"),
+        ),
+        _TORCH: ("Needs `pip install 'mslm-data[hf]'`.", _public(_TORCH)),
+        "mslm_data.stats": (
+            "Counts of what strategies hide, and the weights that follow.",
+            _public("mslm_data.stats"),
+        ),
+        "mslm_data.metrics": (
+            "Mentions that a model predicts beside gold ones, without torch.",
+            _public("mslm_data.metrics"),
+        ),
+    }
+    lines = ["# Python", ""]
+    for module, (says, names) in modules.items():
+        lines += [f"## {module}", "", says, "", "```{eval-rst}"]
+        for name in names:
+            if name.startswith("__"):
+                continue
+            lines += _automatic(module, name)
+        lines += ["```", ""]
+    return "\n".join(lines)
+
+
+def _public(module: str) -> list[str]:
+    """Return the public names of a module."""
+    loaded = importlib.import_module(module)
+    names = getattr(loaded, "__all__", None)
+    if names is not None:
+        return list(names)
+    return [
+        name
+        for name, value in vars(loaded).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module
+    ]
+
+
+def _automatic(module: str, name: str) -> list[str]:
+    """Return the directive that shows a name."""
+    value = getattr(importlib.import_module(module), name)
+    if inspect.isclass(value):
+        return [f".. autoclass:: {module}.{name}", "   :members:", ""]
+    if inspect.ismodule(value):
+        return [f".. automodule:: {value.__name__}", "   :members:", ""]
+    return [f".. autofunction:: {module}.{name}", ""]
+
+
+def _errors() -> str:
+    """Show each class of errors with what to do."""
+    lines = [
+        "# Errors",
+        "",
+        "Each message says where, what was expected, what came, and what to do. All classes are in",
+        "`mslm_data.errors`, and all are `MslmDataError`. None holds text of a corpus.",
+        "",
+        "```{eval-rst}",
+        ".. automodule:: mslm_data.errors",
+        "   :members:",
+        "   :show-inheritance:",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""Settings of the manual, which `make docs` builds. References are made from the code itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from _site import links, references
+from sphinx.application import Sphinx
+
+from mslm_data import __version__
+
+project = "mslm-data"
+version = release = __version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_site", "_static"]
+nitpicky = False
+
+myst_enable_extensions = ["deflist", "fieldlist"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+copybutton_prompt_text = r"\$ |>>> "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = f"mslm-data {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["sort.js"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+
+
+def setup(app: Sphinx) -> None:
+    """Have references written before pages are read, and links to other files lead to pages."""
+    app.connect("builder-inited", lambda app: references.write(Path(app.srcdir)))
+    app.connect("source-read", links.of_page)
+    app.connect("sphinx-click-process-arguments", references.leave_out_nameless)

@@ -1,0 +1,66 @@
+"""The manual: it is built whole, and its references are those of the code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.cli import COMMANDS
+from mslm_data.mask.table import STRATEGIES
+from mslm_data.source import SOURCES
+
+pytest.importorskip("sphinx")
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the manual as `make docs` does, where a warning is an error."""
+    out = tmp_path_factory.mktemp("manual")
+    options = ["--fail-on-warning", "--keep-going", "--quiet", "-b", "html"]
+    command = [sys.executable, "-m", "sphinx", *options, "docs", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def text_of(manual: Path, page: str) -> str:
+    return (manual / f"{page}.html").read_text(encoding="utf-8")
+
+
+def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        assert (manual / f"{page.stem}.html").is_file(), page.name
+    assert (manual / "searchindex.js").is_file()
+
+
+def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:
+    strategies = text_of(manual, "reference/strategies")
+    for name in STRATEGIES.names():
+        assert f'id="strategy-{name.rsplit(".v", 1)[0]}"' in strategies, name
+    for page, names in (
+        ("commands", COMMANDS),
+        ("sources", SOURCES.names()),
+        ("annotators", ANNOTATORS.names()),
+    ):
+        text = text_of(manual, f"reference/{page}")
+        for name in names:
+            assert f'id="{name}"' in text or f'id="mslm-data-{name}"' in text, name
+
+
+def test_manual__draws_a_sentence_under_most_strategies(manual: Path) -> None:
+    drawn = text_of(manual, "reference/strategies").count('class="drawn"')
+
+    assert drawn > len(STRATEGIES.names()) / 2
+
+
+def test_manual__loads_nothing_from_elsewhere(manual: Path) -> None:
+    for page in manual.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert 'src="http' not in text, page.name
+        assert "@import" not in text, page.name

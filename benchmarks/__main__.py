@@ -32,10 +32,12 @@ TOPICS = {
     "released": "Released code",
     "ngrams": "N-grams",
     "batches": "Batches",
+    "mixing": "Mixing and packing",
     "loaders": "Loaders",
     "epoch": "Training",
     "loss": "Loss",
     "annotate": "Notes",
+    "entities": "Entities",
     "startup": "Start",
 }
 """Module -> title of its section, in their order; each has `run(inputs, scratch) -> Results`."""

@@ -1,4 +1,4 @@
-"""Annotation of notes beside MedCAT as people call it, and a whole build from notes to shards."""
+"""Annotation of notes beside MedCAT and spaCy as people call them, and builds of many notes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same, 
 from benchmarks.inputs import ROOT, Inputs
 from benchmarks.watch import Figure, watched
 from mslm_data.data.document import Document
+from mslm_data.data.documents import Documents
 from mslm_data.io import resources
 from mslm_data.shard.manifest import Manifest, read_manifest
 
@@ -25,6 +26,7 @@ NOTES = int(os.environ.get("MSLM_DATA_BENCH_NOTES", "8000"))
 """Notes of the builds; set 100,000 or more for a long run."""
 _ROUNDS = 3
 _COMPARED = 400
+_MATCHED = 1000
 _ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MANY = "annotate notes, one core of ours against two of theirs"
 
@@ -60,6 +62,10 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     many = Corpus(scratch / "NOTEEVENTS.csv", large, _pack(large, scratch / "large"))
     invented.write(many.notes, notes=NOTES, concepts=large)
 
+    some = scratch / "some.csv"
+    invented.write(some, notes=_MATCHED, seed=2, concepts=large)
+    rows += unless_absent("annotate notes with `terms`, peer spaCy", lambda: _phrases(large, some))
+
     # The first builds leave compiled kernels behind.
     measure(few, inputs, scratch, rounds=1)
     rows += measure(many, inputs, scratch, rounds=_ROUNDS)
@@ -67,7 +73,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     size = many.notes.stat().st_size / 1e6
     says = (
         f"Notes: {NOTES:,} generated ones, {size:.0f} MB, with {says_concepts}; {_COMPARED} with "
-        "the sample's concepts for annotators"
+        f"the sample's concepts for MedCAT, {_MATCHED:,} with these for spaCy"
     )
     return Results(rows=rows, inputs=[says])
 
@@ -87,8 +93,7 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
     """
     from mslm_data.annotate.medcat.annotator import MedCat
 
-    with notes.open(newline="", encoding="utf-8") as file:
-        texts = [row["TEXT"] for row in csv.DictReader(file)]
+    texts = _texts(notes)
     documents = [Document(id=str(i), text=text) for i, text in enumerate(texts)]
 
     ours = MedCat(model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99).load()
@@ -137,6 +142,79 @@ def _pool(cat: Any, ours: Contestant, texts: list[str]) -> Row:
         what="ours as above in one process; the peer is `get_entities_multi_texts(n_process=2)` on "
         "the same notes, its processes started anew in each call, as it does.",
     )
+
+
+def _phrases(table: Path, notes: Path) -> list[Row]:
+    """Compare `LoadedTerms.annotate` with spaCy's `PhraseMatcher`, and count what both find.
+
+    Raises:
+        ImportError: spaCy is not installed.
+    """
+    from spacy.util import filter_spans
+
+    from mslm_data.annotate.terms.annotator import Terms
+
+    texts = _texts(notes)
+    ours = Terms(table=str(table)).start()
+    nlp, matcher = _phrase_matcher(table)
+
+    def annotate() -> Documents:
+        documents = Documents.of([Document(id=str(i), text=text) for i, text in enumerate(texts)])
+        return documents.with_mentions(ours.annotate(documents).mentions)
+
+    def find(text: str) -> list[Any]:
+        spans: list[Any] = filter_spans(matcher(nlp.make_doc(text), as_spans=True))
+        return spans
+
+    theirs_found = [
+        {(span.start_char, span.end_char, span.label_) for span in find(text)} for text in texts
+    ]
+    ours_found = [
+        {(span.start, span.end, span.concept) for span in document.spans} for document in annotate()
+    ]
+    shared = sum(len(a & b) for a, b in zip(theirs_found, ours_found, strict=True))
+    equal = (
+        f"{shared:,} of its {sum(map(len, theirs_found)):,} mentions are among our "
+        f"{sum(map(len, ours_found)):,}; a name of several concepts is one mention there, and "
+        "words are spaCy's"
+    )
+
+    speed = in_turn(
+        {
+            "ours": Contestant(call=lambda _: annotate(), work=len(texts)),
+            "peer": Contestant(call=lambda _: [find(text) for text in texts], work=len(texts)),
+        },
+        rounds=_ROUNDS,
+    )
+    return [
+        row_of(
+            "annotate notes with `terms`, one core",
+            speed,
+            unit="notes",
+            what="`LoadedTerms.annotate`; the peer is spaCy's `PhraseMatcher` on small letters and "
+            f"`filter_spans`, over a blank English pipeline, the same names; {equal}.",
+        )
+    ]
+
+
+def _phrase_matcher(table: Path) -> tuple[Any, Any]:
+    """Return a blank pipeline, and a matcher of the names of a concept table."""
+    import spacy
+    from spacy.matcher import PhraseMatcher
+
+    nlp = spacy.blank("en")
+    matcher = PhraseMatcher(nlp.vocab, attr="LOWER")
+    with table.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            names = [nlp.make_doc(name) for name in row["name"].split("|")]
+            matcher.add(row["cui"], names)
+    return nlp, matcher
+
+
+def _texts(notes: Path) -> list[str]:
+    """Return the texts of a table of notes."""
+    with notes.open(newline="", encoding="utf-8") as file:
+        return [row["TEXT"] for row in csv.DictReader(file)]
 
 
 def _medcat(table: Path, scratch: Path) -> Any:

@@ -76,10 +76,11 @@ _RATE = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One turn of one contestant.
+    """A short training run, which a process of its own does.
 
     Attributes:
-        who: `peer`, `loop` (ours in a plain loop), or `trainer` (ours in `MslmTrainer`).
+        who: Which program trains: `peer` is Hugging Face's Trainer as `run_mlm` sets it up, `loop`
+            ours in a plain loop, and `trainer` ours in `MslmTrainer`.
         folder: The built folder.
         encoder: One of `ENCODERS`.
         steps: Measured steps.
@@ -101,14 +102,15 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a turn found.
+    """The speed, memory and losses of a turn. Its first `_WARM` steps do not count.
 
     Attributes:
-        tokens_per_second: Tokens without padding, of the measured steps.
-        peak: MiB of the process at its peak.
-        losses: Of the measured steps.
-        ours: Share of the time of the measured steps that batches and the encoder's arguments took;
-            of `loop` alone.
+        tokens_per_second: Tokens that the steps trained on, without padding, by their seconds.
+        peak: Most memory that the process held at a time, in MiB.
+        losses: The loss of each step, in nats.
+        ours: The part of the steps' time, in `[0, 1]`, that went into making batches and the
+            arguments of the encoder, and not into the model. It is measured where `who` is `loop`,
+            and 0 elsewhere.
     """
 
     tokens_per_second: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.harness import same
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
 from mslm_data.builds import build
 from mslm_data.encode import tokenizer as tokenizers
@@ -28,6 +29,39 @@ def long_rows(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
     return _built(
         "long", longer(read(inputs.train), 400), inputs, scratch, copies=copies, max_tokens=128
     )
+
+
+def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[Shards]]:
+    """Build a folder of three shards of sentences, and three folders, each of a shard's sentences.
+
+    Args:
+        inputs: The corpus.
+        scratch: The folder to build in.
+        copies: How often each sentence comes.
+    """
+    corpus = read(inputs.train)
+    bounds = [len(corpus) * third // 3 for third in range(4)]
+    for number in range(3):
+        folder = scratch / f"third-{number}"
+        folder.mkdir()
+        write(folder / f"train-{number}.tsv", copies * corpus[bounds[number] : bounds[number + 1]])
+    sources = [scratch / f"third-{number}" for number in range(3)]
+    unit_bytes = max(path.stat().st_size for source in sources for path in source.iterdir())
+
+    built = []
+    for name, of_build in (("thirds", sources), *((one.name, [one]) for one in sources)):
+        tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
+        out = scratch / f"{name}.built"
+        build(
+            of_tables(tables, name=name),
+            of_build,
+            tokenizers.load(str(inputs.vocab)),
+            out,
+            workers=1,
+        )
+        built.append(load(out))
+    same("shards", len(built[0]["train"].record.shards), 3)
+    return built[0], built[1:]
 
 
 def _built(

@@ -26,15 +26,16 @@ import numpy as np
 
 from benchmarks import elsewhere, inputs
 from benchmarks.batching import own_memory
-from benchmarks.harness import AbsentError
+from benchmarks.harness import AbsentError, same
 from benchmarks.report import commit, machine
 from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
 
 DELAY_S = 0.05
 COPIES = 20
-UNIT_BYTES = 2_600_000
-"""Bytes of the corpus that become a shard of about 4 MB."""
+UNIT_BYTES = 1_500_000
+"""Bytes of the corpus that become a shard of about 3 MB."""
 SMALL_UNIT_BYTES = 40_000
+"""Bytes of the corpus that become a shard of about 80 kB; a hundredth of these fits the cache."""
 ORDERS: Mapping[str, dict[str, Any]] = {
     'shuffle="shards"': {"shuffle": "shards"},
     'shuffle="shards", open_shards=4': {"shuffle": "shards", "open_shards": 4},
@@ -146,6 +147,7 @@ def _read_all(
 
         found: dict[str, list[dict[str, float]]] = {}
         for number in range(rounds + 1):  # the first is to compile kernels and to warm the server
+            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
             for name, words in ORDERS.items():
                 took = _ours(url, words, None, scratch / "cache")
                 if number:
@@ -157,6 +159,7 @@ def _read_all(
                 said = _run([*peer, str(own / "cache")], env)
                 found.setdefault("litdata", []).append(said)
 
+        print("a split of a hundred times the cache", file=sys.stderr, flush=True)
         bucket.reset()
         bytes_ = sum(path.stat().st_size for path in (small / "train").glob("*.arrow"))
         bound = bytes_ // 100
@@ -167,6 +170,8 @@ def _read_all(
 
     shards = len(list((large / "train").glob("*.arrow")))
     rows = int(found["shuffle=False"][0]["rows"])
+    for name, of_rounds in found.items():
+        same(f"rows of {name}", {int(of_round["rows"]) for of_round in of_rounds}, {rows})
     about = [f"{corpus.says}, {COPIES} times over: {rows:,} rows in {shards} shards"]
     return found, flat, about
 
@@ -194,7 +199,7 @@ def _write_litdata(folder: Path, scratch: Path) -> None:
     examples = load(folder)["train"].examples()
     np.save(scratch / "values.npy", examples.input_ids.values)
     np.save(scratch / "offsets.npy", examples.input_ids.offsets)
-    os.environ["CHUNK_BYTES"] = "4MB"
+    os.environ["CHUNK_BYTES"] = "3MB"
     elsewhere.write("litdata", scratch)
 
 
@@ -237,8 +242,8 @@ def _page(
         "",
         "Written by `python -m benchmarks.remote`, on a bucket of the same machine whose every "
         f"answer comes {1000 * DELAY_S:.0f} ms late.",
-        f"Fresh processes took turns in {rounds} rounds, with other work on the machine; caches "
-        "were empty. Times begin when all packages are imported,",
+        f"Fresh processes took turns in {rounds} rounds; caches were empty. Times begin when all "
+        "packages are imported,",
         "and are medians with the least and the greatest. Ours are masked, litdata's padded alone.",
         "",
         f"Commit: {commit(inputs.ROOT)}",

@@ -18,14 +18,28 @@ from pathlib import Path
 from benchmarks.harness import MISSED, Ratio, Results, Row, number
 
 PAGES = {
-    "experiments.finetune": "What masking does to NER",
-    "benchmarks.growth": "How cost grows with the corpus",
-    "benchmarks.faults": "Builds that are killed",
-    "benchmarks.remote": "Splits that come from S3",
-    "benchmarks.slurm": "Array jobs on Slurm that are requeued and cancelled",
-    "benchmarks.soak": "Builds, loads, kills and damaged files in a loop",
+    "experiments.page": ("What masking does to NER", "experiments/RESULTS.md"),
+    "benchmarks.growth": ("How cost grows with the corpus", "benchmarks/RESULTS-growth.md"),
+    "benchmarks.faults": ("Builds that are killed", "benchmarks/RESULTS-faults.md"),
+    "benchmarks.remote": ("Splits that come from S3", "benchmarks/RESULTS-remote.md"),
+    "benchmarks.slurm": (
+        "Array jobs on Slurm that are requeued and cancelled",
+        "benchmarks/RESULTS-slurm.md",
+    ),
+    "benchmarks.soak": (
+        "Builds, loads, kills and damaged files in a loop",
+        "benchmarks/RESULTS-soak.md",
+    ),
 }
-"""Module of a program that is run alone -> the subject of its page."""
+"""Module of a program that is run alone -> the subject of its page, and its file."""
+_MADE = (
+    "benchmarks/RESULTS.md",
+    "benchmarks/results/",
+    "experiments/results/",
+    "docs/evidence.md",
+    *(path for _, path in PAGES.values()),
+)
+"""Files that are written by programs: a change of theirs is no change of the code."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -139,12 +153,11 @@ def _missed(rows: Sequence[Row]) -> list[str]:
 def _other_pages(root: Path) -> list[str]:
     """List the pages of the programs that are run alone, if their results exist."""
     lines = []
-    for module, what in PAGES.items():
-        room, name = module.split(".")
-        page_name = f"RESULTS-{name}.md"
-        if (root / room / page_name).is_file():
-            link = page_name if room == "benchmarks" else f"../{room}/{page_name}"
-            lines.append(f"* {what}, by `python -m {module}`: [{page_name}]({link})")
+    for module, (what, path) in PAGES.items():
+        if (root / path).is_file():
+            link = path.removeprefix("benchmarks/")
+            link = link if link != path else f"../{path}"
+            lines.append(f"* {what}, by `python -m {module}`: [{Path(path).name}]({link})")
     return ["Pages of their own:", "", *lines, ""] if lines else []
 
 
@@ -180,13 +193,12 @@ def machine() -> list[str]:
 
 def commit(root: Path) -> str:
     """Return the checkout's short commit, with `+dirty` where a file other than reports differs."""
-    pages = ("RESULTS.md", *(f"RESULTS-{module.split('.')[1]}.md" for module in PAGES))
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = [
             line
             for line in _git(root, "status", "--porcelain").splitlines()
-            if not line.endswith(pages) and "benchmarks/results/" not in line
+            if not line[3:].startswith(_MADE)
         ]
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -29,6 +29,9 @@ _AT_WORK = 0.25
 its turn on a core is at work as well."""
 _TAKE_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl(2)."""
+_NO_MODULES_KEPT = "PYTHONDONTWRITEBYTECODE"
+"""By this variable Python keeps no compiled modules, and compiles them in every process. Users of a
+package have them from its installation, so commands run without it."""
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")
 """What `/proc/PID/smaps_rollup` says of memory that is not of files. A page that some processes
 share counts once in their sum."""
@@ -67,13 +70,14 @@ def watched(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
     """
     with tempfile.TemporaryDirectory(prefix="mslm-watch-") as folder:
         figure = Path(folder) / "figure.json"
+        inherited = {name: value for name, value in os.environ.items() if name != _NO_MODULES_KEPT}
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.watch", str(figure), sys.executable, *command],
             check=False,
             capture_output=True,
             text=True,
             cwd=ROOT,
-            env={**os.environ, **(env or {})},
+            env={**inherited, **(env or {})},
         )
         if done.returncode:
             last = "\n".join(done.stderr.splitlines()[-5:])

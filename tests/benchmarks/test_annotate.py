@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,17 @@ def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
     ]
     assert all(row.ours for row in rows)
     assert "from 60 notes to shards with " in rows[0].what
+
+
+def test_phrases__finds_what_spacy_finds(tmp_path: Path) -> None:
+    pytest.importorskip("spacy")
+    notes.write(tmp_path / "NOTEEVENTS.csv", notes=12)
+
+    (row,) = annotate._phrases(SAMPLE / "concepts.csv", tmp_path / "NOTEEVENTS.csv")
+
+    found = re.search(r"; ([\d,]+) of its ([\d,]+) mentions are among our ([\d,]+);", row.what)
+    assert found
+    shared, theirs, ours = (int(number.replace(",", "")) for number in found.groups())
+    assert 0 < 0.95 * theirs <= shared <= ours
+    assert row.ours
+    assert row.peer

@@ -180,10 +180,10 @@ def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path)
     (tmp_path / "experiments").mkdir()
 
     without = report.page({}, root=tmp_path)
-    (tmp_path / "experiments" / "RESULTS-finetune.md").touch()
+    (tmp_path / "experiments" / "RESULTS.md").touch()
 
-    assert "RESULTS-finetune.md" not in without
-    link = "[RESULTS-finetune.md](../experiments/RESULTS-finetune.md)"
+    assert "../experiments" not in without
+    link = "[RESULTS.md](../experiments/RESULTS.md)"
     assert link in report.page({}, root=tmp_path)
 
 

@@ -23,6 +23,14 @@ def test_watched__returns_what_was_printed_and_takes_variables() -> None:
     assert figure.seconds > 0
 
 
+def test_watched__lets_python_keep_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    figure = watched(["-c", "import sys; print(sys.dont_write_bytecode)"])
+
+    assert figure.printed == "False\n"
+
+
 @pytest.mark.parametrize("code", [_BURN, pytest.param(_ORPHAN, marks=linux)])
 def test_watched__counts_the_cpu_time_of_the_command_and_its_orphans(code: str) -> None:
     assert watched(["-c", code]).cpu >= 0.3

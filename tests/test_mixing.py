@@ -110,9 +110,10 @@ def test_mix__refuses_a_cache_that_holds_not_all_shards(base: Path, small: md.Sp
     store.put(str(base / "bc5cdr-chem"), "/mixed/chem", recursive=True)
     remote = md.load("memory://mixed/chem", cache_bytes=100)["train"]
 
-    with pytest.raises(
-        ValueError, match=r"cache_bytes: expected at least the \d+ bytes of memory://"
-    ):
+    expected = (
+        r"cache_bytes: expected at least \d+, the bytes of the shards that are read at a time"
+    )
+    with pytest.raises(ValueError, match=expected):
         next(iter(md.Batches(md.mix([small, remote]), "bert", shuffle="shards")))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
-from mslm_data.batches.mix import Mix
+from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import EpochOrder, Place
 from mslm_data.batches.row_order import ShardUses
 from mslm_data.io.remote import TOGETHER, Ahead
@@ -27,11 +27,11 @@ class WantedShards:
         self._uses = uses
         self._order = order
         self._ahead = ahead
-        self._bytes = np.array(split.shard_bytes, np.int64)[uses.shards]
+        self._bytes = np.array(split.shard_bytes, np.int64)
         self._behind = -1
         """Shards that are behind: so many of the first; -1 before the first rows."""
         self._asked = 0
-        """Shards that are wanted or were fetched ahead: so many of the first."""
+        """Shards that were fetched ahead or are behind: so many of the first."""
         self._refuse_small_cache()
 
     def reach(self, start: Place, after: Place) -> None:
@@ -44,7 +44,7 @@ class WantedShards:
         if behind > self._behind:
             self._split.keep(set(self._uses.shards[behind:stop].tolist()))
         self._behind = max(behind, self._behind)
-        self._asked = max(stop, self._asked)
+        self._asked = max(behind, self._asked)
 
     def fetch_next(self) -> None:
         """Begin to fetch the shards that come next, as many as there is room for.
@@ -53,22 +53,26 @@ class WantedShards:
             FetchError: One that was to be fetched before is out of reach.
             ShardError: The folder there is another by now.
         """
-        first = self._asked
-        while self._asked < len(self._bytes) and self._asked - first < TOGETHER:
-            taken = int(self._bytes[max(self._behind, 0) : self._asked + 1].sum())
+        jobs: list[Callable[[], object]] = []
+        while self._asked < len(self._uses.shards) and len(jobs) < TOGETHER:
+            taken = self._bytes_of(max(self._behind, 0), self._asked + 1)
             if self._split.cache_bytes is not None and taken > self._split.cache_bytes:
                 break
+            jobs += self._split.fetches([int(self._uses.shards[self._asked])])
             self._asked += 1
-        self._ahead.add(self._split.fetches(self._uses.shards[first : self._asked].tolist()))
+        self._ahead.add(jobs)
+
+    def _bytes_of(self, first: int, stop: int) -> int:
+        """Return the bytes of the shards of some uses, each counted once."""
+        return int(self._bytes[np.unique(self._uses.shards[first:stop])].sum())
 
     def _refuse_small_cache(self) -> None:
         most = self._split.cache_bytes
         if most is None:
             return
-        sums = np.concatenate([[0], np.cumsum(self._bytes)])
         places = [Place(rows=start) for start in self._uses.starts.tolist()]
         ranges = [self._order.wanted(self._uses, place, place) for place in places]
-        needed = max((int(sums[stop] - sums[behind]) for behind, stop in ranges), default=0)
+        needed = max((self._bytes_of(behind, stop) for behind, stop in ranges), default=0)
         if needed > most:
             raise ValueError(
                 f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
@@ -76,12 +80,30 @@ class WantedShards:
             )
 
 
+class WantedOfSplits:
+    """Tell each split of a mix, or the one that is read alone, which shards are wanted."""
+
+    def __init__(self, of_splits: Sequence[WantedShards]) -> None:
+        """Take those of splits that are read by shards."""
+        self._of_splits = of_splits
+
+    def reach(self, start: Place, after: Place) -> None:
+        """Close shards that are behind; see `WantedShards.reach`."""
+        for of_split in self._of_splits:
+            of_split.reach(start, after)
+
+    def fetch_next(self) -> None:
+        """Begin to fetch the shards that come next; see `WantedShards.fetch_next`."""
+        for of_split in self._of_splits:
+            of_split.fetch_next()
+
+
 @contextmanager
-def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[WantedShards | None]:
+def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplits | None]:
     """Read the rows of an epoch; None where all shards are wanted all the time, which are here.
 
     Args:
-        split: Whose rows; of a mix all shards are wanted all the time.
+        split: Whose rows, or a mix's.
         order: Their order.
         epoch: Which pass over them.
 
@@ -90,14 +112,21 @@ def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[Wante
         ShardError: A shard is missing or damaged.
         ValueError: The shards that are wanted at a time take more than `cache_bytes`.
     """
-    uses = order.row_order.uses(seed=order.seed, epoch=epoch)
-    if uses is None or isinstance(split, Mix):
-        split.bring()
-        yield None
-        return
+    splits = [part.split for part in split.splits] if isinstance(split, Mix) else [split]
+    row_order = order.row_order
+    if isinstance(row_order, MixedOrder):
+        of_splits = row_order.uses_of_splits(seed=order.seed, epoch=epoch)
+    else:
+        of_splits = [row_order.uses(seed=order.seed, epoch=epoch)]
 
     ahead = Ahead()
+    wanted = []
+    for own, uses in zip(splits, of_splits, strict=True):
+        if uses is None:
+            own.bring()
+        else:
+            wanted.append(WantedShards(own, order, uses, ahead))
     try:
-        yield WantedShards(split, order, uses, ahead)
+        yield WantedOfSplits(wanted) if wanted else None
     finally:
         ahead.close()

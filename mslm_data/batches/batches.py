@@ -108,7 +108,11 @@ class Batches:
         self._cursor.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of batches of this epoch, those before a resume included."""
+        """Return the number of batches of this epoch, those before a resume included.
+
+        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
+        all shards of a remote split.
+        """
         return self._cursor.steps()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -136,7 +140,7 @@ class Batches:
         place = self._cursor.state_dict()
 
         return (
-            f"Batches({len(self):,} of {self._shape} from {self._split!r}; "
+            f"Batches({self._cursor.steps_in_words()} of {self._shape} from {self._split!r}; "
             f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 

@@ -25,6 +25,8 @@ BATCHES_AT_ONCE = 64
 """The most batches that one call masks."""
 TOKENS_AT_ONCE = 1 << 17
 """Tokens that one call masks: fewer spend their time in Python, more do not fit a core's cache."""
+_GROWTH = 8
+"""How many times as many batches each of the first calls masks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +134,10 @@ def mask_batches(
     at_once = _batches_at_once(split, strategy, order.shape)
     place = Place(epoch)
     with reading(split, order, epoch) as shards:
-        while group := list(islice(steps, at_once)):
+        # Where shards come one by one, the first batch waits for its own alone.
+        count = 1 if shards is not None else at_once
+        while group := list(islice(steps, count)):
+            count = min(_GROWTH * count, at_once)
             rows = np.concatenate([step.drawn.rows for step in group])
             if shards is not None:
                 shards.reach(place, group[-1].after)

@@ -25,7 +25,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.row_order import MOST_EPOCHS, RowOrder, row_order, shuffled_in_rounds
+from mslm_data.batches.row_order import (
+    MOST_EPOCHS,
+    RowOrder,
+    ShardUses,
+    row_order,
+    shuffled_in_rounds,
+)
 from mslm_data.batches.shape import RowNumbers
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
@@ -206,10 +212,33 @@ class Mix:
         Raises:
             ShardError: A shard is missing or damaged, or has changed meanwhile.
         """
+        yield from self._chunks(0, len(self), rows, seed, epoch)
+
+    def chunks_of(
+        self, split: int, rows: int = 8192, *, seed: int = 0, epoch: int = 0
+    ) -> Iterator[Examples]:
+        """Yield the rows that an epoch takes of one split alone; see `chunks`.
+
+        Args:
+            split: Its number in `splits`.
+            rows: Rows of a chunk at most.
+            seed: In `[0, 2**63)`.
+            epoch: In `[0, 2**63)`.
+
+        Raises:
+            ShardError: A shard is missing or damaged, or has changed meanwhile.
+        """
+        start, stop = self._starts[split : split + 2].tolist()
+        yield from self._chunks(start, stop, rows, seed, epoch)
+
+    def _chunks(
+        self, start: int, stop: int, rows: int, seed: int, epoch: int
+    ) -> Iterator[Examples]:
+        """Yield rows `[start, stop)` of an epoch, as `examples` numbers them."""
         self.check()
         self.bring()
-        for start in range(0, len(self), rows):
-            yield self.examples(start, min(start + rows, len(self)), seed=seed, epoch=epoch)
+        for first in range(start, stop, rows):
+            yield self.examples(first, min(first + rows, stop), seed=seed, epoch=epoch)
         self.check()
 
     def take(self, rows: RowNumbers) -> Examples:
@@ -349,7 +378,40 @@ class MixedOrder:
         return given + self.firsts[split]
 
     def uses(self, *, seed: int, epoch: int) -> None:
-        """Return None: rows of each shard can come at any place."""
+        """Return None: shards of several splits are not in one order; see `uses_of_splits`."""
+
+    def uses_of_splits(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+        """Return between which places of the mix the rows of each split's shards come.
+
+        A shard stands there once for each round of the epoch. None for a split whose rows come from
+        any of its shards at any place.
+        """
+        return [self._uses_of(split, seed, epoch) for split in range(len(self.splits))]
+
+    def _uses_of(self, split: int, seed: int, epoch: int) -> ShardUses | None:
+        """Return the uses of one split's shards."""
+        part = self.splits[split]
+        size = len(part.split)
+        first = epoch * part.rows
+        rounds = range(first // size, -(-(first + part.rows) // size))
+
+        # In rows that the split gives in this epoch: rounds follow each other.
+        of_rounds = []
+        for number in rounds:
+            uses = self.orders[split].uses(seed=seed, epoch=number % MOST_EPOCHS)
+            if uses is None:
+                return None
+            begin = number * size - first
+            of_rounds.append(ShardUses(uses.shards, uses.starts + begin, uses.stops + begin))
+        shards, starts, stops = (np.concatenate(column) for column in zip(*of_rounds, strict=True))
+        here = (stops > 0) & (starts < part.rows)
+
+        # In places of the mix. Of the first p places a split has its part, rounded: by each split
+        # dealt before it, what is left for it differs from its part by half a row at most.
+        slack = len(self.splits)
+        starts = (starts[here] - slack) * self.size // part.rows
+        stops = -((stops[here] + slack) * -self.size // part.rows)
+        return ShardUses(shards[here], np.clip(starts, 0, self.size), np.clip(stops, 0, self.size))
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""

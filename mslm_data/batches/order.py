@@ -116,12 +116,17 @@ class EpochOrder:
     lengths: Callable[[RowNumbers], npt.NDArray[np.int64]] | None = field(
         default=None, repr=False, compare=False
     )
+    rows: int = field(init=False, compare=False)
+    """Number of rows of an epoch."""
     _counted: dict[int, list[int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Epoch -> batches of each of its windows, of the epoch that was asked for last."""
 
     def __post_init__(self) -> None:
+        # Asked for at each batch, and a sum over shards or splits.
+        object.__setattr__(self, "rows", self.row_order.size)
+
         check_count("seed", self.seed)
         for name in ("bucketed", "drop_last"):
             value = getattr(self, name)
@@ -142,11 +147,6 @@ class EpochOrder:
                 "batch_tokens, row_tokens: expected a dataset that has `lengths` and `tokens`, got "
                 "one without; use a MaskedDataset, or batch_size alone"
             )
-
-    @property
-    def rows(self) -> int:
-        """Number of rows of an epoch."""
-        return self.row_order.size
 
     def steps(self, start: Place, world: int = 1) -> int:
         """Return how many batches each of `world` ranks has from `start` to the epoch's end.
@@ -247,7 +247,7 @@ class EpochOrder:
 
     def _by_tokens(self, start: Place, rank: int, world: int) -> Iterator[Step]:
         """Give batches of a number of tokens: how many a window has is found by cutting it."""
-        number = start.epoch * self._nominal_steps(world) + start.steps
+        number = start.epoch * self.nominal_steps(world) + start.steps
         steps = start.steps
         skipped = start.batches
         dealt: list[Drawn] = []
@@ -320,7 +320,7 @@ class EpochOrder:
     def _num_windows(self) -> int:
         return -(-self.rows // self.window_rows)
 
-    def _nominal_steps(self, world: int) -> int:
+    def nominal_steps(self, world: int) -> int:
         """Return about how many steps an epoch has where rows are counted by their tokens."""
         return -(-(self.tokens or 0) // ((self.shape.tokens or 1) * world))
 
@@ -444,6 +444,13 @@ class Cursor:
         world = self.world if world is None else world
 
         return self.place.steps + self.order.steps(self.place, world)
+
+    def steps_in_words(self, world: int | None = None) -> str:
+        """Return how many steps an epoch has, or about how many where lengths must be read."""
+        world = self.world if world is None else world
+        if self.order.shape.is_by_tokens:
+            return f"about {self.order.nominal_steps(world):,}"
+        return f"{self.steps(world):,}"
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands, for `load_state_dict`."""

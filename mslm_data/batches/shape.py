@@ -184,8 +184,9 @@ class BatchShape:
         longest = int(lengths.max(initial=0))
         if longest > most:
             raise ValueError(
-                f"{name}: expected at least the tokens of the longest row, {longest}, got {most}; "
-                "pass more, or build with a smaller encode.max_tokens"
+                f"{name}: expected room for a row of {longest} tokens, got {most}; others may be "
+                "longer, up to the encode.max_tokens of the build: pass that, or build with a "
+                "smaller one"
             )
 
 

@@ -1,7 +1,8 @@
 """Counts what a strategy hides in a corpus, and the loss weights that follow.
 
 `tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
-words that are masked. `batch_counts` counts the batches that a model is given. `weights` has the
+words that are masked. `of_mix` counts it for each split of a mix. `batch_counts` counts the batches
+that a model is given. `weights` has the
 ways to weigh, and `report` draws a page of all these.
 `overlap` finds the sentences that two splits share.
 """
@@ -12,6 +13,7 @@ from mslm_data.stats.batch_counts import BatchStats, batch_stats
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
+from mslm_data.stats.of_mix import PartStats, stats_of_splits
 from mslm_data.stats.realised import RealisedRate, realised_rates
 from mslm_data.stats.tally import mask_stats, words_of_rows
 from mslm_data.stats.weights import (
@@ -32,6 +34,7 @@ __all__ = [
     "MaskSpecificWeights",
     "MaskStats",
     "MaskedWord",
+    "PartStats",
     "RealisedRate",
     "Scheme",
     "SweepPoint",
@@ -45,6 +48,7 @@ __all__ = [
     "realised_rates",
     "released_weights",
     "schemes",
+    "stats_of_splits",
     "sweep",
     "word_texts",
     "words_of_rows",

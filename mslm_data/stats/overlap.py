@@ -5,10 +5,10 @@ decodes, in small letters and without accents. So punctuation, capitals and spac
 and neither does whether a corpus came as running text or cut into words. A word of which the
 tokenizer knows nothing is left out.
 
-* Two sentences are equal if their normal words are.
-* A sentence is nearly in a split if 13 normal words of it stand side by side in a sentence of that
-  split, as Brown et al. 2020 (appendix C) tell test sets from training text. One of fewer words can
-  only be equal.
+* Two sentences are equal if they have the same normal words in the same order.
+* A sentence is nearly in a split if 13 of its normal words, side by side, stand side by side in a
+  sentence of that split too. Brown et al. 2020 (appendix C) look for test sets in training text by
+  this rule. A sentence of fewer words can only be in a split exactly.
 
 A row counts as a sentence, and so does each sentence of a row that joins several. Hashes of 64 bits
 stand for the words, so two that differ count as equal with a chance of 2^-64.
@@ -123,7 +123,7 @@ def _hash(word: str) -> int:
 
 
 class Places(NamedTuple):
-    """Where the fingerprints of some sentences stand among others.
+    """Where the hashes of some sentences and their 13-grams stand in a `Fingerprints`.
 
     Attributes:
         sentences: int64 `[N]`, the place of each sentence in `Fingerprints.sentences`; -1 where it
@@ -136,20 +136,20 @@ class Places(NamedTuple):
 
 
 class Fingerprints:
-    """The hashes of sentences and of their 13-grams, each once, sorted; 8 bytes each.
+    """The hashes of some sentences, and of all runs of 13 words in them (13-grams).
 
-    While they are collected it is up to 24 bytes.
+    Each hash is there once, in 8 bytes. While hashes are collected and sorted, each takes up to 24.
 
     Attributes:
-        sentences: uint64 `[S]`.
-        grams: uint64 `[G]`.
+        sentences: uint64 `[S]`, rising: a hash of each sentence that has words.
+        grams: uint64 `[G]`, rising: a hash of each 13-gram.
     """
 
     def __init__(self, rows: Iterable[Ragged]) -> None:
-        """Collect the fingerprints of sentences.
+        """Hash sentences and their 13-grams.
 
         Args:
-            rows: Hashes of normal words, some sentences at a time.
+            rows: The hashes of the normal words of some sentences at a time, one sentence a row.
         """
         sentences = []
         grams = []
@@ -161,17 +161,17 @@ class Fingerprints:
         self.grams = _each_once(grams)
 
     def find(self, words: Ragged) -> Places:
-        """Look sentences up.
+        """Find the places of sentences and of their 13-grams.
 
         Args:
-            words: Hashes of normal words, N sentences.
+            words: The hashes of the normal words of N sentences.
         """
         sentences = self.sentence_places(words)
         grams = gram_hashes(words)
         return Places(sentences, Ragged(_places(self.grams, grams.values), grams.offsets))
 
     def sentence_places(self, words: Ragged) -> Ints:
-        """Look whole sentences up alone; see `Places.sentences`."""
+        """Find the places of sentences as wholes, `[N]`; see `Places.sentences`."""
         places = _places(self.sentences, sentence_hashes(words))
         places[words.lengths == 0] = -1
         return places
@@ -234,10 +234,10 @@ class Overlap:
 
     Attributes:
         sentences: Number of sentences of the first split.
-        short: How many of the equal ones have fewer than 13 words.
-        exact: int64, the row of each sentence that equals one of the other split; rising.
-        near: int64, the row of each other sentence that has 13 words side by side as one of the
-            other split has; rising.
+        short: How many sentences of `exact` have fewer than 13 words, and so often say little.
+        exact: int64, rising: the row of each sentence that equals a sentence of the other split.
+        near: int64, rising: the row of each sentence that shares a run of 13 words with a sentence
+            of the other split, and equals none.
     """
 
     sentences: int
@@ -261,7 +261,8 @@ def overlap(
 ) -> tuple[Overlap, Overlap]:
     """Find the sentences of each of two splits that stand in the other.
 
-    It holds the fingerprints of the smaller split, and reads both splits, the smaller one twice.
+    Only the hashes of the smaller split are held in memory. So the larger split is read once and
+    the smaller one twice: to hash it, and to look its sentences up by what the larger one has.
 
     Args:
         first: A split.
@@ -324,7 +325,7 @@ def words_of_rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragg
 
 
 class _Finding:
-    """Collects what is found of one split."""
+    """Adds up the `Overlap` of one split with another, some sentences at a time."""
 
     def __init__(self) -> None:
         self._sentences = 0

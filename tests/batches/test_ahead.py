@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mslm_data as md
 from mslm_data.batches.batches import Batches
+from mslm_data.batches.mix import Mix
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
 from mslm_data.loading import load
@@ -123,7 +125,7 @@ def test_batches__begin_when_their_own_shards_are_here(
 
     next(iter(Batches(split, "joint", **options)))
 
-    assert 1 <= sum(Faulty.opened[shard.file] for shard in split.record.shards) <= 6
+    assert sum(Faulty.opened[shard.file] for shard in split.record.shards) == 1
 
 
 def test_batches__fetch_the_next_shards_while_these_are_read(url: str, cached: Path) -> None:
@@ -171,6 +173,81 @@ def test_batches__say_that_a_shard_has_changed_before_they_close_it(
         list(batches)
 
 
+# A mix ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A second folder of many shards."""
+    out = tmp_path_factory.mktemp("built") / "chem"
+    pipeline = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8}, name="chem")
+    made.built(out, made.SAMPLE / "bc5cdr-chem", pipeline)
+    return out
+
+
+def mixed(first: Any, second: Any) -> Mix:
+    """Mix two folders, of which the first comes twice in an epoch."""
+    splits = [shards["train"] for shards in (first, second)]
+    return md.mix(
+        dict(zip(splits, (len(splits[0]) * 2, len(splits[1]) / 2), strict=True)),
+        by="rows",
+        epoch_size=len(splits[0]) * 2 + len(splits[1]) // 2,
+    )
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED, {"batch_size": 1}])
+def test_mix__of_remote_splits_is_that_of_the_folders(
+    folder: Path, other: Path, url: str, options: dict[str, Any]
+) -> None:
+    there = mixed(load(url), load(f"faulty://{other}"))
+    here = mixed(load(folder), load(other))
+    assert [round(part.times, 1) for part in here.splits] == [2.0, 0.5]
+
+    for epoch in (0, 1):
+        assert keys(Batches(there, "joint", epoch=epoch, **options)) == keys(
+            Batches(here, "joint", epoch=epoch, **options)
+        )
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_mix__begins_when_its_own_shards_are_here_and_closes_those_behind(
+    other: Path, url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote.Ahead, "add", lambda self, jobs: None)
+    mix = mixed(load(url), load(f"faulty://{other}"))
+    batches = iter(Batches(mix, "joint", **options))
+
+    next(batches)
+
+    assert sum(Faulty.opened[shard.file] for shard in mix.splits[0].split.record.shards) == 1
+    for part in mix.splits:
+        assert len(part.split.shard_rows) > 12
+    most = max(max(len(opened(part.split)) for part in mix.splits) for _ in batches)
+    assert most < 9
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_mix__holds_cache_bytes_while_rows_are_read(
+    folder: Path, other: Path, url: str, cached: Path, options: dict[str, Any]
+) -> None:
+    bounds = [bound_of(load(path)["train"], 9) for path in (folder, other)]
+    there = [
+        load(path, cache_bytes=most)
+        for path, most in zip((url, f"faulty://{other}"), bounds, strict=True)
+    ]
+    found = []
+    taken = []
+
+    for batch in Batches(mixed(*there), "joint", **options):
+        found += batch["keys"].tolist()
+        taken.append(kept(cached))
+
+    assert found == keys(Batches(mixed(load(folder), load(other)), "joint", **options))
+    assert sum(bounds) / 2 < max(taken) <= sum(bounds)
+    with pytest.raises(ValueError, match=r"cache_bytes: .* pass more, or shuffle='shards'"):
+        next(iter(Batches(mixed(*there), "joint")))
+
+
 # Within so many bytes ------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +270,7 @@ def test_cache_bytes__hold_while_rows_are_read(
     expected = [Batches(load(folder)["train"], "joint", epoch=e, **options) for e in (0, 1)]
     assert found == keys(expected[0]) + keys(expected[1])
     assert most / 2 < max(taken) <= most
+    assert {path for path in cache._HASHED if path.parent == cached} <= set(cached.glob("*.arrow"))
 
 
 def test_cache_bytes__hold_where_rows_come_in_any_order(
@@ -398,7 +476,8 @@ def test_ahead__ends_with_a_fetch_that_hangs(url: str, monkeypatch: pytest.Monke
     del batches
     gc.collect()
 
-    assert time.monotonic() - start < 2
+    # The fetch hangs for a minute; a busy machine takes seconds.
+    assert time.monotonic() - start < 30
     assert ended()
 
 

@@ -160,6 +160,56 @@ def test_mixed_order__keeps_shares_in_every_stretch(rows: list[int]) -> None:
     assert np.abs(stood - exact).max() <= (1 if len(rows) <= 3 else 2)
 
 
+@given(parts=splits_of_a_mix, epoch=st.integers(0, 9), opened=st.integers(1, 3))
+def test_uses_of_splits__cover_each_row_of_the_epoch(
+    parts: list[tuple[int, int]], epoch: int, opened: int
+) -> None:
+    def shard_rows(size: int) -> tuple[int, ...]:
+        return (size // 3, size // 3, size - 2 * (size // 3))
+
+    for kind in (
+        lambda size: ByShards(shard_rows(size), opened),
+        lambda size: Stored(size, shard_rows(size)),
+    ):
+        order = order_of(parts, kind)
+        numbers = np.array(whole(order, epoch=epoch))
+        split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
+
+        uses = order.uses_of_splits(seed=0, epoch=epoch)
+
+        for split, (size, _) in enumerate(parts):
+            of_split = uses[split]
+            assert of_split is not None
+            assert (np.diff(of_split.starts) >= 0).all()
+            assert (np.diff(of_split.stops) >= 0).all()
+            assert (of_split.starts >= 0).all()
+            assert (of_split.stops <= order.size).all()
+            bounds = np.cumsum(shard_rows(size))
+            for place in np.flatnonzero(split_of == split).tolist():
+                row = (numbers[place] - order.firsts[split]) % size
+                shard = np.searchsorted(bounds, row, side="right")
+                here = (of_split.starts <= place) & (place < of_split.stops)
+                assert shard in of_split.shards[here]
+
+
+def test_uses_of_splits__are_near_where_rows_come() -> None:
+    """Two of three shards a round are wanted at a time, whatever the splits' shares."""
+    order = order_of(
+        [(300, 300), (3000, 100), (30, 600)], lambda size: Stored(size, (size // 3,) * 3)
+    )
+
+    first, second, third = order.uses_of_splits(seed=0, epoch=1)
+
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert (first.stops - first.starts <= 1000 / 3 + 21).all()
+    assert second.shards.tolist() == [0]  # its first ten epochs are of its first shard
+    assert len(third.shards) == 60
+    assert (third.stops - third.starts <= 10 * 1000 / 600 + 12).all()
+    assert order_of([(9, 9)]).uses_of_splits(seed=0, epoch=0) == [None]
+
+
 def test_mixed_order__has_another_order_in_each_seed_and_epoch() -> None:
     order = order_of([(40, 40), (9, 20)])
 

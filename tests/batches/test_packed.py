@@ -220,16 +220,20 @@ def test_load_state_dict__refuses_a_state_of_another_budget(
 def test_batches__refuse_a_budget_that_the_longest_row_exceeds(train: Split) -> None:
     longest = int(train.lengths(np.arange(len(train))).max())
 
-    with pytest.raises(ValueError, match=f"row_tokens: .* longest row, {longest}, got 20; pass"):
+    with pytest.raises(
+        ValueError, match=f"row_tokens: .* a row of {longest} tokens, got 20; others"
+    ):
         list(Batches(train, JOINT, row_tokens=20))
 
 
 def test_repr__says_what_a_batch_is(train: Split) -> None:
     batches = Batches(train, JOINT, batch_tokens=90, flat=True)
+    full = -(-train.tokens // 90)
 
     assert repr(batches) == (
-        f"Batches({len(batches)} of 90 tokens in one flat row from {train!r}; epoch 0, 0 given)"
+        f"Batches(about {full} of 90 tokens in one flat row from {train!r}; epoch 0, 0 given)"
     )
+    assert full <= len(batches) < 1.1 * full
 
 
 # Rates that follow the tokens ----------------------------------------------------------------------------------------

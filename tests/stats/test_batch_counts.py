@@ -84,7 +84,7 @@ def test_batch_stats__mask_nothing(train: Split, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_tokens": 10}, "batch_tokens: expected at least the tokens of the longest row"),
+        ({"batch_tokens": 10}, "batch_tokens: expected room for a row of"),
         ({"flat": True, "bucketed": True}, "bucketed: expected False for packed rows"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ from tests import made  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, of_numpy  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mix:
-    """Two corpora, one of which comes more than once in each epoch."""
-    base = tmp_path_factory.mktemp("folders")
+def two_corpora(base: Path) -> Mix:
+    """Mix two corpora, one of which comes more than once in each epoch."""
     for name in ("ncbi-disease", "bc5cdr-chem"):
         made.built(base / name, made.SAMPLE / name, made.pipeline_of(name=name))
     mix = md.mix({base / "ncbi-disease": 0.75, base / "bc5cdr-chem": 0.25}, by="rows")
@@ -31,6 +30,11 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mix:
     assert mix.splits[1].times < 0.8
 
     return mix
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mix:
+    return two_corpora(tmp_path_factory.mktemp("folders"))
 
 
 def keys_of(batches: Any) -> Counter[int]:

@@ -22,6 +22,7 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint
+from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import realised_rates
 from mslm_data.stats.report import sections
 from mslm_data.stats.report.charts import text
@@ -48,6 +49,7 @@ class Report:
         words: The words that the first strategy masks most: text, how often each is masked, and how
             often it occurs.
         batches: Counts of the batches of training; None draws none.
+        parts: Counts of each split, where the rows are a mix's.
     """
 
     corpus: str
@@ -61,6 +63,7 @@ class Report:
     points: Sequence[SweepPoint]
     words: Sequence[tuple[str, int, int]]
     batches: BatchStats | None = None
+    parts: Sequence[PartStats] = ()
 
     def html(self) -> str:
         """Return the page."""
@@ -84,6 +87,7 @@ class Report:
             sections.sweep(self.points),
             sections.words(self.words, self.epochs),
             sections.labels(stats),
+            sections.mix(self.parts),
             sections.batches(self.batches),
         ]
 

@@ -14,6 +14,7 @@ from mslm_data.stats.counts import (
     MaskStats,
 )
 from mslm_data.stats.grid import SweepPoint
+from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import RealisedRate
 from mslm_data.stats.report.charts import (
     Cell,
@@ -310,8 +311,8 @@ def sweep(points: Sequence[SweepPoint]) -> str:
     length = f"{points[0].mean_words:.2f} words"
     for title, caption, side in (
         ("Realised rate", "all rows", "whole"),
-        ("Realised rate, short sentences", f"fewer than {length}", "shorter"),
-        ("Realised rate, long sentences", f"more than {length}", "longer"),
+        ("Realised rate, short rows", f"fewer than {length}", "shorter"),
+        ("Realised rate, long rows", f"more than {length}", "longer"),
     ):
         cells = [
             [_rate_cell(point, getattr(point, side), most) for point in line] for line in lines
@@ -362,7 +363,7 @@ def words(masked: Sequence[tuple[str, int, int]], epochs: int) -> str:
 
 
 def labels(stats: MaskStats) -> str:
-    """Return the labels, and short sentences beside long ones."""
+    """Return the labels, and rows that are shorter than average beside longer ones."""
     of_labels = [
         (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
         for label, counts in stats.labels.items()
@@ -381,10 +382,36 @@ def labels(stats: MaskStats) -> str:
 
     body = (
         table(("label", "mentions", "their tokens", "masked whole by ELM"), of_labels)
-        + "<h3>Short and long sentences</h3>"
+        + "<h3>Short and long rows</h3>"
         + table(("", "rows", "tokens", "can be masked", "N_ELM", "N_BLM"), groups)
     )
     return _section("Labels and lengths", "", body)
+
+
+def mix(parts: Sequence[PartStats]) -> str:
+    """Return what an epoch of a mix has of each split; "" if the rows are those of one split."""
+    if not parts:
+        return ""
+
+    rows = [
+        (
+            part.name,
+            Markup(f"{part.share:.1%}"),
+            stats.sequences,
+            Markup(f"{part.times:.2f}"),
+            stats.tokens,
+            stats.mentions,
+            stats.n_elm,
+            stats.n_blm,
+            Markup(f"{stats.realised_elm:.2%}"),
+            Markup(f"{stats.realised_blm:.2%}"),
+        )
+        for part, stats in parts
+    ]
+    head = ("", "share", "rows", "times", "tokens", "mentions", "N_ELM", "N_BLM")
+    rates = ("mentions by ELM", "tokens by BLM")
+    said = "What an epoch has of each folder, and how often it takes each of its rows."
+    return _section("The mix", said, table((*head, *rates), rows, name="wide"))
 
 
 def batches(counted: BatchStats | None) -> str:

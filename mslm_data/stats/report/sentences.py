@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
+from mslm_data.batches.mix import Mix
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.mask.plan import MaskKind
@@ -28,8 +29,8 @@ _USUAL = (6, 60)
 """Fewest and most tokens of a row of usual length."""
 
 
-def choose_rows(split: Split, count: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of rows to show, sorted and spread over the split.
+def choose_rows(split: Split | Mix, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Return the numbers of rows to show, sorted and spread over the split or the mix's epoch 0.
 
     Each is the first row of its part of the split that has a mention and is of usual length, or the
     part's very first if there is none.
@@ -37,13 +38,15 @@ def choose_rows(split: Split, count: int) -> npt.NDArray[np.int64]:
     Args:
         split: The rows.
         count: How many; fewer if the split has fewer.
+        seed: As in training; it says which rows an epoch of a mix has.
     """
     count = min(count, len(split))
     starts = [len(split) * k // count for k in range(count + 1)] if count else []
 
     chosen = []
     for start, stop in itertools.pairwise(starts):
-        examples = split.examples(start, min(stop, start + _LOOKED_AT))
+        looked_at = np.arange(start, min(stop, start + _LOOKED_AT))
+        examples = split.take(split.of_epoch(looked_at, seed=seed, epoch=0))
         lengths = examples.input_ids.lengths
         usual = (lengths >= _USUAL[0]) & (lengths <= _USUAL[1])
         good = (examples.span_starts.lengths > 0) & usual

@@ -5,7 +5,7 @@ DEMO := .venv-demo/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 
-.PHONY: demo test check bench bench-all soak fuzz lock release publish clean
+.PHONY: docs demo test check test-gliner bench bench-all soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -21,20 +21,25 @@ check: .venv/ready
 	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports --no-logo
 
+test-gliner: .venv-gliner/ready  ## Tests of the annotator "gliner", whose package needs an older transformers.
+	.venv-gliner/bin/pytest tests/annotate/test_gliner.py tests/annotate/test_contract.py
+
 bench: .venv-bench/ready  ## Measure beside what a user would pick instead: benchmarks/RESULTS.md.
 	-@$(MAKE) --no-print-directory .venv-peers/ready
 	.venv-bench/bin/python -m benchmarks
 
-bench-all: bench  ## Also growth, killed builds, and what masking does to NER: an hour or more.
+bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
-	.venv-bench/bin/python -m experiments.finetune
 
 soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: benchmarks/RESULTS-soak.md.
 	.venv-bench/bin/python -m benchmarks.soak
 
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
 	.venv-fuzz/bin/python -m tests.fuzz
+
+docs: .venv-docs/ready  ## Build the manual into out/manual; its references are made from the code.
+	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going -b html docs out/manual
 
 release: .venv-release/ready  ## Check, build and describe a release; print how it is published.
 	.venv-release/bin/python release.py
@@ -83,6 +88,11 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see requirements/README.md' .venv-
 	.venv-bench/bin/$(INSTALL) --constraint constraints.txt --editable '.[bench]'
 	touch $@
 
+.venv-docs/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/$(INSTALL) --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 .venv-fuzz/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-fuzz
 	.venv-fuzz/bin/$(INSTALL) --constraint constraints.txt --editable '.[fuzz]'
@@ -96,6 +106,12 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see requirements/README.md' .venv-
 		torch litdata mosaicml-streaming webdataset
 	touch $@
 
+.venv-gliner/ready: pyproject.toml constraints-gliner.txt
+	$(PYTHON) -m venv .venv-gliner
+	.venv-gliner/bin/$(INSTALL) --constraint constraints-gliner.txt --editable '.[gliner]' \
+		pytest pytest-timeout hypothesis
+	touch $@
+
 clean:
-	rm -rf .venv .venv-demo .venv-bench .venv-fuzz .venv-peers .venv-release out dist
+	rm -rf .venv .venv-demo .venv-docs docs/reference .venv-bench .venv-fuzz .venv-peers .venv-gliner .venv-release out dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,11 +16,13 @@ _EXTRA_OF = {
     "datasets": "hub",
     "huggingface_hub": "hub",
     "ray": "ray",
+    "rensa": "duplicates",
     "spacy": "mimic",
     "medcat": "mimic",
     "pandas": "mimic",
     "torch": "torch",
     "transformers": "hf",
+    "gliner": "gliner",
     "wordfreq": "vocab",
 }
 """Import name -> the extra of `pyproject.toml` that brings it."""
@@ -46,7 +48,10 @@ _ENVIRONMENT = {
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "DO_NOT_TRACK": "1",
     },
+    # Workers share the cores already.
+    "rensa": {"RAYON_NUM_THREADS": "1"},
     "transformers": _HUB,
+    "gliner": _HUB,
 }
 """Import name -> environment variables that are set before the import, unless the user has set
 them."""

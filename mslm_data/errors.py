@@ -76,9 +76,8 @@ class MissingExtraError(MslmDataError):
 def of_the_system(error: OSError) -> str:
     """Return what the system refused, and the path if that is certain; "" for other errors.
 
-    Libraries try texts as paths, which then stand in the error: a path is named where the folder
-        that it lies in is
-    one, and nothing else that an error says.
+    Libraries try texts as paths, which then stand in the error. So a path is named only where its
+    folder exists, and nothing else that an error says.
     """
     if error.errno is None:
         return ""

@@ -6,12 +6,15 @@ train = shards["train"]
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
+from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import find_artefact
 from mslm_data.log import LOGGER
 from mslm_data.mask import make
@@ -25,6 +28,8 @@ from mslm_data.shard.split import Split, table_of_splits
 
 if TYPE_CHECKING:
     from mslm_data.shard.export import Export
+
+T = TypeVar("T")
 
 
 def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
@@ -75,6 +80,26 @@ def load_splits(folder: str | Path) -> tuple[Shards, tuple[str, ...]]:
     return shards, shards.splits
 
 
+def _fetched_manifest(folder: RemoteFolder) -> Manifest:
+    """Fetch a manifest, and load the kernels that batches need while waiting for it.
+
+    Their machine code, and what numba sets up before the first of it, take 0.2 s of every process.
+    The thread has ended when this returns: a process that is forked while numba compiles would wait
+    for ever.
+    """
+    kernels = Thread(target=_load_kernels_of_batches, name="mslm-data-kernels")
+    kernels.start()
+    try:
+        return folder.manifest()
+    finally:
+        kernels.join()
+
+
+def _load_kernels_of_batches() -> None:
+    importlib.import_module("mslm_data.batches.batches")
+    load_compiled()
+
+
 class Shards(Mapping[str, Split]):
     """A built folder, as a mapping of split names to `Split`.
 
@@ -87,7 +112,7 @@ class Shards(Mapping[str, Split]):
         """Read the manifest of `folder`. Users call `load`."""
         self.folder = folder
         if isinstance(folder, RemoteFolder):
-            self.manifest: Manifest = folder.manifest()
+            self.manifest: Manifest = _fetched_manifest(folder)
         else:
             self.manifest = read_manifest(folder)
 
@@ -189,6 +214,16 @@ class Shards(Mapping[str, Split]):
             )
 
         return self._splits[split]
+
+    @overload
+    def get(self, split: str, /) -> Split | None: ...
+
+    @overload
+    def get(self, split: str, /, default: Split | T) -> Split | T: ...
+
+    def get(self, split: str, /, default: object = None) -> object:
+        """Return a split, or the default where there is none of that name."""
+        return self._splits.get(split, default)
 
     def __contains__(self, split: object) -> bool:
         return split in self._splits

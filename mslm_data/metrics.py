@@ -24,6 +24,9 @@ from mslm_data.data import bio
 
 Ints = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.integer[Any]]
+
+_SHOWN = 5
+"""Wrong tags that a message names."""
 """`[B, L]`, numbered as `mslm_data.data.bio` says."""
 
 
@@ -201,10 +204,12 @@ class MentionScores:
             raise ValueError(f"{name}: expected tags of shape {first.shape}, got {tags.shape}")
 
         known = bio.count_tags(len(self.labels))
-        wrong = int(np.count_nonzero((tags[first] < 0) | (tags[first] >= known)))
-        if wrong:
+        of_words = tags[first]
+        wrong = of_words[(of_words < 0) | (of_words >= known)]
+        if len(wrong):
+            some = ", ".join(map(str, np.unique(wrong)[:_SHOWN].tolist()))
             raise ValueError(
-                f"{name}: expected tags in [0, {known - 1}], got others on {wrong} word(s)"
+                f"{name}: expected tags in [0, {known - 1}], got {some} on {len(wrong)} word(s)"
             )
 
     def _group(self, which_W: npt.NDArray[np.bool_]) -> dict[str, Any]:

@@ -4,9 +4,11 @@
     [about]             title, homepage, licence, citation
     [source]            use = "conll", and that source's options; max_loss = what may be lost;
                         leave_out = folders whose sentences are not trained on;
+                        duplicates = what becomes of copies, duplicate_similarity;
                         sample = its shipped sample
     [[source.fetch]]    split, url, sha256: where it comes from without --input
-    [annotate]          use = "gold", labels, rename, and that annotator's options
+    [annotate]          use = "gold", labels, rename, and that annotator's options; context and
+                        leave_out_context: what is negated, historical …
     [segment]           use = "presplit"
     [encode]            tokenizer, max_tokens, split, join, keep_text …
     [shard]             unit_bytes
@@ -25,10 +27,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from mslm_data.data.context import FLAGS
 from mslm_data.errors import PipelineError
 from mslm_data.io import resources
 from mslm_data.registry import did_you_mean, from_options
@@ -40,10 +43,17 @@ FILES = ("model_pack", "model", "table", "types")
 NOT_TOML = (ValueError, RecursionError)
 """Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number
 gives."""
+SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
+"""Options of `[annotate]` that all annotators share."""
 _OF_PATIENTS = ("i2b2", "notes")
 """The sources whose text is patients' if nobody says otherwise."""
 
 
+KEPT_WHOLE = ("validation", "test")
+"""Splits that nobody trains on: no document leaves them for being in another place too."""
+Duplicates = Literal["keep", "count", "drop"]
+DUPLICATE_SIMILARITY = 0.8
+"""Share of the shingles of two documents that both have, from which they are near copies."""
 MAX_LOSS = 0.05
 """Share of the documents, or of the mentions, whose loss may still be an accident of the corpus."""
 
@@ -103,6 +113,9 @@ class AnnotateOptions:
         labels: Labels in the order of the manifest; a mention of another is set aside and counted.
             Empty: all that occur, sorted, which reads the source twice.
         rename: The source's label -> ours, before `labels` is looked at.
+        context: Give each mention flags that say whether it is negated, uncertain, hypothetical,
+            historical or of the family, by rules for English clinical text.
+        leave_out_context: Flags whose mentions are left out and counted.
     """
 
     use: str = "gold"
@@ -110,8 +123,16 @@ class AnnotateOptions:
     sample: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    context: bool = False
+    leave_out_context: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for flag in self.leave_out_context:
+            if flag not in FLAGS:
+                raise ValueError(
+                    f"leave_out_context: expected some of {', '.join(FLAGS)}, got '{flag}'"
+                    f"{did_you_mean(flag, FLAGS)}"
+                )
         twice = [label for label, count in Counter(self.labels).items() if count > 1]
         if twice:
             raise ValueError(f"labels: expected different labels, got '{twice[0]}' more than once")
@@ -173,6 +194,9 @@ class Pipeline:
             a folder is finished, and no byte of it.
         leave_out: Built folders, or folders of single splits, whose sentences no document of a
             training split may have. The manifest holds their digests in place of their paths.
+        duplicates: What becomes of documents that are copies of others: "keep" does not look for
+            them, "count" counts them, "drop" sets them aside in training splits.
+        duplicate_similarity: How similar copies are, above 0; 1 for equal words alone.
         sample: Folder of the shipped sample corpus below `vocab/`, "" where there is none.
         fetch: The corpus at its public home, empty where it has none.
     """
@@ -186,6 +210,8 @@ class Pipeline:
     shard: ShardOptions
     max_loss: float = MAX_LOSS
     leave_out: tuple[str, ...] = ()
+    duplicates: Duplicates = "keep"
+    duplicate_similarity: float = DUPLICATE_SIMILARITY
     sample: str = ""
     fetch: tuple[Fetch, ...] = ()
 
@@ -208,7 +234,12 @@ class Pipeline:
     def to_preload(self) -> str:
         """Return what a process needs to load its stages before it gets documents, as JSON."""
         annotator = {"use": self.annotate.use, "options": dict(self.annotate.options)}
-        stages = {"source": self.source.use, "annotate": annotator, "segment": self.segment.use}
+        stages = {
+            "source": self.source.use,
+            "annotate": annotator,
+            "segment": self.segment.use,
+            "leave_out": [str(Path(folder).absolute()) for folder in self.leave_out],
+        }
         return msgspec.json.encode(stages).decode()
 
     def effective(self) -> dict[str, Any]:
@@ -222,9 +253,20 @@ class Pipeline:
         del tables["encode"]["tokenizer"]
         del tables["annotate"]["sample"]
 
+        # Folders of pipelines without these options are the same with versions that lack them.
+        for name in ("context", "leave_out_context"):
+            if not tables["annotate"][name]:
+                del tables["annotate"][name]
+
+        if self.duplicates != "keep":
+            tables["source"]["duplicates"] = self.duplicates
+            tables["source"]["duplicate_similarity"] = self.duplicate_similarity
+
         for name in FILES:
             tables["annotate"]["options"].pop(name, None)
             tables["segment"]["options"].pop(name, None)
+            for member in _members_of(tables["annotate"]["options"]):
+                member.pop(name, None)
         return tables
 
 
@@ -325,6 +367,20 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
     max_loss = _share(source.pop("max_loss", MAX_LOSS), where=f"{where}, [source] max_loss")
     leave_out = _paths(source.pop("leave_out", []), where=f"{where}, [source] leave_out")
+    duplicates = source.pop("duplicates", "keep")
+    if duplicates not in get_args(Duplicates):
+        raise PipelineError(
+            f"{where}, [source] duplicates: expected one of {', '.join(get_args(Duplicates))}, "
+            f"got {duplicates!r}"
+        )
+    similarity = _share(
+        source.pop("duplicate_similarity", DUPLICATE_SIMILARITY),
+        where=f"{where}, [source] duplicate_similarity",
+    )
+    if not similarity:
+        raise PipelineError(
+            f"{where}, [source] duplicate_similarity: expected a number above 0, got 0"
+        )
     entries = source.pop("fetch", [])
     if not isinstance(entries, list):
         raise PipelineError(
@@ -346,6 +402,8 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
         max_loss=max_loss,
         leave_out=leave_out,
+        duplicates=duplicates,
+        duplicate_similarity=similarity,
         sample=sample,
         fetch=tuple(
             from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
@@ -380,13 +438,17 @@ def _share(value: Any, *, where: str) -> float:
 
 def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
     """Tell the options of one annotator from those that all annotators have."""
-    ours = {
-        name: value
-        for name, value in table.items()
-        if name in ("use", "sample", "labels", "rename")
-    }
+    ours = {name: value for name, value in table.items() if name in SHARED}
     options = {name: value for name, value in table.items() if name not in ours}
     return from_options(AnnotateOptions, ours | {"options": options}, where=where)
+
+
+def _members_of(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tables of several annotators, `[annotate.of.NAME]`."""
+    members = options.get("of")
+    if not isinstance(members, dict):
+        return []
+    return [member for member in members.values() if isinstance(member, dict)]
 
 
 def _stage(table: Mapping[str, Any], *, where: str, default: str | None) -> Stage:

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Threads wait for each other longer than models this small compute, and tests run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 EXAMPLES = "MSLM_DATA_TEST_EXAMPLES"
 """Environment variable: how many examples a property is tried on, where 100 would take long."""
 

@@ -44,6 +44,14 @@ def test_load__is_a_mapping_of_splits(folder: Path) -> None:
     assert shards.manifest.splits["test"].sequences == len(shards["test"])
 
 
+def test_get__gives_a_default_where_there_is_no_such_split(folder: Path) -> None:
+    shards = load(folder)
+
+    assert shards.get("train") is shards["train"]
+    assert shards.get("trian") is None
+    assert shards.get("trian", "none") == "none"
+
+
 def test_load__says_which_split_was_meant(folder: Path) -> None:
     with pytest.raises(ShardError, match=r"no split 'trian'; did you mean 'train'\?"):
         load(folder)["trian"]

@@ -299,7 +299,7 @@ def test_mention_scores__refuse_tags_of_no_label() -> None:
     scores, words = MentionScores(LABELS), np.array([[0, 1, 2, -1]])
 
     with pytest.raises(
-        ValueError, match=r"predicted: expected tags in \[0, 4\], got others on 2 word\(s\)"
+        ValueError, match=r"predicted: expected tags in \[0, 4\], got -100, 5 on 2 word\(s\)"
     ):
         scores.add(np.array([[0, 0, 0, -100]]), np.array([[5, -100, 4, 9]]), words)
     with pytest.raises(ValueError, match=r"gold: expected tags of shape \(1, 4\), got \(1, 3\)"):

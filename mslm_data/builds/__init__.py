@@ -8,6 +8,7 @@
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
 | `leave_out` | documents that share text with built folders |
+| `duplicates` | documents that are copies of others |
 | `repeats` | ids that documents of several units have |
 | `folder` | the unfinished folder: its locks, its plan, its receipts |
 | `finish` | the files beside the shards, `manifest.json` last |

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mslm_data.builds.duplicates import is_matched, is_signed
 from mslm_data.builds.finish import finish, receipts_of
 from mslm_data.builds.folder import (
     is_done,
@@ -25,7 +26,7 @@ from mslm_data.builds.losses import refuse_losses
 from mslm_data.builds.plan import Plan, make_plan, refuse_too_many
 from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import Compare, Join, Task, WorkUnit, read_answer
+from mslm_data.builds.tasks import Compare, Join, Match, Sign, Task, WorkUnit, read_answer
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.shard.manifest import Manifest
@@ -89,9 +90,11 @@ class Agenda:
         self._looking = Looking(inputs, staging=out / ".build" / "staging")
         self._plan: Plan
         self._all: list[WorkUnit]  # every unit of the plan
+        self._missing: list[WorkUnit]  # those of this build that are not done
         self._waiting: set[str] = set()  # names of the tasks under way
         self._compared: list[Any] = []  # answers of comparisons
         self._next: Callable[[], list[Task]] = self._units
+        self._after: Callable[[], list[Task]] = self._over
         self.manifest: Manifest | None = None
 
     def first(self) -> list[Task]:
@@ -141,7 +144,22 @@ class Agenda:
             unit for unit in wanted if unit.name not in joined and not is_done(self._out, unit)
         ]
         self._progress.start(wanted, missing, self._plan.sizes)
-        return self._wait_for(missing, self._over if self._part is not None else then)
+        self._missing = missing
+        self._after = self._over if self._part is not None else then
+        return self._signs()
+
+    def _signs(self) -> list[Task]:
+        """Return the units to be signed, where copies are looked for and are not known yet."""
+        is_wanted = self._plan.pipeline.duplicates != "keep" and self._missing
+        if not is_wanted or is_matched(self._out):
+            return self._wait_for(self._missing, self._after)
+        units = [unit for unit in self._plan.units if not is_signed(self._out, unit)]
+        return self._wait_for([*map(Sign, units)], self._match)
+
+    def _match(self) -> list[Task]:
+        """Return the task that finds copies, after which the units can be done."""
+        names = tuple((unit.split, unit.name) for unit in self._plan.units)
+        return self._wait_for([Match(names)], lambda: self._wait_for(self._missing, self._after))
 
     def _over(self) -> list[Task]:
         """Leave the rest to other parts."""
@@ -188,7 +206,9 @@ class Agenda:
         return []
 
     def _wait_for(
-        self, tasks: Sequence[WorkUnit | Compare | Join], then: Callable[[], list[Task]]
+        self,
+        tasks: Sequence[Sign | Match | WorkUnit | Compare | Join],
+        then: Callable[[], list[Task]],
     ) -> list[Task]:
         """Return tasks, after which something else becomes possible; at once if there is none."""
         self._next = then

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mslm_data.errors import BuildError
 from mslm_data.io.cards import markdown, yaml
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.log import plain
+from mslm_data.shard.agreement import FoundByRecord, pairs
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
 from mslm_data.shard.write import ShardRecord
 
@@ -71,6 +72,7 @@ def finish(
             split: _split_record(plan.sources[split], of_split, shards[split])
             for split, of_split in receipts.items()
         },
+        found_by=_found_by(receipts) if plan.pipeline.annotate.use == "several" else None,
     )
     _write(out, manifest, tokenizer, receipts)
     return manifest
@@ -95,7 +97,7 @@ def _split_record(
     sums: dict[str, Any] = {}
     for count in fields(Counts):
         values = [getattr(receipt, count.name) for receipt in receipts]
-        if count.name in ("not_chosen", "left_out", "adjusted"):
+        if count.name in ("not_chosen", "left_out", "adjusted", "duplicates"):
             by_reason = sum(map(Counter, values), Counter[str]())
             sums[count.name] = dict(sorted(by_reason.items()))
         else:
@@ -111,6 +113,19 @@ def _split_record(
         mentions=sum(shard.mentions for shard in shards),
         sources=tuple(sources),
         shards=tuple(shards),
+    )
+
+
+def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
+    """Add up what several annotators found in all splits."""
+    sums: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for of_split in receipts.values():
+        for receipt in of_split:
+            for record in receipt.found_by:
+                sums[record.label, record.by] += record.mentions
+    return tuple(
+        FoundByRecord(label=label, by=by, mentions=number)
+        for (label, by), number in sorted(sums.items())
     )
 
 
@@ -146,6 +161,7 @@ def _info(manifest: Manifest) -> dict[str, Any]:
         text=bool(manifest.pipeline["encode"]["keep_text"]),
         doc_labels=manifest.doc_labels,
         joined=manifest.joined,
+        context=manifest.context,
     )
     info: dict[str, Any] = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
     about = manifest.about
@@ -214,13 +230,13 @@ def card(manifest: Manifest) -> str:
 
     lines += ["## Counts", ""]
     lines += [
-        "| split | documents | sequences | tokens | mentions | set aside |",
+        "| split | documents | rows | tokens | mentions | set aside |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, of in manifest.splits.items():
         counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
         lines.append(f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
-    lines += ["", *_mentions(manifest)]
+    lines += ["", *_mentions(manifest), *_agreement(manifest)]
 
     lines += [
         "## How it was made",
@@ -259,3 +275,22 @@ def _mentions(manifest: Manifest) -> list[str]:
     if not reasons:
         return []
     return ["Mentions of the source that are not in the rows as they were:", "", *reasons, ""]
+
+
+def _agreement(manifest: Manifest) -> list[str]:
+    """Return the lines about the agreement of several annotators."""
+    if manifest.found_by is None:
+        return []
+    lines = [
+        "## Agreement of the annotators",
+        "",
+        "Mentions that each of two found, that both found with the same characters, and F1:",
+        "",
+        "| label | first | second | of first | of second | both | F1 |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for pair in pairs(manifest.found_by):
+        words = " | ".join(map(markdown, (pair.label, pair.first, pair.second)))
+        counts = " | ".join(f"{count:,}" for count in (pair.of_first, pair.of_second, pair.both))
+        lines.append(f"| {words} | {counts} | {pair.f1:.3f} |")
+    return [*lines, ""]

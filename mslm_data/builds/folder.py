@@ -5,6 +5,8 @@ DIR/.build/plan.json    the record of the plan
 DIR/.build/staging/     large compressed inputs, unpacked
 DIR/.build/pieces/      what work units made, until the shards are joined of it
 DIR/.build/repeated.json  ids that several work units have, once that is known
+DIR/.build/signatures/  of the documents of each work unit, where copies are looked for
+DIR/.build/copies/      which documents of each work unit are copies
 DIR/.build/receipts/    one for each work unit that is done
 DIR/.build/shards/      one for each shard that is joined
 DIR/.build/refused      there where all units are done, and lose too much
@@ -39,6 +41,7 @@ from mslm_data.io.files import (
 )
 from mslm_data.io.locks import HeldError, locked
 from mslm_data.shard import manifest as manifests
+from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.manifest import Counts, Manifest, read_manifest
 from mslm_data.shard.write import ShardRecord
 
@@ -191,6 +194,8 @@ def _refused(out: Path) -> Path:
 def _begin_anew(out: Path) -> None:
     """Remove what units of another plan have left; the caller holds the locks."""
     build = out / ".build"
+    for name in ("signatures", "copies"):
+        shutil.rmtree(build / name, ignore_errors=True)
     for folder in (build / "pieces", build / "receipts"):
         for path in folder.iterdir():
             path.unlink()
@@ -279,6 +284,7 @@ class Receipt(Counts):
         labels: The labels of its mentions, before overlaps were resolved.
         unwanted: The labels of mentions that were left out because of them.
         doc_labels: The labels of its documents.
+        found_by: Mentions that the same ones of several annotators found.
         piece: The rows that it left.
     """
 
@@ -287,6 +293,7 @@ class Receipt(Counts):
     labels: tuple[str, ...]
     unwanted: tuple[str, ...]
     doc_labels: tuple[str, ...]
+    found_by: tuple[FoundByRecord, ...]
     piece: ShardRecord
 
 

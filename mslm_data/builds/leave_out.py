@@ -1,9 +1,9 @@
 """Leaves documents out of training that share text with folders of `source.leave_out`.
 
-A document goes as a whole, as leaving a sentence out would tear its text. It goes if one of its
-sentences, or all of it, has the normal words of a sentence of such a folder, or if 13 normal words
-stand side by side in both; `stats.overlap` says what normal words are. Documents are tokenised as
-those folders were, so both sides have lost the same.
+A document goes as a whole, as leaving a sentence out would tear its text. It goes if it has the
+normal words of a sentence of such a folder, or if one of its sentences of 8 or more has, or if 13
+normal words stand side by side in both; `stats.overlap` says what normal words are. Documents are
+tokenised as those folders were, so both sides have lost the same.
 
 The splits `validation` and `test` keep all of their documents.
 """
@@ -26,7 +26,7 @@ from mslm_data.encode.tokenizer import load
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import ShardError
 from mslm_data.io.files import sha256_of
-from mslm_data.pipeline import Pipeline
+from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.manifest import NAME
 
 if TYPE_CHECKING:  # imported late, as most builds need nothing of it
@@ -39,8 +39,6 @@ EXACT = "expected no sentence that a folder of source.leave_out has"
 NEAR = "expected no 13 words side by side that a folder of source.leave_out has"
 RULES = frozenset({EXACT, NEAR})
 """Why documents are set aside, and their mentions left out."""
-_KEPT_WHOLE = ("validation", "test")
-"""Splits that nobody trains on."""
 
 
 def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
@@ -73,6 +71,9 @@ class _Known(NamedTuple):
     fingerprints: Fingerprints
 
 
+LEAST = 8
+"""Normal words of a sentence for which a longer document goes, as Radford et al. 2019 compare runs
+of 8. Shorter ones that corpora share are phrases such as `A case report.`."""
 _LOADED: dict[tuple[str, ...], list[_Known]] = {}
 """The folders that this process looked at last: one key."""
 
@@ -92,16 +93,16 @@ def shared_with(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
 
     exact = np.zeros(len(documents), np.bool_)
     near = np.zeros(len(documents), np.bool_)
-    for known in _known(pipeline.leave_out):
-        layout = lay_out(documents, sentences, known.table)
+    for of_tokenizer in known(pipeline.leave_out):
+        layout = lay_out(documents, sentences, of_tokenizer.table)
         ids = Ragged(layout.ids.astype(np.int32), layout.offsets)
-        words = known.words.hashes(ids, layout.words.astype(np.int32))
-        of_sentences = known.fingerprints.sentence_places(words)
-        exact[layout.sentence_documents[of_sentences >= 0]] = True
+        words = of_tokenizer.words.hashes(ids, layout.words.astype(np.int32))
+        is_shared = of_tokenizer.fingerprints.sentence_places(words) >= 0
+        exact[layout.sentence_documents[is_shared & (words.lengths >= LEAST)]] = True
 
         # 13 words may go on from one sentence to the next, as sentences may end elsewhere there.
         whole = Ragged(words.values, words.offsets[sentences.offsets])
-        places = known.fingerprints.find(whole)
+        places = of_tokenizer.fingerprints.find(whole)
         exact |= places.sentences >= 0
         near |= has_any(places.grams)
     return exact, near
@@ -125,7 +126,7 @@ def choose(
         ShardError: A shard of the folders is missing or damaged.
     """
     left_out = Counter[str]()
-    if not pipeline.leave_out or split in _KEPT_WHOLE:
+    if not pipeline.leave_out or split in KEPT_WHOLE:
         return documents, sentences, [], left_out
 
     exact, near = shared_with(pipeline, documents, sentences)
@@ -140,8 +141,12 @@ def choose(
     return documents.take(kept), sentences.take(kept), aside, +left_out
 
 
-def _known(folders: tuple[str, ...]) -> list[_Known]:
-    """Return what folders hold, by tokenizer; this process reads them once."""
+def known(folders: tuple[str, ...]) -> list[_Known]:
+    """Return what folders hold, by tokenizer; this process reads them once.
+
+    Raises:
+        ShardError: A shard of the folders is missing or damaged.
+    """
     from mslm_data.loading import load_splits
 
     if folders not in _LOADED:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data.builds.stages import Inputs
+from mslm_data.builds.stages import Inputs, annotator_of
 from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
 from mslm_data.data.document import Part
 from mslm_data.io.files import make_folder, sha256_of, write_whole
@@ -20,6 +20,8 @@ from mslm_data.source.reading.files import opened
 UNIT_BYTES = 4 << 20
 """About how many bytes of input a work unit has, whatever the size of shards: enough to be worth a
 task, and few enough that every core has some and that memory stays small."""
+SLOW_UNIT_BYTES = 256 << 10
+"""The same for a slow annotator: some minutes of a core that runs a BERT."""
 _DIGESTED_AT_ONCE = 64 << 20
 """Bytes of small files that one task digests."""
 _RATIO = 4
@@ -57,7 +59,9 @@ class Looking:
         self._inputs = inputs
         self._staging = staging
         self._shard_bytes = inputs.pipeline.shard.unit_bytes
-        self.unit_bytes = min(UNIT_BYTES, self._shard_bytes)
+        is_slow = annotator_of(inputs.pipeline).slow
+        unit_bytes = SLOW_UNIT_BYTES if is_slow else UNIT_BYTES
+        self.unit_bytes = min(unit_bytes, self._shard_bytes)
         self._splits = inputs.splits_of_paths()
 
         # Tasks that are not done; for cuts also the file and, below a shard, the shard's part.

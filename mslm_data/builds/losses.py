@@ -12,9 +12,10 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from mslm_data.annotate import overlaps, relabel
-from mslm_data.builds import leave_out
+from mslm_data.builds import duplicates, leave_out
 from mslm_data.builds.folder import Receipt
 from mslm_data.builds.stages import Inputs
+from mslm_data.data import context
 from mslm_data.errors import BuildError
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
@@ -27,6 +28,8 @@ RULES = frozenset(
         *overlaps.REASONS,
         *standoff.BY_RULE,
         *leave_out.RULES,
+        *duplicates.RULES,
+        *context.REASONS.values(),
         WITHDRAWN,
     }
 )

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.leave_out import record_of
@@ -205,7 +206,7 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         "annotator": annotator.digest(),
         "segmenter": segmenter_of(pipeline).digest(),
         "tokenizer": tokenizer.digest,
-        "versions": versions(),
+        "versions": versions() | _versions_of(pipeline),
         "labels": list(pipeline.annotate.labels),
     }
 
@@ -215,6 +216,14 @@ def versions() -> dict[str, str]:
     """Return the versions of the packages that write bytes."""
     others = {name: importlib.metadata.version(name) for name in _WRITERS}
     return {"mslm-data": __version__} | others
+
+
+def _versions_of(pipeline: Pipeline) -> dict[str, str]:
+    """Return the versions of packages that decide bytes of this pipeline's folders alone."""
+    if pipeline.duplicates == "keep" or pipeline.duplicate_similarity == 1:
+        return {}
+    load("rensa", wanted_by="source.duplicates with near copies")
+    return {"rensa": importlib.metadata.version("rensa")}
 
 
 def _record_of(shard: PlannedShard) -> list[Any]:

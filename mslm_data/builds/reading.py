@@ -6,18 +6,21 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from threading import Thread
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.stages import load_annotator, source_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents, one_by_one, totals
+from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.pipeline import Pipeline
 
@@ -65,23 +68,29 @@ class Reading:
         not_chosen: Reason -> records that are not part of it.
         given: Mentions that the annotator found, with those that it left out.
         left_out: Reason -> mentions that documents do not have.
+        found_by: Number of mentions, of wanted labels, that the same ones of several annotators
+            found.
         adjusted: Reason -> mentions not just as the source has them.
         labels: Labels of mentions, as keys, before overlaps were resolved.
         unwanted: Labels of mentions that were left out because of them, as keys.
         set_aside: Documents that cannot be used.
     """
 
-    def __init__(self, pipeline: Pipeline, *, repeated: frozenset[str], trail: Trail) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, repeated: frozenset[str], copies: Copies, trail: Trail
+    ) -> None:
         """Load the annotator.
 
         Args:
             pipeline: Says how documents are read and annotated.
             repeated: Ids that documents of units before this one have.
+            copies: Its documents that are copies of others.
             trail: The trail of this unit.
         """
         self._pipeline = pipeline
         self._repeated = repeated
         self._trail = trail
+        self.copies = copies
         self._annotator = load_annotator(pipeline.annotate)
         self._num_begun = 0
 
@@ -89,6 +98,7 @@ class Reading:
         self.given = 0
         self.not_chosen = Counter[str]()
         self.left_out = Counter[str]()
+        self.found_by = Counter[FoundBy]()
         self.adjusted = Counter[str]()
         self.labels = dict[str, None]()
         self.unwanted = dict[str, None]()
@@ -132,6 +142,24 @@ class Reading:
         else:
             yield documents, found
 
+    def in_context(self, documents: Documents, sentences: Ranges) -> Documents:
+        """Give mentions their context, and leave out those whose context is not wanted.
+
+        Args:
+            documents: Documents with flat mentions.
+            sentences: Their sentences.
+        """
+        annotate = self._pipeline.annotate
+        if not annotate.context and not annotate.leave_out_context:
+            return documents
+
+        from mslm_data.annotate.context import contexts, without  # most builds do not need it
+
+        mentions = replace(documents.mentions, contexts=contexts(documents, sentences))
+        kept, left_out = without(mentions, annotate.leave_out_context)
+        self.left_out.update(left_out)
+        return documents.with_mentions(kept)
+
     def _refuse(self, documents: Documents, got: str) -> None:
         """Set documents aside that a model cannot take."""
         reason = f"expected text that the models of the pipeline can take, got {got}"
@@ -150,7 +178,9 @@ class Reading:
                 self.set_aside.append(record)
             else:
                 self.read += len(record)
-                yield self._first_of_each_id(record, part, path_of)
+                documents, copies = self.copies.choose(record)
+                self.set_aside += copies
+                yield self._first_of_each_id(documents, part, path_of)
 
     def _first_of_each_id(
         self, documents: Documents, part: Part, path_of: dict[str, str]
@@ -191,6 +221,10 @@ class Reading:
         for some, found in self.attempts(documents, self._annotator.annotate, "annotator"):
             left_out = totals(found.left_out)
             self.given += len(found.mentions) + left_out.total()
+            for (label, by), number in found.found_by.items():
+                ours = annotate.rename.get(label, label)
+                if not annotate.labels or ours in annotate.labels:
+                    self.found_by[FoundBy(ours, by)] += number
             self.adjusted.update(totals(some.adjusted))
 
             wanted, unwanted = relabel(

@@ -14,7 +14,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
-from mslm_data.pipeline import AnnotateOptions, Pipeline
+from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
 from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
@@ -33,7 +33,7 @@ def annotator_of(pipeline: Pipeline) -> Annotator:
         pipeline.annotate.use,
         pipeline.annotate.options,
         where=f"pipeline '{pipeline.name}', [annotate]",
-        also=("use", "sample", "labels", "rename"),
+        also=SHARED,
     )
     return made
 

@@ -4,9 +4,10 @@ A build has these kinds, in this order. `agenda` says when each becomes possible
 
 1. `Unpack` large compressed files, so that they can be cut like others.
 2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.
-3. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
-4. `Compare` the ids of the units' documents; units whose documents came before are done again.
-5. `Join` the pieces of each shard.
+3. Where copies are looked for, `Sign` the documents of each work unit, and `Match` all of them.
+4. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
+5. `Compare` the ids of the units' documents; units whose documents came before are done again.
+6. `Join` the pieces of each shard.
 
 A task's answer is its name and a value, as JSON; never text of a document.
 """
@@ -119,6 +120,46 @@ class WorkUnit(NamedTuple):
         return tuple(dict.fromkeys(part.path for part in self.parts))
 
 
+class Sign(NamedTuple):
+    """Read a work unit, and leave the signatures of its documents; answers with nothing.
+
+    Attributes:
+        unit: The unit.
+    """
+
+    unit: WorkUnit
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"sign-{self.unit.name}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return self.unit.paths
+
+
+class Match(NamedTuple):
+    """Find the documents that are copies of others by their signatures; answers with nothing.
+
+    Attributes:
+        units: Split and name of every unit, in order.
+    """
+
+    units: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return "match"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The input files that are read: none."""
+        return ()
+
+
 class Compare(NamedTuple):
     """Find ids that documents of several units of a split have; answers with `[unit, ids]` of each.
 
@@ -177,7 +218,7 @@ class Join(NamedTuple):
         return ()
 
 
-Task: TypeAlias = Unpack | Digest | Cut | WorkUnit | Compare | Join
+Task: TypeAlias = Unpack | Digest | Cut | Sign | Match | WorkUnit | Compare | Join
 
 
 def answer(task: Task, value: Any = None) -> str:

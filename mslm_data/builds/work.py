@@ -13,7 +13,18 @@ from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.repeats import compare
 from mslm_data.builds.stages import annotator_of, source_of
-from mslm_data.builds.tasks import Compare, Cut, Digest, Join, Task, Unpack, WorkUnit, answer
+from mslm_data.builds.tasks import (
+    Compare,
+    Cut,
+    Digest,
+    Join,
+    Match,
+    Sign,
+    Task,
+    Unpack,
+    WorkUnit,
+    answer,
+)
 from mslm_data.builds.trail import Trail
 from mslm_data.builds.work_unit import build_unit
 from mslm_data.encode.tokenizer import Tokenizer
@@ -71,6 +82,12 @@ class BuildWork:
                 return looking.digest(task)
             case Cut():
                 return looking.cut(task, source_of(self.pipeline))
+            case Sign():
+                self._sign(task)
+            case Match():
+                from mslm_data.builds.duplicates import match
+
+                match(task, self.pipeline, Path(self.folder))
             case WorkUnit():
                 records = self._begun.pop(task, None) or records_of(task, self.pipeline)
                 build_unit(task, records, self.pipeline, self.tokenizer, Path(self.folder))
@@ -79,6 +96,12 @@ class BuildWork:
             case Join():
                 self._join(task)
         return None
+
+    def _sign(self, task: Sign) -> None:
+        from mslm_data.builds.duplicates import write_signatures
+
+        records = records_of(task.unit, self.pipeline)
+        write_signatures(task, records, self.pipeline, Path(self.folder))
 
     def _join(self, task: Join) -> None:
         out = Path(self.folder)
@@ -91,6 +114,7 @@ class BuildWork:
             text=self.pipeline.encode.keep_text,
             doc_labels=task.doc_labels,
             joined=self.pipeline.encode.join != "none",
+            context=self.pipeline.annotate.context,
         )
         write_joined(out, task.name, record)
         for piece in pieces:

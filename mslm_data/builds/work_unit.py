@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.leave_out import choose
 from mslm_data.builds.plan import refuse_too_many
@@ -20,6 +21,7 @@ from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.pipeline import Pipeline
+from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.pieces import write_piece
 from mslm_data.shard.write import ShardRecord
 
@@ -44,7 +46,8 @@ def build_unit(
     """
     account = Account()
     with Trail(out, unit.name) as trail:
-        reading = Reading(pipeline, repeated=unit.repeated, trail=trail)
+        copies = Copies(pipeline, out, unit.name)
+        reading = Reading(pipeline, repeated=unit.repeated, copies=copies, trail=trail)
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
         examples = _examples(
@@ -57,6 +60,7 @@ def build_unit(
         text=pipeline.encode.keep_text,
         doc_labels=doc_labels if doc_labels is None else [*doc_labels],
         joined=pipeline.encode.join != "none",
+        context=pipeline.annotate.context,
     )
     piece = write_piece(piece_path(out, unit.name), examples, schema)
     write_receipt(out, unit, _receipt(unit, reading, account, [*(doc_labels or ())], piece))
@@ -94,6 +98,7 @@ def _examples(
         join=encode.join == "document",
         keep_text=encode.keep_text,
         weak=annotator_of(pipeline).weak,
+        context=pipeline.annotate.context,
         corpus=pipeline.name,
         doc_labels=doc_labels,
     )
@@ -104,8 +109,9 @@ def _examples(
             labels.setdefault(label, len(labels))
         refuse_too_many(pipeline, [*labels])
 
-        for given, of_given in reading.attempts(batch, segmenter.sentences, "segmenter"):
-            documents, sentences, left_out, of_these = choose(pipeline, split, given, of_given)
+        for cut, of_cut in reading.attempts(batch, segmenter.sentences, "segmenter"):
+            given = reading.in_context(cut, of_cut)
+            documents, sentences, left_out, of_these = choose(pipeline, split, given, of_cut)
             reading.set_aside += left_out
             reading.left_out += of_these
 
@@ -130,6 +136,10 @@ def _receipt(
         not_chosen=dict(sorted(reading.not_chosen.items())),
         given_mentions=reading.given,
         left_out=dict(sorted((reading.left_out + account.left_out).items())),
+        found_by=tuple(
+            FoundByRecord(label=label, by=by, mentions=number)
+            for (label, by), number in sorted(reading.found_by.items())
+        ),
         adjusted=dict(sorted(reading.adjusted.items())),
         cut_mentions=account.cut_mentions,
         cut_pieces=account.cut_pieces,
@@ -141,6 +151,7 @@ def _receipt(
         labels=tuple(reading.labels),
         unwanted=tuple(sorted(reading.unwanted)),
         doc_labels=tuple(doc_labels),
+        duplicates=dict(sorted(reading.copies.counts.items())),
         piece=piece,
     )
 

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
-    default=8,
+    default=1,
     show_default=True,
     metavar="N",
-    help="Give the model as many tokens at once as N rows of full length have. What is found does "
-    "not depend on it.",
+    help="Give the model as many tokens at once as N rows of full length have. A GPU is faster "
+    "with 32 and more, a CPU is not. What is found does not depend on it.",
 )
 @click.option(
     "--show-text",

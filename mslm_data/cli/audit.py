@@ -70,7 +70,7 @@ def command(
     """Print precision, recall and F1 of a folder's weak labels.
 
     The annotator that made DIR annotates the gold corpus' own text, and its mentions are compared
-    with the gold ones.
+    with the gold ones. Each score has a 95 % interval, by drawing the gold documents anew.
 
     \b
     Example:
@@ -133,20 +133,30 @@ def _annotator(manifest: Manifest, sets: Sequence[str], folder: Path) -> Annotat
 
 def _report(result: Audit) -> dict[str, Any]:
     """Return what `audit --json` prints."""
-    labels = {}
+    labels: dict[str, dict[str, Any]] = {}
     for label, agreement in result.labels.items():
-        counts = {"gold": agreement.gold, "found": agreement.found, "exact": agreement.exact}
-        labels[label] = counts | agreement.scores()
+        intervals = {f"{name}_interval": of for name, of in agreement.intervals().items()}
+        labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
     return {"documents": result.documents, "set_aside": result.set_aside, "labels": labels}
 
 
 def _print(result: Audit) -> None:
     rows = []
     for label, agreement in result.labels.items():
+        totals = agreement.totals()
         scores = agreement.scores()
+        intervals = agreement.intervals()
         for how in ("exact", "overlap"):
-            values = [scores[f"{how}_{score}"] for score in _SCORES]
-            rows.append([label, how, agreement.gold, agreement.found, *values])
+            names = [f"{how}_{score}" for score in _SCORES]
+            cells = [_cell(scores[name], intervals[name]) for name in names]
+            rows.append([label, how, totals["gold"], totals["found"], *cells])
 
     echo(f"{result.documents:,} gold documents, {result.set_aside:,} set aside")
     echo(table(("label", "match", "gold", "found", *_SCORES), rows))
+    echo("in brackets: 95 % intervals, by the bootstrap over documents")
+
+
+def _cell(score: float, interval: tuple[float, float]) -> str:
+    """Return a score with its interval."""
+    low, high = interval
+    return f"{score:.3f} [{low:.3f}, {high:.3f}]"

@@ -206,6 +206,7 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
             "mentions": split.mentions,
             "shards": len(split.shards),
             "set_aside": split.set_aside,
+            **({"duplicates": dict(split.duplicates)} if split.duplicates else {}),
             "given_mentions": split.given_mentions,
             "left_out": dict(split.left_out),
             "adjusted": dict(split.adjusted),
@@ -217,7 +218,14 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
     totals = {
         total: sum(getattr(split, total) for split in manifest.splits.values()) for total in _TOTALS
     }
-    return {"labels": list(manifest.labels), "splits": splits, **totals}
+    report = {"labels": list(manifest.labels), "splits": splits, **totals}
+    if manifest.found_by is not None:
+        from mslm_data.shard.agreement import pairs
+
+        report["agreement"] = [
+            pair._asdict() | {"f1": pair.f1} for pair in pairs(manifest.found_by)
+        ]
+    return report
 
 
 def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[str, Any]:
@@ -265,6 +273,8 @@ _MANY_WIDENED = 0.05
 """Share of mentions that end within tokens from which offsets are probably misread. In corpora that
 are read rightly it is below a thousandth."""
 _PLANNED = {"files": "files", "bytes": "bytes", "shards": "shards"}
+_AGREEMENT = ("label", "first", "second", "of first", "of second", "both", "F1")
+"""Heads of the columns that say how far two annotators agree."""
 
 
 def _print_splits(
@@ -319,10 +329,16 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
             echo(plain(f"{name}: {count:,} of {given:,} mentions left out: {reason}"))
         for reason, count in split["adjusted"].items():
             echo(plain(f"{name}: {count:,} mentions not just as the source has them: {reason}"))
+        for kind, count in split.get("duplicates", {}).items():
+            echo(f"{name}: {count:,} documents are {kind} copies of others")
         if split["widened_mentions"]:
             echo(_widened(name, split["widened_mentions"], given))
         if split["cut_mentions"]:
             echo(f"{name}: {split['cut_mentions']:,} mentions cut by the ends of rows")
+
+    if "agreement" in report:
+        echo("agreement of the annotators, by equal mentions:")
+        echo(table(_AGREEMENT, [[*pair.values()] for pair in report["agreement"]]))
 
     if report["set_aside"]:
         echo(

@@ -16,6 +16,7 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import echo, print_json, table
+from mslm_data.data.context import flags_of
 from mslm_data.log import plain
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def command(
             "row": start + i,
             "doc_id": rows_of_split[start + i]["doc_id"],
             "tokens": [tokenizer.id_to_token(token) for token in examples.input_ids[i].tolist()],
-            "mentions": _mentions(examples, i, shards.labels),
+            "mentions": _mentions(examples, i, shards.labels, rows_of_split[start + i]),
             "masks": {name: plan.kinds[i].tolist() for name, plan in plans.items()},
         }
         for i in range(len(examples))
@@ -179,14 +180,20 @@ def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         echo(table(("in these rows", "", "rate", "masked", ""), rows))
 
 
-def _mentions(examples: Examples, row: int, labels: tuple[str, ...]) -> list[dict[str, Any]]:
+def _mentions(
+    examples: Examples, row: int, labels: tuple[str, ...], columns: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the mentions of a row; their flags where the folder has contexts."""
     spans = zip(
         examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True
     )
-    return [
+    mentions: list[dict[str, Any]] = [
         {"start": int(start), "end": int(end), "label": labels[label]}
         for start, end, label in spans
     ]
+    for mention, bits in zip(mentions, columns.get("span_contexts", ()), strict=False):
+        mention["context"] = flags_of(bits)
+    return mentions
 
 
 def _line(
@@ -209,6 +216,7 @@ def _line(
     from rich.text import Text
 
     labels = {mention["end"] - 1: plain(mention["label"]) for mention in mentions}
+    flags = {mention["end"] - 1: ", ".join(mention.get("context", ())) for mention in mentions}
     starts = {mention["start"] for mention in mentions}
     inside = {t for mention in mentions for t in range(mention["start"], mention["end"])}
 
@@ -244,5 +252,7 @@ def _line(
 
         if t in labels:
             line.append(f"}}{labels[t]}", _STYLES["mention"])
+            if flags[t]:
+                line.append(f" ({flags[t]})", _STYLES["mention"])
 
     return line

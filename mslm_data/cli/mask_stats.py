@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.options import (
-    folder_or_url_argument,
+    folders_or_urls_argument,
     json_option,
     show_text_option,
     split_option,
@@ -18,6 +18,7 @@ from mslm_data.cli.options import (
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
+    from mslm_data.batches.mix import Mix
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
@@ -29,7 +30,7 @@ WORDS_OF_REPORT = 20
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
-@folder_or_url_argument
+@folders_or_urls_argument
 @split_option("Count in", "The weights of a training run are those of its training split.")
 @strategy_options
 @click.option(
@@ -83,6 +84,32 @@ WORDS_OF_REPORT = 20
 )
 @click.option("--flat", is_flag=True, help="Count batches that are one flat row each.")
 @click.option(
+    "--share",
+    "shares",
+    type=float,
+    multiple=True,
+    metavar="WEIGHT",
+    help="Mix several folders in these shares: once for each DIR, in their order. Without it they "
+    "weigh by their sizes.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["tokens", "rows"]),
+    help="Count the sizes and shares of a mix in these.  [default: tokens]",
+)
+@click.option(
+    "--temperature",
+    type=float,
+    metavar="T",
+    help="Weigh the folders of a mix by their sizes to the power of 1 / T.",
+)
+@click.option(
+    "--epoch-size",
+    metavar="N|WORD",
+    help="Give an epoch of a mix this many tokens (rows, with --by rows), or as much as total, "
+    "longest or shortest say.  [default: total]",
+)
+@click.option(
     "--bucketed", is_flag=True, help="Count batches in which rows of like length stand together."
 )
 @click.option(
@@ -105,7 +132,7 @@ WORDS_OF_REPORT = 20
 @show_text_option
 @json_option
 def command(
-    folder: Path | str,
+    folders: tuple[Path | str, ...],
     split: str,
     names: tuple[str, ...],
     elm: float | None,
@@ -121,6 +148,10 @@ def command(
     row_tokens: int | None,
     flat: bool,
     bucketed: bool,
+    shares: tuple[float, ...],
+    by: str | None,
+    temperature: float | None,
+    epoch_size: str | None,
     report_file: Path | None,
     shown_rows: int,
     show_text: bool,
@@ -133,23 +164,29 @@ def command(
     beside these. With the options of batches, it also says how many steps an epoch has and how much
     of them is padding.
 
+    Several folders are counted as the mix that md.mix makes of them: an epoch of the whole, and
+    what each folder has of it. --seed then also says which rows these are.
+
     \b
     Example:
         mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
         mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
         mslm-data mask-stats shards/ncbi --batch-size 8 --row-tokens 1024
+        mslm-data mask-stats shards/pubmed shards/notes --share 0.7 --share 0.3
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
             --report masks.html
     """  # noqa: D301 - click wants the character
+    from mslm_data.batches.mix import Mix
     from mslm_data.cli.mask_tables import (
         as_dict,
         batches_as_dict,
+        mix_as_dicts,
         point_as_dict,
         print_tables,
     )
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
-    from mslm_data.stats import mask_stats, realised_rates, sweep
+    from mslm_data.stats import mask_stats, realised_rates, stats_of_splits, sweep
     from mslm_data.stats.grid import has_both_rates
 
     if len(names) > 1 and report_file is None:
@@ -158,10 +195,19 @@ def command(
     if report_file is not None:
         _refuse_missing_folder(report_file)
 
-    shards = load(folder)
+    opened = [load(folder) for folder in folders]
     if not show_text:
-        _refuse_to_show_text(shards, {"--top-words": top, "--report": report_file})
+        _refuse_to_show_text(opened, {"--top-words": top, "--report": report_file})
+    rows = _rows(
+        opened,
+        split,
+        shares,
+        {"by": by, "temperature": temperature, "epoch_size": epoch_size},
+        epochs=epochs,
+    )
 
+    # A mix has one tokenizer, and so lexicons of it: those of the first folder.
+    shards = opened[0]
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
 
     first = names[0]
@@ -177,46 +223,45 @@ def command(
         "row_tokens": row_tokens,
         "flat": flat,
     }
-    batches = _count_batches(shards[split], shape, bucketed, seed=seed, epochs=epochs)
+    batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
 
-    chunks = _chunks(shards, split)
+    labels = rows.labels if isinstance(rows, Mix) else shards.labels
+    chunks = _chunks(rows, seed)
     stats = {
-        name: mask_stats(chunks, strategy, labels=shards.labels, seed=seed, epochs=epochs)
+        name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
         for name, strategy in strategies.items()
     }
     counted = stats[first]
     _warn(counted)
 
+    parts = stats_of_splits(rows, counted_strategy, seed=seed) if isinstance(rows, Mix) else []
+
     points: Sequence[SweepPoint] = []
     if swept or (report_file and has_both_rates(counted_strategy)):
         points = sweep(chunks, counted_strategy, seed=seed, epochs=epochs)
 
-    count = max(top, WORDS_OF_REPORT if report_file else 0)
-    words = _masked_most(shards, chunks, counted_strategy, count, seed=seed, epochs=epochs)
+    most = max(top, WORDS_OF_REPORT if report_file else 0)
+    words = _masked_most(shards, chunks, counted_strategy, most, seed=seed, epochs=epochs)
 
     if report_file is not None:
-        from mslm_data.cli.tokenizer import open_tokenizer
-        from mslm_data.io.files import write_whole
-        from mslm_data.stats.report import Report, Sentences, choose_rows
-
-        rows = choose_rows(shards[split], shown_rows)
-        sentences = Sentences(
-            rows.tolist(), shards[split].take(rows), open_tokenizer(shards), shards.labels
-        )
-        page = Report(
-            corpus=shards.manifest.name,
+        _write_page(
+            report_file,
+            rows,
+            shards,
+            labels,
+            shown_rows,
+            corpus=", ".join(dict.fromkeys(one.manifest.name for one in opened)),
             split=split,
             seed=seed,
             epochs=epochs,
             strategies=strategies,
             stats=stats,
-            sentences=sentences,
             schemes=schemes,
             points=points,
             words=words[:WORDS_OF_REPORT],
             batches=batches,
+            parts=parts,
         )
-        write_whole(report_file, [page.html().encode()])
 
     report = {
         "split": split,
@@ -230,16 +275,110 @@ def command(
     }
     if batches is not None:
         report["batches"] = batches_as_dict(batches)
+    if parts:
+        report["mix"] = mix_as_dicts(parts, batches)
     if swept:
         report["sweep"] = [point_as_dict(point, chosen) for point in points]
     if top:
-        keys = ("word", "masked", "occurrences")
-        report["top_words"] = [dict(zip(keys, word, strict=True)) for word in words[:top]]
+        report["top_words"] = [
+            {"word": word, "masked": masked, "occurrences": there}
+            for word, masked, there in words[:top]
+        ]
 
     if as_json:
         print_json(report)
     else:
         print_tables(report)
+
+
+def _rows(
+    opened: Sequence[Shards],
+    split: str,
+    shares: Sequence[float],
+    how: Mapping[str, Any],
+    *,
+    epochs: int,
+) -> Split | Mix:
+    """Return the split of a folder, or the mix of those of several.
+
+    Args:
+        opened: The folders.
+        split: Name of the split.
+        shares: Weight of each folder; none weighs them by their sizes.
+        how: More options of `md.mix` -> their values; None takes its default.
+        epochs: How many epochs are to be counted.
+
+    Raises:
+        UsageError: Options of a mix that do not go together, or are given for one folder.
+        ShardError: Folders that cannot be mixed.
+    """
+    from mslm_data.errors import ShardError
+    from mslm_data.mixing import mix
+
+    given = {name: value for name, value in how.items() if value is not None}
+    if len(opened) == 1:
+        options = [*(["--share"] if shares else []), *map(_option, given)]
+        if options:
+            raise click.UsageError(f"{', '.join(options)}: expected several folders, got one")
+        return opened[0][split]
+
+    if epochs > 1:
+        raise click.UsageError(
+            "--epochs: expected 1 for a mix, whose epochs have rows of their own each, got "
+            f"{epochs}; count one epoch"
+        )
+    if shares and len(shares) != len(opened):
+        raise click.UsageError(
+            f"--share: expected one for each of {len(opened)} folders, got {len(shares)}"
+        )
+    if str(given.get("epoch_size", "")).isdecimal():
+        given["epoch_size"] = int(given["epoch_size"])
+    try:
+        return mix(
+            dict(zip(opened, shares, strict=True)) if shares else opened, split=split, **given
+        )
+    except ValueError as error:
+        name, _, message = str(error).partition(":")
+        if name == "mix":
+            raise ShardError(str(error)) from None
+        raise click.UsageError(f"{_option(name)}:{message}") from None
+
+
+def _option(name: str) -> str:
+    """Return the option that stands for an argument of a function."""
+    return "--share" if name == "folders" else f"--{name.replace('_', '-')}"
+
+
+def _write_page(
+    file: Path,
+    rows: Split | Mix,
+    shards: Shards,
+    labels: Sequence[str],
+    shown: int,
+    *,
+    seed: int,
+    **counted: Any,
+) -> None:
+    """Write the report.
+
+    Args:
+        file: Where.
+        rows: Whose rows it shows.
+        shards: The folder whose tokenizer these have.
+        labels: Their labels.
+        shown: How many rows it shows.
+        seed: Seed of the masks.
+        **counted: What else a `Report` has.
+    """
+    from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.io.files import write_whole
+    from mslm_data.stats.report import Report, Sentences, choose_rows
+
+    chosen = choose_rows(rows, shown, seed=seed)
+    examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
+    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), labels)
+    page = Report(seed=seed, sentences=sentences, **counted)
+    write_whole(file, [page.html().encode()])
 
 
 def _warn(counted: MaskStats) -> None:
@@ -276,30 +415,31 @@ def _refuse_missing_folder(file: Path) -> None:
         )
 
 
-def _refuse_to_show_text(shards: Shards, asked_for: dict[str, Any]) -> None:
+def _refuse_to_show_text(opened: Sequence[Shards], asked_for: dict[str, Any]) -> None:
     """Refuse options that show patients' text.
 
     Args:
-        shards: The folder.
+        opened: The folders.
         asked_for: Option -> its value, false if it is not given.
     """
     from mslm_data.errors import ShardError
 
-    for option, value in asked_for.items():
-        if value and shards.manifest.protected:
+    options = [option for option, value in asked_for.items() if value]
+    for shards in opened:
+        if options and shards.manifest.protected:
             raise ShardError(
-                f"{shards.folder}: holds patients' text, which {option} shows; pass --show-text to "
-                "see it"
+                f"{shards.folder}: holds patients' text, which {options[0]} shows; pass "
+                "--show-text to see it"
             )
 
 
 def _count_batches(
-    split: Split, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
+    split: Split | Mix, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
 ) -> BatchStats | None:
     """Count the batches of a split; None if no option of batches is given.
 
     Args:
-        split: Whose rows.
+        split: Whose rows, or a mix's.
         shape: What a batch is made of, as `BatchShape` takes it.
         bucketed: Whether rows of like length share a batch.
         seed: Seeds the order of the rows.
@@ -320,7 +460,7 @@ def _count_batches(
     except ValueError as error:
         # "row_tokens: expected ..." is said of the option --row-tokens.
         names, _, message = str(error).partition(":")
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in names.split(", "))
+        options = ", ".join(map(_option, names.split(", ")))
         raise click.UsageError(f"{options}:{message}") from None
 
 
@@ -330,19 +470,18 @@ def _rate(strategy: Strategy, option: str) -> float:
     return float(value) if isinstance(value, float | int) else 0.0
 
 
-def _chunks(shards: Shards, split: str) -> Callable[[], Iterator[Examples]]:
-    """Return a function that reads the split in chunks and shows how far it is."""
+def _chunks(rows: Split | Mix, seed: int) -> Callable[[], Iterator[Examples]]:
+    """Return a function that reads a split, or a mix's first epoch, and shows how far it is."""
+    from mslm_data.batches.mix import Mix
     from mslm_data.cli.progress import counting
-
-    rows = shards[split]
 
     def chunks() -> Iterator[Examples]:
         done = 0
         with counting("mask-stats", "tokens") as show:
-            for examples in rows.chunks():
+            for examples in rows.chunks(seed=seed) if isinstance(rows, Mix) else rows.chunks():
                 yield examples
                 done += len(examples.input_ids.values)
-                show(done, rows.record.tokens)
+                show(done, rows.tokens)
 
     return chunks
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from mslm_data.cli.output import echo, table
 
 if TYPE_CHECKING:
-    from mslm_data.stats import BatchStats, LengthCounts, MaskStats, Scheme, SweepPoint
+    from mslm_data.stats import (
+        BatchStats,
+        LengthCounts,
+        MaskStats,
+        PartStats,
+        Scheme,
+        SweepPoint,
+    )
 
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The head and the lines of a table for people."""
@@ -66,6 +73,7 @@ _BATCHES = (
     "rows_per_packed_row",
     "padding",
 )
+_REALISED = ("realised_elm", "realised_blm")
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
@@ -126,6 +134,28 @@ def batches_as_dict(batches: BatchStats) -> dict[str, Any]:
     return {count: getattr(batches, count) for count in _BATCHES}
 
 
+def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list[dict[str, Any]]:
+    """Return what an epoch of a mix has of each split, and what is hidden of that.
+
+    Args:
+        parts: The counts of each split.
+        batches: Those of the epoch's batches; None where they are not counted.
+    """
+    dicts = []
+    for part, stats in parts:
+        found = {
+            "name": part.name,
+            "share": part.share,
+            "rows": len(part.split),
+            "times": part.times,
+            **{count: getattr(stats, count) for count in (*_COUNTS, *_REALISED)},
+        }
+        if batches is not None:
+            found["tokens_per_step"] = stats.tokens / max(batches.steps, 1)
+        dicts.append(found)
+    return dicts
+
+
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print the object of `--json` as tables for people."""
     rates = [rate for rate in report["rates"] if rate["asked"] is not None]
@@ -153,6 +183,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
         _labels(report),
         _lengths(report),
     ]
+    if "mix" in report:
+        tables.append(_mix(report["mix"]))
     if "batches" in report:
         tables.append(_batches(report["batches"]))
     if "sweep" in report:
@@ -249,6 +281,30 @@ def _lengths(report: Mapping[str, Any]) -> _Table:
         for side, counts in report["lengths"].items()
     ]
     return ("rows", "number", "tokens", "maskable", "N_ELM", "N_BLM"), rows
+
+
+def _mix(parts: Sequence[Mapping[str, Any]]) -> _Table:
+    """Return what an epoch of a mix has of each of its splits."""
+    head = ["of the mix", "share", "rows", "times", "tokens", "mentions", "N_ELM", "N_BLM"]
+    head += ["mentions by ELM", "tokens by BLM"]
+    has_steps = "tokens_per_step" in parts[0]
+    if has_steps:
+        head.append("tokens a step")
+
+    rows = []
+    for part in parts:
+        row = [
+            part["name"],
+            f"{part['share']:.1%}",
+            part["sequences"],
+            f"{part['times']:.2f}",
+            *(part[count] for count in ("tokens", "mentions", "n_elm", "n_blm")),
+            *(f"{part[rate]:.2%}" for rate in _REALISED),
+        ]
+        if has_steps:
+            row.append(f"{part['tokens_per_step']:,.1f}")
+        rows.append(row)
+    return head, rows
 
 
 def _batches(batches: Mapping[str, Any]) -> _Table:

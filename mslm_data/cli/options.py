@@ -31,6 +31,11 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path), meta
 folder_or_url_argument = click.argument("folder", type=FolderOrUrl(), metavar="DIR")
 """A built folder on this machine or at a URL that fsspec knows, as a `Path` or text."""
 
+folders_or_urls_argument = click.argument(
+    "folders", type=FolderOrUrl(), nargs=-1, required=True, metavar="DIR..."
+)
+"""One or more built folders, as `folder_or_url_argument` takes one."""
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text for people."
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mslm_data.data.bio import tag_names
+from mslm_data.data.context import FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Column:
         rows: "row" for one value a row; "tokens", "spans" or "sentences" for a list with one item
             for each.
         when: "always", "weak" for weakly supervised mentions only, "text" with `encode.keep_text`
-            only, "documents" with `source.doc_label` only, "joined" with `encode.join` only.
+            only, "context" with `annotate.context` only, "documents" with `source.doc_label` only,
+            "joined" with `encode.join` only.
     """
 
     name: str
@@ -48,6 +50,7 @@ COLUMNS = (
     Column("span_labels", pa.int16(), "spans"),
     Column("span_concepts", pa.string(), "spans", "weak"),
     Column("span_scores", pa.float32(), "spans", "weak"),
+    Column("span_contexts", pa.int8(), "spans", "context"),
     Column("text", pa.string(), "row", "text"),
     Column("token_starts", pa.int32(), "tokens", "text"),
     Column("token_ends", pa.int32(), "tokens", "text"),
@@ -63,6 +66,7 @@ def schema(
     text: bool = False,
     doc_labels: Sequence[str] | None = None,
     joined: bool = False,
+    context: bool = False,
 ) -> pa.Schema:
     """Return a shard's schema.
 
@@ -74,6 +78,7 @@ def schema(
         text: Include the columns of `keep_text`.
         doc_labels: The label of each index of `doc_label`; None leaves that column out.
         joined: Include the column of `encode.join`.
+        context: Include the column of `annotate.context`.
     """
     kinds = {"always"}
     if weak:
@@ -84,11 +89,15 @@ def schema(
         kinds.add("documents")
     if joined:
         kinds.add("joined")
+    if context:
+        kinds.add("context")
     columns = [column for column in COLUMNS if column.when in kinds]
 
     names = {"format": FORMAT, "labels": list(labels), "tags": tag_names(labels)}
     if doc_labels is not None:
         names["doc_labels"] = list(doc_labels)
+    if context:
+        names["contexts"] = list(FLAGS)
     return pa.schema(
         [pa.field(column.name, column.arrow_type) for column in columns],
         metadata={

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ from mslm_data.data.document import (
 from mslm_data.data.ragged import offsets_of
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Other = TypeVar("Other", bound=SetAside | NotChosen)
+"""Records of a source besides its documents."""
 
 DOCUMENTS_AT_ONCE = 4096
 CHARACTERS_AT_ONCE = 2 << 20
@@ -104,6 +106,7 @@ class Mentions:
         names: Labels, each once; some may have no mention.
         concepts: `[S]`, concepts (CUIs), "" where none is known; None where no mention has one.
         scores: float64 `[S]`, confidences in `[0, 1]`; None where all are 1.
+        contexts: int8 `[S]`, bits of `data.context`; None where nobody has looked.
     """
 
     offsets: Ints
@@ -113,6 +116,7 @@ class Mentions:
     names: Sequence[str]
     concepts: Sequence[str] | None = None
     scores: npt.NDArray[np.float64] | None = None
+    contexts: npt.NDArray[np.int8] | None = None
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Span]], bases: Ints) -> Mentions:
@@ -177,6 +181,7 @@ class Mentions:
             names=self.names,
             concepts=None if concepts is None else [concepts[number] for number in kept.tolist()],
             scores=None if self.scores is None else self.scores[kept],
+            contexts=None if self.contexts is None else self.contexts[kept],
         )
 
     def spans(self, bases: Ints) -> list[list[Span]]:
@@ -340,9 +345,7 @@ class Documents:
         )
 
 
-def in_batches(
-    records: Iterable[Document | SetAside | NotChosen],
-) -> Iterator[Documents | SetAside | NotChosen]:
+def in_batches(records: Iterable[Document | Other]) -> Iterator[Documents | Other]:
     """Put the single documents among records together into batches, in columns.
 
     Other records are given as they come, and so before the documents of a batch that is not full.

@@ -59,6 +59,7 @@ class Examples:
             window of one.
         span_concepts: `[S]`, CUIs; weak supervision only.
         span_scores: float32 `[S]`, confidences in `[0, 1]`; weak supervision only.
+        span_contexts: int8 `[S]`, bits of `data.context`; with `annotate.context` only.
         texts: `[N]`, only with `keep_text`.
         token_starts: int32, offsets as input_ids: first character of the token in the row's text;
             -1 on specials.
@@ -78,6 +79,7 @@ class Examples:
     sentence_starts: Ragged | None = None
     span_concepts: Sequence[str] | None = None
     span_scores: npt.NDArray[np.float32] | None = None
+    span_contexts: npt.NDArray[np.int8] | None = None
     texts: Sequence[str] | None = None
     token_starts: Ragged | None = None
     token_ends: Ragged | None = None
@@ -235,7 +237,7 @@ def _narrow(column: Ragged) -> Ragged:
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
     """Return any rows, in any order, with the columns that masking reads.
 
-    Documents, concepts, scores and texts are left behind.
+    Documents, concepts, scores, contexts and texts are left behind.
     """
     ids, words, bio = take_alike((examples.input_ids, examples.word_ids, examples.bio), rows)
     starts, ends, labels = take_alike(

@@ -35,7 +35,7 @@ _LOOK_S = 5.0
 """How often new nodes are looked for."""
 _WITHOUT_CPU_S = 300.0
 """How long a cluster may be without any CPU, as one is whose nodes are being replaced."""
-_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat")
+_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers", "gliner")
 """Packages besides this one whose version can change bytes."""
 
 

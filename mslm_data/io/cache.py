@@ -253,6 +253,7 @@ def _removed(place: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         place.unlink(missing_ok=True)
+        _HASHED.pop(place, None)
     except OSError:  # held, or a file system without locks
         return False
     finally:

@@ -48,6 +48,8 @@ _END_S = 5.0
 """Seconds for the others of `together` to end after one has failed."""
 _BLOCK = 16 << 20
 """Bytes that a file system may ask for in one request, and hold in memory for each file."""
+_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs"})
+"""Object stores, which give any range of a file's bytes by one request."""
 _ACCESSED = ("atime", "time")
 """Details of a file that reading it changes, besides those that speak of access."""
 _NEVER = Event()
@@ -390,7 +392,9 @@ def _checked(
     limit = most if size is None else size
     digest = hashlib.sha256()
     count = 0
-    with closing(_watched(lambda: _pieces(url, name), url)) as pieces:
+    # What the store says of a file with a known digest is not needed, so it is not asked.
+    known = size if sha256 else None
+    with closing(_watched(lambda: _pieces(url, name, known), url)) as pieces:
         for piece in pieces:
             count += len(piece)
             if limit is not None and count > limit:
@@ -403,8 +407,14 @@ def _checked(
         raise RemoteError(f"{count} bytes{got}")
 
 
-def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
+def _pieces(url: str, name: str, known: int | None) -> Generator[bytes, None, None]:
+    """Yield a file's bytes; `known` is its size, if only its bytes are to be asked for."""
     fs, path = _opened(url, name)
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if known is not None and protocols & _STORES:
+        yield from _ranges(fs, path, known)
+        return
+
     count = 0
     with fs.open(path, "rb", block_size=_BLOCK) as file:
         while piece := file.read(_AT_ONCE):
@@ -414,6 +424,14 @@ def _pieces(url: str, name: str) -> Generator[bytes, None, None]:
         size = getattr(file, "size", None)
         if isinstance(size, int) and size != count:
             raise RemoteError(f"{count} of {size} bytes")
+
+
+def _ranges(fs: Any, path: str, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file of an object store, asked for range by range."""
+    for start in range(0, size, _BLOCK):
+        block = fs.cat_file(path, start=start, end=min(start + _BLOCK, size))
+        for first in range(0, len(block), _AT_ONCE):
+            yield block[first : first + _AT_ONCE]
 
 
 def _below(root: str, name: str) -> str:

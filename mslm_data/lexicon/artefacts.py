@@ -16,7 +16,7 @@ them first.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 from mslm_data.errors import VocabularyError
 from mslm_data.io import arrow as plain_arrow
 from mslm_data.io.files import make_folder, write_whole
+from mslm_data.log import plain
 
 if TYPE_CHECKING:
     from mslm_data.shard.remote import RemoteFolder
@@ -86,6 +87,11 @@ _ANY = {
     "`mslm-data vocab scores confidence`, with --out,",
 }
 """All commands that make a kind, for artefacts of other names."""
+
+
+def _columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
+    """Return names of columns with their types."""
+    return plain(", ".join(f"{name} ({kind})" for name, kind in columns))
 
 
 def write_artefact(
@@ -282,8 +288,9 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
 
     if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
         raise VocabularyError(
-            f"{path}: expected the columns {', '.join(kind.columns)}, got others; make it again "
-            f"with {remake(about, path, kind)}"
+            f"{path}: expected the columns {_columns(kind.columns.items())}, got "
+            f"{_columns((field.name, field.type) for field in schema)}; make it again with "
+            f"{remake(about, path, kind)}"
         )
 
     return about

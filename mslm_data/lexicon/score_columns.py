@@ -194,9 +194,12 @@ def _remembered(
     abouts, files = zip(*(read_scores(path, mapped=mapped) for path in paths), strict=True)
     for path, about in zip(paths, abouts, strict=True):
         if about != abouts[0]:
+            different = sorted(
+                key for key in {*about, *abouts[0]} if about.get(key) != abouts[0].get(key)
+            )
             raise VocabularyError(
-                f"{path}: expected scores made as those of {paths[0]}, got others; make all of one "
-                "folder in one way"
+                f"{path}: expected scores made as those of {paths[0]}, got some of another "
+                f"{' and '.join(different)}; make all of one folder in one way"
             )
 
     # A row is found by binary search among the keys of all files.

@@ -65,10 +65,12 @@ SHIPPED: dict[str, Shipped] = {
     ),
     "bert.v1": Shipped(f"{_RECIPES}.tokens:bert", "released", "google-research/bert"),
     "token.v1": Shipped(f"{_RECIPES}.tokens:token", "released", "transformers 5.23"),
+    "dga.v1": Shipped(f"{_RECIPES}.tokens:dga", "released", "Ke et al. 2022; UIC-Liu-Lab/DGA"),
     "roberta.v1": Shipped(f"{_RECIPES}.tokens:roberta", "released", "fairseq"),
     "wettig.v1": Shipped(f"{_RECIPES}.tokens:wettig", "released", "princeton-nlp/DinkyTrain"),
     "modernbert.v1": Shipped(f"{_RECIPES}.tokens:modernbert", "released", "AnswerDotAI/ModernBERT"),
     "electra.v1": Shipped(f"{_RECIPES}.tokens:electra", "released", "google-research/electra"),
+    "unmasked.v1": Shipped(f"{_RECIPES}.tokens:unmasked", "own", "plain fine-tuning"),
     "whole-word.v1": Shipped(f"{_RECIPES}.words:whole_word", "released", "google-research/bert"),
     "whole-word-hf.v1": Shipped(f"{_RECIPES}.words:whole_word_hf", "released", "transformers 5.23"),
     "whole-word-roberta.v1": Shipped(f"{_RECIPES}.words:whole_word_roberta", "released", "fairseq"),
@@ -138,8 +140,6 @@ _FOR_ENCODER_DECODERS = (
 )
 
 NO_MASKS = {
-    "dga": "scales the gradients of heads and layers by their importance (Ke et al. 2022); its "
-    "input is masked as by 'token', so that is the honest control",
     "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which "
     "only "
     "the trainer knows; 'difference' with a table of your own is nearest",
@@ -252,7 +252,7 @@ def varied(strategy: Strategy, **options: Any) -> Strategy:
 def strategies() -> dict[str, Summary]:
     """Return every registered name, sorted, with what it hides, what it follows, and its source.
 
-    Systems that are compared with masking but are not among them (DGA, T5's span corruption and
+    Systems that are compared with masking but are not among them (PTW, T5's span corruption and
     others) are answered by `strategy` with the nearest one that is.
     """
     return {name: summary(name) for name in STRATEGIES.names()}

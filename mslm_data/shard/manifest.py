@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, write_whole
+from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.write import Count, ShardRecord
 
 NAME = "manifest.json"
@@ -57,6 +58,8 @@ class Counts:
         widened_mentions: Mentions that begin or end within a token, and take all of it.
         windowed: Sequences too long for one row.
         empty: Sequences without a token.
+        duplicates: `exact` and `near` -> documents that are copies of others and have rows all the
+            same, where copies are counted.
     """
 
     read: Count
@@ -69,6 +72,7 @@ class Counts:
     widened_mentions: Count
     windowed: Count
     empty: Count
+    duplicates: Mapping[str, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,8 @@ class Manifest:
         doc_labels: The label of each index of `doc_label`; None where there is no such column.
         about: What the pipeline says of the corpus; `protected` marks patients' text.
         splits: Name -> record.
+        found_by: Mentions that the same ones of several annotators found, in all splits; None where
+            there is one annotator.
     """
 
     format: int
@@ -132,6 +138,7 @@ class Manifest:
     about: Mapping[str, Any]
     splits: Mapping[str, SplitRecord]
     doc_labels: tuple[str, ...] | None = None
+    found_by: tuple[FoundByRecord, ...] | None = None
 
     @property
     def token_ids(self) -> TokenIds:
@@ -153,6 +160,11 @@ class Manifest:
         return bool(self.pipeline["annotate"]["weak"])
 
     @property
+    def context(self) -> bool:
+        """Return whether mentions have the context in which they stand, `span_contexts`."""
+        return bool(self.pipeline["annotate"].get("context", False))
+
+    @property
     def joined(self) -> bool:
         """Return whether rows have several sentences, with `sentence_starts`."""
         return bool(self.pipeline["encode"].get("join", "none") != "none")
@@ -170,6 +182,7 @@ class _Source(msgspec.Struct):
 class _Annotate(msgspec.Struct):
     use: str
     weak: bool
+    context: bool = False  # said only where it is asked for
 
 
 class _Encode(msgspec.Struct):
@@ -186,10 +199,19 @@ class _Pipeline(msgspec.Struct):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `manifest.json`; it says nothing of labels of documents where there are none."""
+    """Write `manifest.json`; it holds what some builds lack only where it is there.
+
+    Args:
+        folder: The folder that is built.
+        manifest: Its manifest.
+    """
     content = asdict(manifest)
-    if manifest.doc_labels is None:
-        del content["doc_labels"]
+    for name in ("doc_labels", "found_by"):
+        if content[name] is None:
+            del content[name]
+    for split in content["splits"].values():
+        if not split["duplicates"]:
+            del split["duplicates"]
     write_whole(folder / NAME, [canonical_json(content)])
 
 
@@ -300,9 +322,10 @@ def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> Non
         raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
 
     named = [id_ for id_ in (ids.mask, ids.pad, ids.unk) if id_ != -1]
-    if not all(0 <= id_ < ids.size for id_ in (*named, *ids.special)):
+    outside = [id_ for id_ in (*named, *ids.special) if not 0 <= id_ < ids.size]
+    if outside:
         raise ShardError(
-            f"{path}: expected special ids of the tokenizer's {ids.size}, got others; "
+            f"{path}: expected special ids of the tokenizer's {ids.size}, got {outside[0]}; "
             "build the folder again"
         )
     if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):

@@ -42,6 +42,7 @@ def join(
     text: bool,
     doc_labels: Sequence[str] | None = None,
     joined: bool = False,
+    context: bool = False,
 ) -> ShardRecord:
     """Write a shard from its pieces.
 
@@ -54,6 +55,7 @@ def join(
         doc_labels: The label of each index of documents, those of all pieces among them; None where
             there is no such column.
         joined: Whether there is the column of `encode.join`.
+        context: Whether there is the column of `annotate.context`.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
@@ -62,7 +64,9 @@ def join(
     refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
 
     # One column at a time: the pieces stay mapped files until it is their turn.
-    schema = schema_of(labels, weak=weak, text=text, doc_labels=doc_labels, joined=joined)
+    schema = schema_of(
+        labels, weak=weak, text=text, doc_labels=doc_labels, joined=joined, context=context
+    )
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 

@@ -337,12 +337,13 @@ class Shard:
             unsigned = values.view(f"u{values.dtype.itemsize}")  # so that what is negative is large
             if len(values) and unsigned.max() > most:
                 raise ShardError(
-                    f"{self.path}: {name}: expected numbers from 0 to {most}, got others; "
-                    "the file is damaged"
+                    f"{self.path}: {name}: expected numbers from 0 to {most}, got "
+                    f"{values[unsigned.argmax()]}; the file is damaged"
                 )
-        if _used(*lists["word_ids"]).min(initial=0) < -1:
+        least = _used(*lists["word_ids"]).min(initial=0)
+        if least < -1:
             raise ShardError(
-                f"{self.path}: word_ids: expected numbers of at least -1, got others; "
+                f"{self.path}: word_ids: expected numbers of at least -1, got {least}; "
                 "the file is damaged"
             )
 

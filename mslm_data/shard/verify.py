@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from mslm_data.data.bio import OUTSIDE, paint
 from mslm_data.data.columns import schema
+from mslm_data.data.context import FLAGS
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
@@ -312,6 +313,7 @@ def _schema(manifest: Manifest) -> pa.Schema:
         text=bool(manifest.pipeline["encode"]["keep_text"]),
         doc_labels=manifest.doc_labels,
         joined=manifest.joined,
+        context=manifest.context,
     )
 
 
@@ -349,6 +351,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
         broken = [*_rows(_laws(examples, most)), *_tags(examples), *_rows(_texts(shard, examples))]
     yield from broken
     yield from _weak(shard, examples)
+    yield from _contexts(shard)
     yield from _doc_labels(examples, len(manifest.doc_labels or ()))
 
 
@@ -538,6 +541,16 @@ def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
     scores = shard.ragged("span_scores", 0, len(shard))
     strange = ~((scores.values >= 0) & (scores.values <= 1))
     yield from _rows(iter([_Law(scores, strange, "confidences from 0 to 1")]))
+
+
+def _contexts(shard: Shard) -> Iterator[tuple[str, str]]:
+    """Check the column of `annotate.context`, where there is one."""
+    if not shard.has("span_contexts"):
+        return
+
+    contexts = shard.ragged("span_contexts", 0, len(shard))
+    strange = (contexts.values < 0) | (contexts.values >= 1 << len(FLAGS))
+    yield from _rows(iter([_Law(contexts, strange, f"contexts of {len(FLAGS)} flags")]))
 
 
 def _doc_labels(examples: Examples, known: int) -> Iterator[tuple[str, str]]:

@@ -27,13 +27,17 @@ __all__ = [
     "ReleasedLoss",
     "ShardSampler",
     "confidence_heatmap",
+    "contrast",
     "count_items",
     "decode_spans",
     "encoder_inputs",
     "evaluate",
+    "general_knowledge_loss",
+    "head_importance",
     "mention_confidence",
     "perplexity",
     "pool_spans",
+    "protect_heads",
 ]
 
 if TYPE_CHECKING:
@@ -42,6 +46,12 @@ if TYPE_CHECKING:
     from mslm_data.torch.confidence import MentionConfidence, mention_confidence
     from mslm_data.torch.config import MslmConfig
     from mslm_data.torch.dataset import MaskedDataset
+    from mslm_data.torch.general_knowledge import (
+        contrast,
+        general_knowledge_loss,
+        head_importance,
+        protect_heads,
+    )
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
     from mslm_data.torch.heatmap import confidence_heatmap
     from mslm_data.torch.loader import MaskedLoader
@@ -74,13 +84,17 @@ else:
         "ReleasedLoss": "mslm_data.torch.loss",
         "ShardSampler": "mslm_data.torch.sampler",
         "confidence_heatmap": "mslm_data.torch.heatmap",
+        "contrast": "mslm_data.torch.general_knowledge",
         "count_items": "mslm_data.torch.steps",
         "decode_spans": "mslm_data.torch.ranges",
         "encoder_inputs": "mslm_data.torch.packed",
         "evaluate": "mslm_data.torch.metrics",
+        "general_knowledge_loss": "mslm_data.torch.general_knowledge",
+        "head_importance": "mslm_data.torch.general_knowledge",
         "mention_confidence": "mslm_data.torch.confidence",
         "perplexity": "mslm_data.torch.metrics",
         "pool_spans": "mslm_data.torch.ranges",
+        "protect_heads": "mslm_data.torch.general_knowledge",
     }
 
     def __getattr__(name: str) -> Any:

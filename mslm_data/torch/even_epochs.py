@@ -27,7 +27,8 @@ class EvenEpochs(Sampler[Rows]):
         """Begin with epoch 0, whatever epoch the sampler is at."""
         self.sampler = sampler
         self._epoch = 0
-        self._size = 0
+        self._counted: dict[tuple[int, int], int] = {}
+        """Epoch of the rows and number of ranks -> this rank's batches."""
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the first batch of an epoch."""
@@ -35,9 +36,7 @@ class EvenEpochs(Sampler[Rows]):
 
     def __len__(self) -> int:
         """Return the number of batches of each epoch."""
-        if not self._size:
-            self._size = self._batches_of(0)
-        return self._size
+        return self._batches_of(0)
 
     def __iter__(self) -> Iterator[Rows]:
         """Give the batches of the epoch that was set."""
@@ -60,4 +59,7 @@ class EvenEpochs(Sampler[Rows]):
     def _batches_of(self, epoch: int) -> int:
         """Return the number of this rank's batches in an epoch of the rows."""
         _, world = self.sampler.ranks()
-        return self.sampler.cursor.order.steps(Place(epoch), world)
+        if (epoch, world) not in self._counted:
+            order = self.sampler.cursor.order
+            self._counted[epoch, world] = order.steps(Place(epoch), world)
+        return self._counted[epoch, world]

@@ -22,9 +22,15 @@ Model: TypeAlias = Callable[..., Any]
 by name."""
 
 
-def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
-    """Return rows as a rectangle, int64 `[B, L]`, filled where a row is shorter."""
-    out = np.empty((len(rows), int(rows.lengths.max(initial=0))), np.int64)
+def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
+    """Return rows as a rectangle, int64 `[B, L]`, filled where a row is shorter.
+
+    Args:
+        rows: Any.
+        fill: What stands behind a row's values.
+        width: L, where no row is longer; else L is the longest row's length.
+    """
+    out = np.empty((len(rows), max(width, int(rows.lengths.max(initial=0)))), np.int64)
     pad_rows(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
     return out
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from mslm_data.batches.masked import mask_batches
 from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.even_epochs import EvenEpochs
-from mslm_data.torch.sampler import ShardSampler
+from mslm_data.torch.sampler import Rows, ShardSampler
 
 if TYPE_CHECKING:
     from mslm_data.torch.dataset import MaskedDataset
@@ -121,14 +121,8 @@ class MaskedLoader:
             columns=columns,
             dtypes=dtypes,
         )
-        self._loader = DataLoader(
-            dataset,
-            batch_sampler=self.sampler,
-            collate_fn=self._collator,
-            num_workers=workers,
-            pin_memory=pin_memory and workers > 0,
-            **worker_options,
-        )
+        self._worker_options = worker_options
+        self._loader = self._data_loader(self.sampler)
         self._finished: int | None = None
 
     @property
@@ -141,16 +135,7 @@ class MaskedLoader:
 
         `MslmTrainer` calls this itself.
         """
-        return DataLoader(
-            self.dataset,
-            batch_sampler=EvenEpochs(self.sampler),
-            collate_fn=self._collator,
-            num_workers=self.workers,
-            pin_memory=self._loader.pin_memory,
-            persistent_workers=self._loader.persistent_workers,
-            prefetch_factor=self._loader.prefetch_factor,
-            multiprocessing_context=self._loader.multiprocessing_context,
-        )
+        return self._data_loader(EvenEpochs(self.sampler))
 
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
@@ -163,7 +148,11 @@ class MaskedLoader:
         self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, with those before a resume."""
+        """Return the number of this rank's batches in this epoch, with those before a resume.
+
+        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
+        all shards of a remote split.
+        """
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
@@ -180,9 +169,11 @@ class MaskedLoader:
 
     def __repr__(self) -> str:
         place = self.sampler.state_dict()
+        _, world = self.sampler.ranks()
+        steps = self.sampler.cursor.steps_in_words(world)
 
         return (
-            f"MaskedLoader({len(self):,} batches of {self.sampler.shape} from {self.dataset!r}; "
+            f"MaskedLoader({steps} batches of {self.sampler.shape} from {self.dataset!r}; "
             f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 
@@ -208,6 +199,17 @@ class MaskedLoader:
             yield batch
 
         self._finished = epoch
+
+    def _data_loader(self, sampler: Sampler[Rows]) -> DataLoader[Any]:
+        """Return torch's loader of the batches whose rows a sampler gives."""
+        return DataLoader(
+            self.dataset,
+            batch_sampler=sampler,
+            collate_fn=self._collator,
+            num_workers=self.workers,
+            pin_memory=self._pin and self.workers > 0,
+            **self._worker_options,
+        )
 
     def _in_process(self) -> Iterator[dict[str, Tensor]]:
         """Make batches here, many of them gathered and masked by one call."""

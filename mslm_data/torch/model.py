@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.encode.tokenizer import Tokenizer
+from mslm_data.encode.word_starts import WordStarts
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch import saved
@@ -25,7 +26,7 @@ from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead,
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
 from mslm_data.torch.packed import run_packed
-from mslm_data.torch.ranges import NO_SPAN, decode_spans
+from mslm_data.torch.ranges import NO_SPAN, decode_spans, tags_of_words
 from mslm_data.torch.refusals import refuse_other_tokenizer
 from mslm_data.torch.steps import divide, refuse_accumulated
 from mslm_data.torch.tagger import BATCH_SIZE, Tagger, TextMention
@@ -81,6 +82,7 @@ class MslmModel(PreTrainedModel):
         self.masked_lm: Any = masked_lm
         self.config.masked_lm = self.masked_lm.config
         self.tokenizer: Tokenizer | None = None
+        self._word_starts: tuple[Tokenizer, WordStarts] | None = None
 
         self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm)
         self.detection: EntityDetectionHead | None = None
@@ -409,15 +411,22 @@ class MslmModel(PreTrainedModel):
         attention_mask: Tensor | None = None,
         *,
         special_tokens_mask: Tensor | None = None,
+        word_ids: Tensor | None = None,
         **others: Any,
     ) -> Prediction:
         """Find the entities of unmasked text, without dropout.
+
+        A word has the tag of its first token, so that entities begin and end where words do.
 
         Args:
             input_ids: int64 `[B, L]`.
             attention_mask: `[B, L]`; None is all ones.
             special_tokens_mask: `[B, L]`, as tokenizers give it: 1 on tokens that are in no
                 mention. None takes the configuration's `special_ids`.
+            word_ids: int64 `[B, L]`, the number of each token's word, -1 on special tokens: where
+                text was split into words of its own. None takes runs of letters and digits for
+                words, which the model's tokenizer tells by the ids; without a tokenizer each token
+                is a word.
             others: As of `forward`.
 
         Raises:
@@ -436,6 +445,9 @@ class MslmModel(PreTrainedModel):
             sequence_ids = others.get("sequence_ids")
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
             tags = self.detection(hidden).argmax(-1).masked_fill(outside, IGNORED)
+            first = self._first_of_words(input_ids, word_ids)
+            if first is not None:
+                tags = tags_of_words(tags, first).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags, sequence_ids)
 
             # The classification head has the last word on types, see `Prediction`.
@@ -469,6 +481,20 @@ class MslmModel(PreTrainedModel):
                 "tokenizer=shards.tokenizer to wrap or from_pretrained"
             )
         return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)
+
+    def _first_of_words(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
+        """Return which tokens begin a word, bool `[B, L]`; None where nothing says it."""
+        if word_ids is not None:
+            first = torch.ones_like(word_ids, dtype=torch.bool)
+            first[:, 1:] = (word_ids[:, 1:] != word_ids[:, :-1]) | (word_ids[:, 1:] < 0)
+            return first
+        if self.tokenizer is None:
+            return None
+
+        if self._word_starts is None or self._word_starts[0] is not self.tokenizer:
+            self._word_starts = (self.tokenizer, WordStarts.of(self.tokenizer))
+        first_of_words = self._word_starts[1].first_of_words(input_ids.cpu().numpy())
+        return torch.from_numpy(first_of_words).to(input_ids.device)
 
     def _in_no_mention(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None

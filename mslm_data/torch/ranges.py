@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mslm_data.data import bio
+from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.ragged import Ragged
 from mslm_data.torch.forward import padded
 
@@ -50,6 +51,22 @@ def decode_spans(
         for values in columns
     )
     return starts_BS, ends_BS, labels_BS
+
+
+def tags_of_words(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
+    """Return tags that are read from the first token of each word, so that mentions are of words.
+
+    Args:
+        tags_BL: int64, numbered as in `bio`; below 0 without a tag.
+        first_BL: bool, which tokens begin a word; those of a row's first column do.
+    """
+    t_L = torch.arange(tags_BL.shape[1], device=tags_BL.device)
+    heads_BL = t_L.where(first_BL, 0).cummax(dim=1).values
+    of_heads_BL = tags_BL.gather(1, heads_BL)
+
+    # B-X is odd, and the next number is I-X.
+    begins_BL = (of_heads_BL > OUTSIDE) & (of_heads_BL % 2 == 1)
+    return tags_BL.where(first_BL, of_heads_BL + begins_BL)
 
 
 def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:

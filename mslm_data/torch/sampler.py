@@ -179,7 +179,11 @@ class ShardSampler(Sampler[Rows]):
         self._tell_dataset()
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, with those before a resume."""
+        """Return the number of this rank's batches in this epoch, with those before a resume.
+
+        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
+        all shards of a remote split.
+        """
         _, world = self.ranks()
 
         return self.cursor.steps(world)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mslm_data.data import bio
 from mslm_data.data.document import Document
-from mslm_data.data.documents import CHARACTERS_AT_ONCE, Documents, Ranges
+from mslm_data.data.documents import Documents, Ranges, in_batches
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
@@ -31,6 +31,7 @@ from mslm_data.errors import AnnotateError
 from mslm_data.torch.forward import device_of, evaluating, padded
 from mslm_data.torch.ranges import NO_SPAN
 from mslm_data.torch.saved import longest_row
+from mslm_data.torch.schemes import labels_of, meanings_of, refuse_none, tags_of
 from mslm_data.torch.text_windows import (
     Window,
     WordMention,
@@ -41,15 +42,18 @@ from mslm_data.torch.text_windows import (
 
 Ints = npt.NDArray[np.int64]
 
-BATCH_SIZE = 8
-"""Windows of full length that a model sees at once."""
+BATCH_SIZE = 1
+"""Windows of full length that a model sees at once. More of them leave the caches of a CPU."""
 _WINDOW = 512
 """Most tokens of a window, special tokens included."""
 _LEAST = 4
 """Least room of a window beside the special tokens."""
 _DIGITS = 4
 """Digits of a score: those beyond depend on what else is in the batch."""
-
+_WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, _WINDOW)
+"""Tokens that rows of steady batches are padded to."""
+_MENTIONS = 16
+"""Mentions of a row whose types are found at once."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 """Halves of characters, which no tokenizer takes."""
@@ -92,14 +96,10 @@ class Tagger:
             self.labels = tuple(model.config.labels)
             names = model.config.tags if self.labels else []
         else:
-            names = _names_of(model.config)
-            self.labels = _labels_of(names)
-        if not self.labels:
-            raise AnnotateError(
-                "model: expected tags O, B-X and I-X of at least one label, got a model without; "
-                "train one with labels=..., or name a token-classification model"
-            )
-        self._meanings = _meanings_of(names, self.labels)
+            names = tags_of(model.config.id2label)
+            self.labels = labels_of(names)
+        refuse_none(self.labels)
+        self._meanings = meanings_of(names, self.labels)
 
         self._tokenizer = tokenizer
         self._table = WordTable(tokenizer)
@@ -111,6 +111,10 @@ class Tagger:
             raise AnnotateError(
                 f"model: expected rows of {around + _LEAST} tokens or more, got at most {longest}"
             )
+
+    def move(self, device: str) -> None:
+        """Move the model to a device, as torch names it."""
+        self._model.to(device)
 
     def annotate(
         self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
@@ -126,16 +130,27 @@ class Tagger:
             ValueError: The batch size is below 1.
         """
         found: list[list[TextMention]] = []
-        for group in _groups(texts):
-            whole = [_HALF.sub("\ufffd", text) for text in group]
-            documents = Documents.of([Document(id="", text=text) for text in whole])
+        whole = (Document(id="", text=_HALF.sub("\ufffd", text)) for text in texts)
+        for documents in in_batches(whole):
             found += self.mentions(documents, batch_size=batch_size)
         return found
 
     def mentions(
-        self, documents: Documents, *, batch_size: int = BATCH_SIZE
+        self, documents: Documents, *, batch_size: int = BATCH_SIZE, steady: bool = False
     ) -> list[list[TextMention]]:
-        """Return the mentions of each document, in characters of its text; see `annotate`."""
+        """Return the mentions of each document, in characters of its text.
+
+        Args:
+            documents: Any.
+            batch_size: See `annotate`.
+            steady: Whether scores are the same to the last bit whatever other documents there are.
+                Libraries choose how to add numbers up by the shapes of arrays. So each window is
+                then in a batch whose shape follows from the window's length alone: rows are padded
+                to one of a few widths, and batches filled with copies of a row.
+
+        Raises:
+            ValueError: The batch size is below 1.
+        """
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
 
@@ -153,7 +168,7 @@ class Tagger:
             for window in of_document
         ]
         with evaluating(self._model):
-            found = iter(self._read(words, every, batch_size))
+            found = iter(self._read(words, every, batch_size, steady=steady))
 
         mentions = []
         for number, of_document in enumerate(of_documents):
@@ -178,7 +193,7 @@ class Tagger:
         )
 
     def _read(
-        self, words: _Words, every: Sequence[Window], batch_size: int
+        self, words: _Words, every: Sequence[Window], batch_size: int, *, steady: bool
     ) -> list[list[WordMention]]:
         """Return the mentions of each window, in words of the window."""
         starts = words.places[[window.start for window in every]]
@@ -187,14 +202,28 @@ class Tagger:
         lengths = ends - starts + around
 
         found: list[list[WordMention]] = [[] for _ in every]
-        for batch in _batches(lengths, batch_size * self._window):
-            rows = [every[number] for number in batch.tolist()]
-            for number, mentions in zip(batch.tolist(), self._of_batch(words, rows), strict=True):
+        tokens = batch_size * self._window
+        if steady:
+            batches = _steady_batches(lengths, tokens, self._window)
+        else:
+            batches = _batches(lengths, tokens)
+        for batch in batches:
+            numbers = batch.rows.tolist()
+            of_batch = self._of_batch(words, [every[number] for number in numbers], batch.width)
+            for number, mentions in zip(numbers, of_batch, strict=True):
                 found[number] = mentions
         return found
 
-    def _of_batch(self, words: _Words, rows: Sequence[Window]) -> list[list[WordMention]]:
-        """Return the mentions of the windows of a batch, in words of each."""
+    def _of_batch(
+        self, words: _Words, rows: Sequence[Window], width: int
+    ) -> list[list[WordMention]]:
+        """Return the mentions of the windows of a batch, in words of each.
+
+        Args:
+            words: The words that windows are of.
+            rows: The windows.
+            width: Tokens that rows are padded to, with the special tokens.
+        """
         tokenizer = self._tokenizer
         before = len(tokenizer.prefix)
         pieces = []
@@ -205,8 +234,9 @@ class Tagger:
         ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
         device = device_of(self._model)
         padding = max(tokenizer.ids.pad, 0)
-        ids_BL = torch.from_numpy(padded(ids, padding)).to(device)
-        mask_BL = torch.from_numpy(padded(Ragged(np.ones_like(ids.values), offsets), 0)).to(device)
+        present = Ragged(np.ones_like(ids.values), offsets)
+        ids_BL = torch.from_numpy(padded(ids, padding, width=width)).to(device)
+        mask_BL = torch.from_numpy(padded(present, 0, width=width)).to(device)
 
         # Where each word of each window begins in its row.
         counts = np.array([end - start for start, end in rows])
@@ -217,10 +247,9 @@ class Tagger:
 
         with torch.inference_mode():
             hidden, logits_BLC = self._run(ids_BL, mask_BL)
-            at = (torch.from_numpy(row_of).to(device), torch.from_numpy(heads).to(device))
-            best = logits_BLC[at].float().softmax(-1).max(-1)
-            tags = best.indices.cpu().numpy()
-            scores = best.values.cpu().numpy().astype(np.float64)
+            best = logits_BLC.float().softmax(-1).max(-1)
+            tags = best.indices.cpu().numpy()[row_of, heads]
+            scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
 
             of_words = offsets_of(counts)
             spans = bio.find(tags, of_words, self._meanings).spans
@@ -264,13 +293,22 @@ class Tagger:
         """
         rows = row_of[spans[:, 0]]
         offsets = offsets_of(np.bincount(rows, minlength=len(hidden)))
-        starts_BS = padded(Ragged(heads[spans[:, 0]], offsets), NO_SPAN)
-        ends_BS = padded(Ragged(past[spans[:, 1] - 1], offsets), NO_SPAN)
+        most = int(np.diff(offsets).max())
+        width = -(-most // _MENTIONS) * _MENTIONS
+        starts_BS = padded(Ragged(heads[spans[:, 0]], offsets), NO_SPAN, width=width)
+        ends_BS = padded(Ragged(past[spans[:, 1] - 1], offsets), NO_SPAN, width=width)
         starts, ends = (torch.from_numpy(x).to(hidden.device) for x in (starts_BS, ends_BS))
 
-        logits_BSE = self._model.classification(hidden, starts, ends)
-        best = logits_BSE[starts != NO_SPAN].float().softmax(-1).max(-1)
-        return best.indices.cpu().numpy(), best.values.cpu().numpy().astype(np.float64)
+        logits = [
+            self._model.classification(
+                hidden, starts[:, at : at + _MENTIONS], ends[:, at : at + _MENTIONS]
+            )
+            for at in range(0, width, _MENTIONS)
+        ]
+        best = torch.cat(logits, dim=1).float().softmax(-1).max(-1)
+        is_mention = starts_BS != NO_SPAN
+        sure = best.values.cpu().numpy()[is_mention].astype(np.float64)
+        return best.indices.cpu().numpy()[is_mention], sure
 
 
 class _Words(NamedTuple):
@@ -310,23 +348,15 @@ def _moved(mention: WordMention, by: int) -> WordMention:
     return mention._replace(start=mention.start + by, end=mention.end + by)
 
 
-def _groups(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Give texts some at a time, so that memory stays bounded."""
-    group: list[str] = []
-    characters = 0
-    for text in texts:
-        group.append(text)
-        characters += len(text)
-        if characters >= CHARACTERS_AT_ONCE:
-            yield group
-            group = []
-            characters = 0
-    if group:
-        yield group
+class _Batch(NamedTuple):
+    """The numbers of the rows of a batch, and how many tokens each is padded to."""
+
+    rows: Ints
+    width: int
 
 
-def _batches(lengths: Ints, tokens: int) -> Iterator[Ints]:
-    """Give the numbers of the rows of each batch, rows of like length together.
+def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
+    """Give batches of rows of like length.
 
     Args:
         lengths: Tokens of each row.
@@ -335,42 +365,29 @@ def _batches(lengths: Ints, tokens: int) -> Iterator[Ints]:
     longest_first = np.argsort(-lengths, kind="stable")
     place = 0
     while place < len(longest_first):
-        rows = max(1, tokens // int(lengths[longest_first[place]]))
-        yield longest_first[place : place + rows]
+        longest = int(lengths[longest_first[place]])
+        rows = max(1, tokens // longest)
+        yield _Batch(longest_first[place : place + rows], longest)
         place += rows
 
 
-# What a model's tags mean -------------------------------------------------------------------------
+def _steady_batches(lengths: Ints, tokens: int, longest: int) -> Iterator[_Batch]:
+    """Give batches whose shape follows from the length of any of their rows alone.
 
+    The last row of a batch that is not full is in it several times.
 
-def _names_of(config: Any) -> list[str]:
-    """Return the name of each tag of a token-classification model; [] if there is no O."""
-    names = [str(config.id2label[number]) for number in range(len(config.id2label))]
-    return names if "O" in names else []
+    Args:
+        lengths: Tokens of each row.
+        tokens: Most tokens of a batch, padding counted; a longer row is alone.
+        longest: Most tokens of a row.
+    """
+    widths = np.minimum(np.array(_WIDTHS)[np.searchsorted(_WIDTHS, lengths)], longest)
 
-
-def _parts_of(name: str) -> tuple[str, str]:
-    """Return how a tag begins, B, I, E or S, and its label; a bare label is read as I."""
-    prefix, dash, label = name.partition("-")
-    if dash and label and prefix in _PREFIXES:
-        return _PREFIXES[prefix], label
-    return "I", name
-
-
-_PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
-
-
-def _labels_of(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_parts_of(name)[1] for name in names if name != "O"))
-
-
-def _meanings_of(names: Sequence[str], labels: Sequence[str]) -> Ints:
-    """Return what tags mean to `bio.find`, int64 `[C + 1, 4]`."""
-    rows = []
-    for name in names:
-        if name == "O":
-            rows.append(bio.NO_TAG)
-            continue
-        begins, label = _parts_of(name)
-        rows.append((labels.index(label), int(begins in "IE"), int(begins in "ES"), 0))
-    return np.array([*rows, bio.NO_TAG], np.int64)
+    # Models may pass over a mask without padding, so rows that fill their width are by themselves.
+    is_full = lengths == widths
+    for width, full in sorted({*zip(widths.tolist(), is_full.tolist(), strict=True)}):
+        alike = np.flatnonzero((widths == width) & (is_full == full))
+        size = max(1, tokens // width)
+        for place in range(0, len(alike), size):
+            rows = alike[place : place + size]
+            yield _Batch(np.pad(rows, (0, size - len(rows)), mode="edge"), width)

@@ -128,7 +128,10 @@ def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
     assert (train.given_mentions, train.mentions) == (3, 1)
     assert train.left_out == {"no token": 2}
     assert train.set_aside == 1
-    assert "2 left out (no token)" in (tmp_path / "out" / "README.md").read_text()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "2 left out (no token)" in card
+    assert "| split | documents | rows | tokens | mentions | set aside |" in card
+    assert "| train | 1 | 1 |" in card
 
 
 def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:

@@ -75,21 +75,24 @@ def test_build__leaves_out_whatever_the_tokenizer_of_the_folder(name: str, tmp_p
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["a", "b"]
 
 
-def test_build__leaves_a_document_out_for_one_of_its_sentences(
+def test_build__leaves_a_document_out_for_one_of_its_sentences_of_eight_words(
     test_set: Path, tmp_path: Path
 ) -> None:
     rows = [
-        {"id": "a", "text": "The gene helps. Kinase inhibitors work. It does."},
+        {"id": "a", "text": "The gene helps. Kinase a b c d e f genes. It does."},
         {"id": "b", "text": "The gene helps. It does."},
         {"id": "c", "text": "a b c d e f g. h i j k l m n o p."},
+        {"id": "d", "text": "The gene helps. Kinase a b c d e genes. It does."},
+        {"id": "e", "text": "Kinase, a b c d e genes"},
     ]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
-    pipeline = pipeline_of(test_set, annotate={"use": "none"}, segment="clinical")
+    folder = folder_of(tmp_path / "short", ["kinase a b c d e genes", "kinase a b c d e f genes"])
+    pipeline = pipeline_of(test_set, folder, annotate={"use": "none"}, segment="clinical")
 
     made.built(tmp_path / "out", inputs, pipeline)
 
     reasons = [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
-    assert reasons == [("a", leave_out.EXACT), ("c", leave_out.NEAR)]
+    assert reasons == [("a", leave_out.EXACT), ("c", leave_out.NEAR), ("e", leave_out.EXACT)]
 
 
 def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) -> None:

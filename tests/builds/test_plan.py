@@ -140,3 +140,20 @@ def test_is_short__goes_by_the_bytes_of_all_files(tmp_path: Path) -> None:
     assert short(small, small)
     assert not short(small, large)
     assert not short(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("annotate", "expected"),
+    [
+        ({"use": "gold"}, looking.UNIT_BYTES),
+        ({"use": "model", "model": "m", "labels": ["X"]}, looking.SLOW_UNIT_BYTES),
+    ],
+)
+def test_looking__makes_small_units_for_slow_annotators(
+    annotate: dict[str, object], expected: int
+) -> None:
+    pipeline = made.pipeline_of(annotate=annotate)
+
+    found = find(pipeline, [made.SAMPLE / "ncbi-disease"])
+
+    assert looking.Looking(found, staging=None).unit_bytes == expected

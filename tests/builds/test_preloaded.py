@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import preloaded, stages
+from mslm_data.builds import leave_out, preloaded, stages
 from mslm_data.engine import PRELOAD
 from mslm_data.registry import Registry
 from tests import made
+from tests.stats.test_overlap import folder_of
 
 
 @pytest.fixture
@@ -74,6 +75,27 @@ def test_preloaded__imports_source_and_segmenter(
     loaded(stages_with(tmp_path / "none.csv", source="pubtator", segment="clinical"))
 
     assert {"pubtator", "clinical"} <= set(names)
+
+
+def test_preloaded__has_the_folders_that_are_left_out(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leave_out, "_LOADED", {})
+    folder = folder_of(tmp_path / "test_set", ["kinase inhibitors work"])
+    monkeypatch.chdir(tmp_path)
+    source = {"use": "conll", "leave_out": ["test_set"]}
+
+    loaded(made.pipeline_of(source=source).to_preload())
+
+    ((folders, of_tokenizers),) = leave_out._LOADED.items()
+    assert folders == (str(folder),)
+    assert [len(one.fingerprints.sentences) for one in of_tokenizers] == [1]
+
+
+def test_preloaded__leaves_damaged_folders_to_the_workers(loaded: Loaded, tmp_path: Path) -> None:
+    source = {"use": "conll", "leave_out": [str(tmp_path / "nothing")]}
+
+    loaded(made.pipeline_of(source=source).to_preload())
 
 
 @pytest.mark.parametrize("before", [None, "mine"])

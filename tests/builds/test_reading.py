@@ -10,6 +10,7 @@ from mslm_data.annotate import Annotated
 from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
+from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.reading import Reading, begun, records_of
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
@@ -23,13 +24,14 @@ from tests import made
 from tests.faults.corpora import CORPORA
 
 UNIT = WorkUnit("train", 0, 0, ())
+NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
 
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Reading:
     """The reading of a unit, with the annotator that keeps the mentions of the source."""
     trail = Trail(tmp_path, UNIT.name)
-    return Reading(made.pipeline_of(), repeated=frozenset(), trail=trail)
+    return Reading(made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=trail)
 
 
 def of_texts(*texts: str) -> Documents:
@@ -98,7 +100,9 @@ def test_batches__sets_one_failing_document_of_several_aside(
 
     monkeypatch.setattr(Gold, "annotate", failing)
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
-    reading = Reading(made.pipeline_of(), repeated=frozenset(), trail=Trail(tmp_path, unit.name))
+    reading = Reading(
+        made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=Trail(tmp_path, unit.name)
+    )
 
     batches = list(reading.batches(records_of(unit, made.pipeline_of())))
 
@@ -118,7 +122,12 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     ids = ["1", "2", "1", "3", "4"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
-    reading = Reading(made.pipeline_of(), repeated=frozenset("3"), trail=Trail(tmp_path, unit.name))
+    reading = Reading(
+        made.pipeline_of(),
+        copies=NO_COPIES,
+        repeated=frozenset("3"),
+        trail=Trail(tmp_path, unit.name),
+    )
 
     (documents,) = reading.batches(records_of(unit, made.pipeline_of()))
 

@@ -144,10 +144,10 @@ def test_recipes__the_comments_hold_the_strategy_by_its_name() -> None:
 
 
 def test_recipes__a_system_that_masks_nothing_is_answered() -> None:
-    done = run("recipes", "--strategies", "dga")
+    done = run("recipes", "--strategies", "ptw")
 
     assert done.code == 1
-    assert "'dga' is not a text-masking strategy" in done.err
+    assert "'ptw' is not a text-masking strategy" in done.err
 
 
 def test_verify__finds_a_flipped_bit(built: Path, tmp_path: Path) -> None:

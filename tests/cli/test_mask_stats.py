@@ -372,7 +372,7 @@ WRONG_CALLS = [
         ["--batch-size", "8", "--batch-tokens", "100"],
         "--batch-size, --batch-tokens: expected one of them, got both",
     ),
-    (["--row-tokens", "4"], "--row-tokens: expected at least the tokens of the longest row"),
+    (["--row-tokens", "4"], "--row-tokens: expected room for a row of"),
     (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
 ]
 

@@ -205,7 +205,7 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
         read_lexicon(newer)
     with pytest.raises(
         VocabularyError,
-        match="expected the columns tokens, word_starts, score, got others; make it again with `mslm",
+        match=r"expected the columns tokens .*, got .*; make it again with `mslm",
     ):
         read_lexicon(renamed)
     for path, times in ((twice, 2), (none, 0)):

@@ -53,7 +53,9 @@ def test_attention__rows_without_a_first_special_token(tmp_path, examples):
     words = replace(examples.word_ids, values=np.zeros_like(examples.word_ids.values))
     score = Attention(load_encoder(str(saved(tmp_path / "m")), attentions=True))
 
-    with pytest.raises(VocabularyError, match="expected rows that begin with a special token"):
+    with pytest.raises(
+        VocabularyError, match=r"a special token, as \[CLS\], got \d+ of \d+ that begin with a word"
+    ):
         score(replace(examples, word_ids=words), lambda _: None)
 
 

@@ -28,10 +28,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "joint-released.v1": {"elm": 0.5, "blm": 0.3},
     "bert.v1": {"rate": 0.3, "most": 5},
     "token.v1": {"rate": 0.3},
+    "dga.v1": {"rate": 0.3},
     "roberta.v1": {"rate": 0.3},
     "wettig.v1": {},
     "modernbert.v1": {},
     "electra.v1": {"rate": 0.3, "max_tokens": 20},
+    "unmasked.v1": {},
     "whole-word.v1": {"rate": 0.3, "most": 5},
     "whole-word-hf.v1": {"rate": 0.3},
     "whole-word-roberta.v1": {"rate": 0.3},
@@ -90,14 +92,22 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 
-SAME_FOR_ALL_SEEDS: set[str] = {"pmi.v1", "pmi-released.v1", "selective-task.v1", "selective.v1"}
+SAME_FOR_ALL_SEEDS: set[str] = {
+    "pmi.v1",
+    "pmi-released.v1",
+    "selective-task.v1",
+    "selective.v1",
+    "unmasked.v1",
+}
 """Strategies that draw nothing."""
+WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1")
+"""Strategies without a corruption of their own: it is that of their parts, or there is none."""
 
 
 def made(name: str, examples: Examples, **more: Any) -> Strategy:
     """Make a strategy for these rows, from its row and more options."""
     options = OPTIONS[name] | more
-    if name in ("mixture.v1", "curriculum.v1"):  # theirs is that of their parts
+    if name in WITHOUT_CORRUPTION:
         options.pop("corruption", None)
     paths = {key: str(column_for(examples)) for key, value in options.items() if value == COLUMN}
     return strategy(name, **options | paths)

@@ -75,11 +75,17 @@ def hidden(row: Row, tokens: set[int]) -> list[int]:
     return [int(t in tokens) for t in range(len(row.ids))]
 
 
+def unmasked(row: Row, *, seed: int = 0, epoch: int = 0) -> list[int]:
+    return [0] * len(row.ids)
+
+
 TWINS = {
     "bert.v1": bert,
     "token.v1": token,
+    "dga.v1": token,
     "roberta.v1": roberta,
     "wettig.v1": wettig,
     "modernbert.v1": modernbert,
     "electra.v1": electra,
+    "unmasked.v1": unmasked,
 }

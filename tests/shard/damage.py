@@ -85,6 +85,9 @@ def rows_in(folder: Path) -> Examples:
         more["span_concepts"] = shard.batch.column("span_concepts").flatten().to_pylist()
         more["span_scores"] = shard.ragged("span_scores", 0, len(shard)).values.copy()
 
+    if shard.has("span_contexts"):
+        more["span_contexts"] = shard.ragged("span_contexts", 0, len(shard)).values.copy()
+
     return replace(
         examples,
         keys=examples.keys.copy(),

@@ -130,11 +130,11 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
         ),
         (
             lambda m: m["tokenizer"]["ids"].update(mask=1144),
-            "expected special ids of the tokenizer's 1144, got others",
+            "expected special ids of the tokenizer's 1144, got 1144",
         ),
         (
             lambda m: m["tokenizer"]["ids"].update(pad=-2),
-            "expected special ids of the tokenizer's 1144, got others",
+            "expected special ids of the tokenizer's 1144, got -2",
         ),
         (
             lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]),

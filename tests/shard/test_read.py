@@ -217,9 +217,9 @@ def test_examples__refuses_mentions_outside_their_rows(
 @pytest.mark.parametrize(
     ("column", "value", "wanted"),
     [
-        ("input_ids", -1, r"numbers from 0 to 1143"),
-        ("input_ids", 1144, r"numbers from 0 to 1143"),
-        ("word_ids", -2, r"numbers of at least -1, got others"),
+        ("input_ids", -1, r"numbers from 0 to 1143, got -1"),
+        ("input_ids", 1144, r"numbers from 0 to 1143, got 1144"),
+        ("word_ids", -2, r"numbers of at least -1, got -2"),
         ("bio", -1, r"numbers from 0 to 2"),
         ("bio", 3, r"numbers from 0 to 2"),
         ("span_labels", -1, r"numbers from 0 to 0"),

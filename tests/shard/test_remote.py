@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mslm_data import loading
 from mslm_data.batches.batches import Batches
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
@@ -81,6 +83,36 @@ def test_load__reads_nothing_but_the_manifest(url: str, cached: Path) -> None:
     assert dict(Faulty.opened) == {MANIFEST: 1}
     assert not cached.exists()
     assert str(shards.folder) == url
+
+
+def test_batches__are_shown_without_a_fetch(url: str, cached: Path) -> None:
+    train = load(url)["train"]
+
+    shown = [
+        repr(Batches(train, "joint", **{name: 100})) for name in ("batch_tokens", "batch_size")
+    ]
+
+    assert "about" in shown[0]
+    assert "about" not in shown[1]
+    assert dict(Faulty.opened) == {MANIFEST: 1}
+
+
+def test_load__loads_kernels_while_the_manifest_comes(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def slow(data: bytes) -> bytes:
+        both.wait()
+        return data
+
+    Faulty.faults[MANIFEST] = [slow]
+    monkeypatch.setattr(loading, "load_compiled", both.wait)
+
+    load(url)
+
+    assert not both.broken
+    assert "mslm-data-kernels" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_load__fetches_a_shard_when_a_row_of_it_is_asked_for(url: str, cached: Path) -> None:

@@ -565,6 +565,24 @@ def test_verify__sees_confidences_that_are_none(tmp_path: Path, score: float) ->
     assert problem.what == "expected confidences from 0 to 1; 1 are not"
 
 
+@pytest.mark.parametrize("context", [-1, 32])
+def test_verify__sees_contexts_that_are_none(context: int, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("no\tO\nkinase\tB-X\n")
+    made.built(
+        tmp_path / "out", tmp_path / "train.tsv", made.pipeline_of(annotate={"context": True})
+    )
+    assert problems(tmp_path / "out") == []
+
+    def change(examples: Examples) -> None:
+        assert examples.span_contexts is not None
+        examples.span_contexts[0] = context
+
+    forge(tmp_path / "out", change)
+
+    (problem,) = problems(tmp_path / "out")
+    assert problem.what == "expected contexts of 5 flags; 1 are not"
+
+
 def test_verify__sees_rows_that_are_too_long(folder: Path) -> None:
     edit_manifest(folder, lambda m: m["pipeline"]["encode"].update(max_tokens=8))
 

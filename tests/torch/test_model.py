@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,17 @@ def test_config__refuses_what_the_loss_refuses(options: dict[str, Any], message:
         wrapped(**options)
 
 
+@contextmanager
+def saying(model: Any, tags: Any) -> Iterator[None]:
+    """Let a model's detection head say these tags."""
+    logits = F.one_hot(tags, 5).float()
+    handle = model.detection.register_forward_hook(lambda *_: logits)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 @pytest.fixture
 def tagged() -> Iterator[tuple[Any, dict[str, Any], Any]]:
     """A model whose detection head says what a batch's tags are, also on specials; the batch, those tags."""
@@ -282,10 +294,8 @@ def tagged() -> Iterator[tuple[Any, dict[str, Any], Any]]:
     tags = given["bio"].clamp(min=0)
     tags[0, 2:5] = torch.tensor([1, 2, 2])
     tags[:, 0] = 3  # on [CLS]
-    logits = F.one_hot(tags, 5).float()
-    handle = model.detection.register_forward_hook(lambda *_: logits)
-    yield model, given, tags
-    handle.remove()
+    with saying(model, tags):
+        yield model, given, tags
 
 
 def test_predict__finds_mentions_in_spans_of_its_own(
@@ -324,6 +334,22 @@ def test_predict__leaves_out_special_ids_and_padding(
 
     assert (found.tags[:, 0] == -100).all()
     assert ((found.tags == -100)[:, 1:] == (given["attention_mask"] == 0)[:, 1:]).all()
+
+
+def test_predict__begins_and_ends_where_words_do(
+    tagged: tuple[Any, dict[str, Any], Any],
+) -> None:
+    """Row 0 has mentions that begin and end inside a word of three tokens, 4 to 6."""
+    model, given, tags = tagged
+    tags[0] = 0
+    tags[0, 1:6] = torch.tensor([1, 2, 0, 1, 3])
+    width = tags.shape[1]
+    words = torch.arange(width).repeat(len(tags), 1)
+    words[0] = torch.tensor([-1, 0, 0, 1, 2, 2, 2, *range(3, width - 4)])
+    with saying(model, tags):
+        found = model.predict(**of(given), word_ids=words)
+
+    assert [mention[:2] for mention in found.mentions()[0]] == [(1, 3), (4, 7)]
 
 
 def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:

@@ -135,5 +135,5 @@ def test_collator__packs_the_rows_of_a_batch(train: Any) -> None:
 
 
 def test_collator__refuses_a_row_that_has_no_room(train: Any) -> None:
-    with pytest.raises(ValueError, match="row_tokens: expected at least the tokens of the longest"):
+    with pytest.raises(ValueError, match="row_tokens: expected room for a row of"):
         MaskingCollator(JOINT, train, row_tokens=3)(rows_of(train, 4))

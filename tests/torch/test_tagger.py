@@ -16,6 +16,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import BertConfig, BertForTokenClassification
 
+import mslm_data as md
 from mslm_data.data.ragged import offsets_of
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError, TokenizerError
@@ -207,6 +208,27 @@ def test_annotate__says_what_a_model_lacks() -> None:
         without.annotate(["a"])
     with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
         random_model().annotate(["a"], batch_size=0)
+
+
+def test_build__by_a_model_has_the_mentions_that_it_was_trained_on(
+    trained: Trained, tmp_path: Path
+) -> None:
+    trained.model.save_pretrained(tmp_path / "model")
+    options = {"annotate.use": "model", "annotate.model": tmp_path / "model"}
+
+    weak = md.build(
+        "blurb/ncbi-disease", sample=True, out=tmp_path / "weak", workers=1, options=options
+    )
+
+    gold = md.build("blurb/ncbi-disease", sample=True, out=tmp_path / "gold", workers=1)
+    spans = [
+        [(row["span_starts"], row["span_ends"]) for row in split]
+        for split in (weak["train"], gold["train"])
+    ]
+    assert weak.manifest.splits["train"].mentions == 15
+    assert spans[0] == spans[1]
+    scores = np.concatenate([row["span_scores"] for row in weak["train"]])
+    assert ((scores > 0.5) & (scores <= 1)).all()
 
 
 # Models of transformers ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 from mslm_data.errors import AnnotateError
 from mslm_data.io.limits import LONGEST_LINE, lines_of
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
+from mslm_data.log import plain
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
 _NAME = ("common name", "name", "label", "preferred name", "preferred label")
@@ -94,8 +95,8 @@ def _named(
     if key is None or label is None:
         raise AnnotateError(
             f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and "
-            "a name (such as "
-            f"DrugBank ID, Common name, Synonyms), got others"
+            "a name (such as DrugBank ID, Common name, Synonyms), got "
+            f"{plain(', '.join(column) or 'none')}"
         )
     for row in rows:
         names = [row[label], *(row[more].split("|") if more and row[more] else ())]

@@ -50,9 +50,11 @@ class Attention:
         """
         ids = examples.input_ids
         words = examples.word_ids.values
-        if np.any(words[ids.offsets[:-1]] >= 0):
+        others = int(np.count_nonzero(words[ids.offsets[:-1]] >= 0))
+        if others:
             raise VocabularyError(
-                "attention: expected rows that begin with a special token, as [CLS], got others"
+                "attention: expected rows that begin with a special token, as [CLS], got "
+                f"{others} of {len(examples)} that begin with a word"
             )
 
         # The library keeps the weights of all layers, so their memory limits a batch.

@@ -1,4 +1,4 @@
-"""Single tokens at random: BERT, Hugging Face, RoBERTa, Wettig, ModernBERT, ELECTRA.
+"""Single tokens at random: BERT, Hugging Face, DGA, RoBERTa, Wettig, ModernBERT, ELECTRA; or none.
 
 They differ in how many tokens are hidden, in whether `[UNK]` is, and in which ids replace a tenth.
 """
@@ -43,8 +43,6 @@ def token(rate: Rate = 0.15, unknown: bool = False, corruption: str = "80-10-10"
     are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
     `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
 
-    The inputs of DGA (Ke et al. 2022) are masked in this way; its own part acts on the model.
-
     Args:
         rate: Chance of each token.
         unknown: Whether `[UNK]` can be hidden: false is the collator alone, true is with
@@ -53,6 +51,21 @@ def token(rate: Rate = 0.15, unknown: bool = False, corruption: str = "80-10-10"
     """
     tokens = Pick("tokens", Budget(rate), Among(unknown=unknown), Order("coins"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
+
+
+def dga(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
+    """Hide single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
+
+    What sets DGA apart is in `mslm_data.torch`: `head_importance` finds the attention heads that
+    hold general knowledge, `protect_heads` has the optimizer move them less, and
+    `general_knowledge_loss` is its contrastive loss. With these masks alone a run is not DGA, but
+    the control that it is to be compared with.
+
+    Args:
+        rate: Chance of each token.
+        corruption: `80-10-10` as in the code; see `Corruption`.
+    """
+    return token(rate, corruption=corruption)
 
 
 def roberta(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
@@ -126,3 +139,13 @@ def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most)
     tokens = Pick("tokens", budget, Among(unknown=True), Order("replacement"))
     return Recipe((tokens,), Corruption(corruption))
+
+
+def unmasked() -> Recipe:
+    """Hide nothing: rows as they are, to train on tags and mentions alone.
+
+    This is plain fine-tuning for NER. Batches have no target for a masked-language-model loss, so
+    of Eq. 12 (Abaho et al. 2024) the losses of detection and classification are left. In a
+    `curriculum` it comes after the strategies that adapt the model.
+    """
+    return Recipe((Pick("tokens", Budget(0.0)),))

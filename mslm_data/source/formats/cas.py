@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -154,12 +153,15 @@ class Cas(Source):
 
         ranges = sorted(_offsets(one) for one in contents.sentences if one.number in members)
         sentences = [Sentence(at(begin), at(end)) for begin, end in ranges if begin < end]
-        is_apart = all(one.end <= other.start for one, other in itertools.pairwise(sentences))
-        if not is_apart or any(min(sentence) < 0 for sentence in sentences):
-            raise RecordError(
-                "expected sentences within the text that do not overlap, got others; check "
-                "[source] sentence_type"
-            )
+        before = 0
+        for sentence in sentences:
+            if min(sentence) < before:
+                raise RecordError(
+                    "expected sentences within the text that do not overlap, got "
+                    f"{sentence.start} to {sentence.end} after {before} (-1 is past the text); "
+                    "check [source] sentence_type"
+                )
+            before = sentence.end
         return standoff.place(text, mentions).document(
             doc_id, text, sentences=tuple(sentences) or None, place=place
         )

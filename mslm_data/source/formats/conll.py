@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -150,17 +151,9 @@ class Conll(TextOptions, Source):
         Raises:
             SourceError: Most lines there are not a token and a tag.
         """
-        of_schemes: Mapping[str, Callable[[str], bool]] = {
-            "auto": tags.is_tag,
-            "label": bool,
-            "brackets": tags.is_bracket,
-        }
-        is_tag = of_schemes[self.scheme]
-        head = tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES))
+        beginning = self.beginning(path, tagged_lines.HEAD_BYTES)
         try:
-            return tagged_lines.find_columns(
-                head, word=self.word_column, tag=self.tag_column, is_tag=is_tag
-            )
+            return _columns_in(beginning, self.word_column, self.tag_column, self.scheme)
         except RecordError as error:
             raise SourceError(f"{path.name}:{error.line}: {error}") from None
 
@@ -200,3 +193,22 @@ class Conll(TextOptions, Source):
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
+
+
+_IS_TAG: Mapping[str, Callable[[str], bool]] = {
+    "auto": tags.is_tag,
+    "label": bool,
+    "brackets": tags.is_bracket,
+}
+"""Scheme -> whether a word can be a tag."""
+
+
+@lru_cache(maxsize=4)
+def _columns_in(beginning: bytes, word: int | None, tag: int | None, scheme: str) -> TagColumns:
+    """Find the columns of a file in its beginning, once for all parts of the file.
+
+    Raises:
+        RecordError: Most lines are not a token and a tag.
+    """
+    head = tagged_lines.head(beginning)
+    return tagged_lines.find_columns(head, word=word, tag=tag, is_tag=_IS_TAG[scheme])

@@ -292,8 +292,10 @@ class _File:
                     key: _read_group(group).spans for group, keys in packed.items() for key in keys
                 }
             return {group.name: group.spans for group in map(_read_group, packed)}
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise RecordError("expected span groups as spaCy packs them, got others") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RecordError(
+                f"expected span groups as spaCy packs them, got {type(error).__name__}"
+            ) from None
 
 
 def _attribute_names(numbers: Sequence[int]) -> dict[str, int]:
@@ -340,7 +342,9 @@ def _entities(tokens: _Tokens, string: Callable[[int], str]) -> list[Annotation]
 def _grouped(span: bytes, string: Callable[[int], str]) -> Annotation:
     """Return a span of a group."""
     if len(span) != _SPAN.size:
-        raise RecordError("expected span groups as spaCy packs them, got others")
+        raise RecordError(
+            f"expected spans of {_SPAN.size} bytes, as spaCy packs them, got one of {len(span)}"
+        )
     _, concept, label, _, _, start, end = _SPAN.unpack(span)
     return Annotation([(start, end)], string(label), concept=string(concept))
 

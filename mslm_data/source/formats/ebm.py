@@ -285,10 +285,12 @@ def _read_tokens(data: bytes) -> list[str]:
 
 def _renamed(document: Document, names: Mapping[str, str]) -> Document | SetAside:
     """Give the mentions of rows the labels that those of the folder have."""
-    if any(span.label not in names for span in document.spans):
+    others = {span.label for span in document.spans}.difference(names)
+    if others:
         return SetAside(
             document.id,
             document.place,
-            "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got others",
+            "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got "
+            f"{len(others)} other label(s)",
         )
     return document.with_spans(span._replace(label=names[span.label]) for span in document.spans)

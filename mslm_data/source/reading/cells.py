@@ -50,8 +50,14 @@ def objects(value: object) -> list[Any]:
     """
     if isinstance(value, Mapping):
         columns = {name: list(values) for name, values in value.items() if isinstance(values, list)}
-        if len(columns) != len(value) or len({len(values) for values in columns.values()}) > 1:
-            raise RecordError("expected lists of equal length in an object of lists, got others")
+        lengths = sorted({len(values) for values in columns.values()})
+        if len(columns) != len(value) or len(lengths) > 1:
+            others = len(value) - len(columns)
+            if others:
+                got = f"{others} other value(s)"
+            else:
+                got = f"lengths {' and '.join(map(str, lengths))}"
+            raise RecordError(f"expected lists of equal length in an object of lists, got {got}")
         return [
             dict(zip(columns, values, strict=True))
             for values in zip(*columns.values(), strict=True)
@@ -74,9 +80,21 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
             and all(type(value) is int for value in pair)
         )
         if not is_pair:
-            raise RecordError("expected offsets that are two integers, start and end, got others")
+            raise RecordError(
+                f"expected offsets that are two integers, start and end, got {_kind(pair)}"
+            )
         found.append((pair[0], pair[1]))
     return found
+
+
+def _kind(value: object) -> str:
+    """Name the type of a value, and of the items of a short list; never its text."""
+    name = type(value).__name__
+    if not isinstance(value, list | tuple):
+        return name
+    if len(value) != 2:
+        return f"a {name} of {len(value)}"
+    return f"a {name} of {' and '.join(type(item).__name__ for item in value)}"
 
 
 def joined(text: object) -> str | None:
@@ -109,7 +127,10 @@ def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
     before = 0
     for sentence in bounds:
         if not before <= sentence.start < sentence.end <= len(text):
-            raise RecordError("expected sentences within the text, one after the other, got others")
+            raise RecordError(
+                f"expected sentences within the text of {len(text)} characters, one after the "
+                f"other, got {sentence.start} to {sentence.end} after {before}"
+            )
         before = sentence.end
     return tuple(bounds)
 

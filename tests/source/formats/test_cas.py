@@ -268,7 +268,7 @@ def test_read__overlapping_sentences_set_their_file_aside(tmp_path: Path) -> Non
     record = read(xmi(tmp_path, cas("One two", [(0, 5), (4, 7)], [])))
 
     assert isinstance(record, SetAside)
-    assert "check [source] sentence_type" in record.reason
+    assert "got 4 to 7 after 5 (-1 is past the text); check [source] sentence_type" in record.reason
 
 
 def test_cas__refuses_options() -> None:

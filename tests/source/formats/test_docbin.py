@@ -165,13 +165,25 @@ def test_read__refuses_what_is_not_a_docbin(tmp_path: Path, changes: Any) -> Non
         read(tmp_path / "a.spacy")
 
 
+def test_read__a_span_of_another_size_sets_its_document_aside(tmp_path: Path) -> None:
+    group = msgspec.msgpack.encode({"name": "sc", "spans": [b"abc"]})
+    broken = msgspec.msgpack.encode([group])
+    repacked(tmp_path / "a.spacy", span_groups=lambda groups: [broken, groups[1]])
+
+    one, other = read(tmp_path / "a.spacy", spans_key="sc")
+
+    assert isinstance(one, SetAside)
+    assert one.reason == "expected spans of 40 bytes, as spaCy packs them, got one of 3"
+    assert isinstance(other, Document)
+
+
 def test_read__a_broken_group_sets_its_document_aside(tmp_path: Path) -> None:
     repacked(tmp_path / "a.spacy", span_groups=lambda groups: [b"\xc1", groups[1]])
 
     one, other = read(tmp_path / "a.spacy")
 
     assert isinstance(one, SetAside)
-    assert one.reason == "expected span groups as spaCy packs them, got others"
+    assert one.reason == "expected span groups as spaCy packs them, got DecodeError"
     assert isinstance(other, Document)
 
 

@@ -215,7 +215,9 @@ def test_read__sets_rows_of_other_labels_aside(tmp_path: Path) -> None:
     aside, document = read(tmp_path)["train"]
 
     assert aside == SetAside(
-        "1", "train.txt:1", "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got others"
+        "1",
+        "train.txt:1",
+        "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got 1 other label(s)",
     )
     assert mentions(document) == [("c", "Participant")]
 

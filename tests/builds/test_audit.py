@@ -1,0 +1,107 @@
+"""Scores of weak labels and their intervals, against scipy's bootstrap of the same counts."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mslm_data.builds import audit
+from mslm_data.builds.audit import Agreement
+
+
+def of_documents(number: int) -> Agreement:
+    """Return the agreement of documents whose mentions are found with different luck."""
+    draw = random.Random(number)
+    agreement = Agreement()
+    for _ in range(number):
+        luck = draw.random()
+        gold = [(n * 10, n * 10 + 5) for n in range(draw.randint(0, 12))]
+        found = [
+            (start, end - (draw.random() < 0.2)) for start, end in gold if draw.random() < luck
+        ]
+        found += [(200 + n * 10, 205 + n * 10) for n in range(draw.randint(0, 3))]
+        agreement.add(gold, found)
+    return agreement
+
+
+def test_agreement__counts_a_document_by_hand() -> None:
+    agreement = Agreement()
+
+    agreement.add([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7), (8, 10), (30, 31)])
+    agreement.add([], [(0, 1)])
+
+    assert agreement.counts.tolist() == [[3, 4, 1, 3, 2], [0, 1, 0, 0, 0]]
+    assert agreement.totals() == {"gold": 3, "found": 5, "exact": 1}
+    assert agreement.scores() == pytest.approx(
+        {
+            "exact_precision": 1 / 5,
+            "exact_recall": 1 / 3,
+            "exact_f1": 1 / 4,
+            "overlap_precision": 3 / 5,
+            "overlap_recall": 2 / 3,
+            "overlap_f1": 12 / 19,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "right_found", "right_gold"), [("exact", 2, 2), ("overlap", 3, 4)]
+)
+def test_intervals__are_those_of_scipy(name: str, right_found: int, right_gold: int) -> None:
+    agreement = of_documents(80)
+    counts = agreement.counts
+
+    def statistics(gold, found, right, right_too, axis=-1):
+        precision = right.sum(axis) / found.sum(axis)
+        recall = right_too.sum(axis) / gold.sum(axis)
+        return np.stack([precision, recall, 2 * precision * recall / (precision + recall)])
+
+    theirs = stats.bootstrap(
+        (counts[:, 0], counts[:, 1], counts[:, right_found], counts[:, right_gold]),
+        statistics,
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="percentile",
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+
+    ours = agreement.intervals()
+    for number, score in enumerate(("precision", "recall", "f1")):
+        low, high = ours[f"{name}_{score}"]
+        width = theirs.high[number] - theirs.low[number]
+        assert width > 0.03
+        assert low == pytest.approx(theirs.low[number], abs=0.06 * width)
+        assert high == pytest.approx(theirs.high[number], abs=0.06 * width)
+
+
+def test_intervals__hold_the_score_and_are_the_same_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agreement = of_documents(40)
+    intervals = agreement.intervals()
+
+    # The documents are drawn a few resamples at a time, or all at once.
+    monkeypatch.setattr(audit, "_AT_ONCE", 100)
+
+    assert agreement.intervals() == intervals
+    assert all(low < agreement.scores()[name] < high for name, (low, high) in intervals.items())
+
+
+def test_intervals__are_narrower_with_more_documents() -> None:
+    few, many = (of_documents(number).intervals()["exact_f1"] for number in (30, 1_000))
+
+    assert many[1] - many[0] < (few[1] - few[0]) / 3
+
+
+@pytest.mark.parametrize("documents", [[], [([], [])], [([], []), ([], [(0, 1)])]])
+def test_intervals__of_nothing_right_are_zero(documents: list) -> None:
+    agreement = Agreement()
+    for gold, found in documents:
+        agreement.add(gold, found)
+
+    assert set(agreement.scores().values()) == {0.0}
+    assert set(agreement.intervals().values()) == {(0.0, 0.0)}

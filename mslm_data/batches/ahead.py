@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -58,9 +59,18 @@ class WantedShards:
             taken = self._bytes_of(max(self._behind, 0), self._asked + 1)
             if self._split.cache_bytes is not None and taken > self._split.cache_bytes:
                 break
-            jobs += self._split.fetches([int(self._uses.shards[self._asked])])
+            shard = int(self._uses.shards[self._asked])
+            jobs += [
+                partial(self._unless_behind, self._asked, job)
+                for job in self._split.fetches_ahead([shard])
+            ]
             self._asked += 1
         self._ahead.add(jobs)
+
+    def _unless_behind(self, use: int, job: Callable[[], object]) -> None:
+        """Fetch a shard, unless its rows were read already, as it then takes room from others."""
+        if use >= self._behind:
+            job()
 
     def _bytes_of(self, first: int, stop: int) -> int:
         """Return the bytes of the shards of some uses, each counted once."""

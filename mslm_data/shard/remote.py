@@ -295,15 +295,26 @@ class RemoteShard(Shard):
     def fetch(self) -> Path:
         """Return the local path of the shard, which is fetched if it is not in the cache.
 
+        Where the cache is bounded, the file stays there until `close`.
+
         Raises:
             FetchError: See `RemoteFolder.file`.
             ShardError: See `RemoteFolder.file`.
         """
         folder = self._folder
         while True:
-            place = folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
+            place = self.fetch_ahead()
             if folder.cache_bytes is None or folder.hold(self, place):
                 return place
+
+    def fetch_ahead(self) -> Path:
+        """Return what `fetch` does, but let the file be removed where room is needed.
+
+        Raises:
+            FetchError: See `RemoteFolder.file`.
+            ShardError: See `RemoteFolder.file`.
+        """
+        return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
 
     def close(self) -> None:
         """Let go of the file, which may be removed from the cache then."""
@@ -349,14 +360,18 @@ def bring(shards: Iterable[Shard]) -> None:
     remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
     if remote_shards:
         remote_shards[0].folder.close_others(remote_shards)
-    remote.together(fetches(remote_shards))
+    remote.together([shard.fetch for shard in _not_open(remote_shards)])
 
 
-def fetches(shards: Iterable[Shard]) -> list[Callable[[], object]]:
-    """Return what fetches those of some shards that are remote and not open yet."""
-    wanted = {
-        shard.record.sha256: shard.fetch
-        for shard in shards
-        if isinstance(shard, RemoteShard) and not shard.is_open
-    }
-    return list(wanted.values())
+def fetches_ahead(shards: Iterable[Shard]) -> list[Callable[[], object]]:
+    """Return what fetches those of some shards that are remote and not open yet.
+
+    What it brings may be removed where room is needed, until a shard is opened.
+    """
+    remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
+    return [shard.fetch_ahead for shard in _not_open(remote_shards)]
+
+
+def _not_open(shards: Iterable[RemoteShard]) -> list[RemoteShard]:
+    """Return those of some shards that are not open yet, each file once."""
+    return list({shard.record.sha256: shard for shard in shards if not shard.is_open}.values())

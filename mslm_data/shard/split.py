@@ -19,7 +19,7 @@ from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
-from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches
+from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
 from mslm_data.shard.write import ShardRecord
 
 
@@ -237,9 +237,9 @@ class Split:
             if number not in shards:
                 shard.close()
 
-    def fetches(self, shards: Iterable[int]) -> list[Callable[[], object]]:
+    def fetches_ahead(self, shards: Iterable[int]) -> list[Callable[[], object]]:
         """Return what brings those of some shards that are remote and not open yet."""
-        return fetches(self._shards[number] for number in shards)
+        return fetches_ahead(self._shards[number] for number in shards)
 
     def _bring(self, shards: Sequence[Shard]) -> None:
         if self._is_remote:

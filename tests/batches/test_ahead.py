@@ -10,7 +10,7 @@ import pickle
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
+from mslm_data.batches import ahead
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
 from mslm_data.errors import FetchError, ShardError
@@ -271,6 +272,41 @@ def test_cache_bytes__hold_while_rows_are_read(
     assert found == keys(expected[0]) + keys(expected[1])
     assert most / 2 < max(taken) <= most
     assert {path for path in cache._HASHED if path.parent == cached} <= set(cached.glob("*.arrow"))
+
+
+class Late(remote.Ahead):
+    """Does what it is given five calls later, as threads of a machine that is busy may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs: list[list[Callable[[], object]]] = [[]] * 5
+
+    def add(self, jobs: Iterable[Callable[[], object]]) -> None:
+        self._jobs.append(list(jobs))
+        for job in self._jobs.pop(0):
+            job()
+
+
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_cache_bytes__hold_where_shards_are_fetched_too_late(
+    folder: Path,
+    url: str,
+    cached: Path,
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ahead, "Ahead", Late)
+    most = bound_of(load(url)["train"], 8)
+    split = load(url, cache_bytes=most)["train"]
+    found: list[int] = []
+
+    for epoch in (0, 1):
+        for batch in Batches(split, "joint", epoch=epoch, **options):
+            found += batch["keys"].tolist()
+            assert kept(cached) <= most
+
+    expected = [Batches(load(folder)["train"], "joint", epoch=e, **options) for e in (0, 1)]
+    assert found == keys(expected[0]) + keys(expected[1])
 
 
 def test_cache_bytes__hold_where_rows_come_in_any_order(

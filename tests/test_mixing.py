@@ -111,7 +111,8 @@ def test_mix__refuses_a_cache_that_holds_not_all_shards(base: Path, small: md.Sp
     remote = md.load("memory://mixed/chem", cache_bytes=100)["train"]
 
     expected = (
-        r"cache_bytes: expected at least \d+, the bytes of the shards that are read at a time"
+        r"cache_bytes: expected at least \d+, the bytes of the shards that are read at a time, "
+        r"got 100 for memory://mixed/chem; pass more"
     )
     with pytest.raises(ValueError, match=expected):
         next(iter(md.Batches(md.mix([small, remote]), "bert", shuffle="shards")))

@@ -86,7 +86,8 @@ class WantedShards:
         if needed > most:
             raise ValueError(
                 f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
-                f"at a time, got {most}; pass more, or a smaller open_shards"
+                f"at a time, got {most} for {self._split.folder}; pass more, or a smaller "
+                "open_shards"
             )
 
 

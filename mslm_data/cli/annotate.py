@@ -87,6 +87,7 @@ def command(
         mslm-data annotate models/ncbi --input notes.jsonl --set source.text_column=note
     """  # noqa: D301 - click wants the character
     from mslm_data import annotating
+    from mslm_data.cli.progress import counting
     from mslm_data.torch.load_tagger import load_tagger
 
     pipeline = annotating.pipeline_of(source, sets)
@@ -106,7 +107,10 @@ def command(
         return
 
     record = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
-    with annotating.appending(out, record) as (write, done):
+    with (
+        annotating.appending(out, record) as (write, done),
+        counting("annotate", "documents") as count,
+    ):
         told = annotating.annotate(
             records,
             loaded.tagger,
@@ -114,6 +118,7 @@ def command(
             batch_size=batch_size,
             show_text=show_text,
             done=Counter(done),
+            progress=lambda told: count(told.documents, None),
         )
     _say_set_aside(told)
     annotating.refuse_losses(told, pipeline)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _EVERY_S = 10.0
 """Seconds between plain lines."""
 
-Told = Callable[[int, int, str], None]
-"""Takes how much is done, how much there is in all, and words about it."""
+Told = Callable[[int, int | None, str], None]
+"""Takes how much is done, how much there is in all if that is known, and words about it."""
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def downloading() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many of something are done.
+def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show how many of something are done, of how many in all or, where nobody knows, of None.
 
     Args:
         name: What is going on, in a word.
@@ -63,8 +63,10 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     began = time.monotonic()
     earlier: int | None = None
 
-    def line(done: int, total: int, _: str) -> str:
+    def line(done: int, total: int | None, _: str) -> str:
         rate = (done - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
+        if total is None:
+            return f"{name}: {done:,} {unit}, {rate:,.0f}/s"
         left = f", {(total - done) / rate:,.0f} s left" if rate else ""
         return f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{left}"
 
@@ -81,7 +83,7 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
     with _shown(name, line, columns) as tell:
 
-        def count(done: int, total: int) -> None:
+        def count(done: int, total: int | None) -> None:
             nonlocal earlier
             if earlier is None:  # what an interrupted run has done says nothing about the rate
                 earlier = done
@@ -95,7 +97,8 @@ def _bytes_shown(name: str) -> Iterator[Told]:
     """Show how many bytes are done."""
     began = time.monotonic()
 
-    def line(done: int, total: int, said: str) -> str:
+    def line(done: int, total: int | None, said: str) -> str:
+        total = total or 0
         rate = done / max(time.monotonic() - began, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
         return (
@@ -126,7 +129,9 @@ def _bytes_shown(name: str) -> Iterator[Told]:
 
 @contextmanager
 def _shown(
-    name: str, line: Callable[[int, int, str], str], columns: Callable[[], list[ProgressColumn]]
+    name: str,
+    line: Callable[[int, int | None, str], str],
+    columns: Callable[[], list[ProgressColumn]],
 ) -> Iterator[Told]:
     """Show a bar with some columns on a terminal, else a line each `_EVERY_S` seconds."""
     name = plain(name)
@@ -143,7 +148,7 @@ def _shown(
 
     last = time.monotonic()
 
-    def tell(done: int, total: int, said: str) -> None:
+    def tell(done: int, total: int | None, said: str) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _EVERY_S:

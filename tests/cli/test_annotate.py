@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from mslm_data.cli import progress
 from mslm_data.torch import MslmModel
 from tests.cli.running import run
 from tests.torch.trained import Gold, trained_on_sample
@@ -144,6 +146,16 @@ def test_annotate__writes_a_file_that_a_second_run_goes_on_with(
     assert out.stat().st_mode & 0o777 == 0o600
     made = out.with_name("found.jsonl.made.json").read_text()
     assert not any(text.text[:20] in made + every for text in gold)
+
+
+def test_annotate__says_how_far_it_is(
+    home: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
+
+    done = run("annotate", home / "model", "--input", notes, "--out", tmp_path / "found.jsonl")
+
+    assert re.search(r"annotate: 5 documents, [\d,]+/s\n", done.err)
 
 
 def test_annotate__never_mixes_two_models_in_a_file(

@@ -266,3 +266,15 @@ def test_counting__plain_lines_of_numbers(capsys, monkeypatch):
     first, second = capsys.readouterr().err.splitlines()
     assert first == "scores: 500 of 2,000 tokens, 0/s"
     assert re.fullmatch(r"scores: 1,000 of 2,000 tokens, [\d,]+/s, [\d,]+ s left", second)
+
+
+def test_counting__of_nobody_knows_how_many(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
+
+    with progress.counting("annotate", "documents") as show:
+        show(500, None)
+        show(1000, None)
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "annotate: 500 documents, 0/s"
+    assert re.fullmatch(r"annotate: 1,000 documents, [\d,]+/s", second)

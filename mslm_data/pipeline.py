@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -45,6 +45,8 @@ NOT_TOML = (ValueError, RecursionError)
 gives."""
 SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
 """Options of `[annotate]` that all annotators share."""
+_OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
+"""Stage -> its options that stay if `use` names another annotator or segmenter."""
 _OF_PATIENTS = ("i2b2", "notes")
 """The sources whose text is patients' if nobody says otherwise."""
 
@@ -293,9 +295,11 @@ def read(
     else:
         name, tables = _read_tables(str(source))
 
-    with_sets(tables, sets)
-    for option, value in (options or {}).items():
-        _put(tables, option, value, where=f"option '{option}'")
+    wanted = [_assignment(text) for text in sets]
+    wanted += [
+        _Assignment(option, value, f"option '{option}'") for option, value in (options or {}).items()
+    ]
+    _assign(tables, wanted)
     return of_tables(tables, name=name)
 
 
@@ -340,11 +344,12 @@ def _read_tables(name_or_path: str) -> tuple[str, dict[str, Any]]:
 def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     """Apply assignments `stage.option=value` to a pipeline's tables, in place, and return them.
 
+    Where another annotator or segmenter is named, the tables lose the options of the one before.
+
     Raises:
         PipelineError: Not an assignment, or not to a stage.
     """
-    for assignment in sets:
-        _assign(tables, assignment)
+    _assign(tables, [_assignment(text) for text in sets])
     return tables
 
 
@@ -459,19 +464,52 @@ def _stage(table: Mapping[str, Any], *, where: str, default: str | None) -> Stag
     return Stage(use=use, options=options)
 
 
-def _assign(tables: dict[str, Any], assignment: str) -> None:
-    """Apply one `stage.option=value`."""
-    path, equals, value = assignment.partition("=")
+class _Assignment(NamedTuple):
+    """An option that a caller sets on top of a pipeline's tables.
+
+    Attributes:
+        path: `stage.option`, or deeper.
+        value: As TOML has it, or a path.
+        where: What an error names first.
+    """
+
+    path: str
+    value: Any
+    where: str
+
+
+def _assignment(text: str) -> _Assignment:
+    """Read one `stage.option=value`."""
+    path, equals, value = text.partition("=")
     path = path.strip()
     stage, _, option = path.partition(".")
     if not (equals and stage and option):
-        raise PipelineError(f"--set: expected stage.option=value, got '{assignment}'")
+        raise PipelineError(f"--set: expected stage.option=value, got '{text}'")
 
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except NOT_TOML:
         parsed = value
-    _put(tables, path, parsed, where=f"--set {path}")
+    return _Assignment(path, parsed, f"--set {path}")
+
+
+def _assign(tables: dict[str, Any], assignments: Sequence[_Assignment]) -> None:
+    """Apply assignments in their order, after options that they make void are gone."""
+    for path, value, _ in assignments:
+        stage, _, option = path.partition(".")
+        if stage in _OF_ANY_USE and option == "use":
+            _drop_options_of_another(tables, stage, value)
+
+    for path, value, where in assignments:
+        _put(tables, path, value, where=where)
+
+
+def _drop_options_of_another(tables: dict[str, Any], stage: str, use: Any) -> None:
+    """Remove from a stage's table what only the annotator or segmenter before `use` knows."""
+    table = tables.get(stage)
+    if isinstance(table, dict) and "use" in table and table["use"] != use:
+        for name in table.keys() - _OF_ANY_USE[stage]:
+            del table[name]
 
 
 def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:

@@ -188,6 +188,31 @@ def test_read__sets(assignment: str, stage: str, option: str, value: object) -> 
     assert getattr(getattr(found, stage), option) == value
 
 
+@pytest.mark.parametrize("name", ["model", "terms", "none", "several"])
+def test_read__lets_another_annotator_begin_without_the_options_of_the_one_before(
+    name: str,
+) -> None:
+    found = pipeline.read("mimic", sets=["annotate.table=mine.csv", f"annotate.use={name}"])
+
+    annotate = found.sampled().annotate
+    assert (annotate.use, annotate.options) == (name, {"table": "mine.csv"})
+    assert annotate.labels == ("Treatment", "Disease", "Symptom")
+
+
+def test_read__keeps_the_options_of_an_annotator_that_is_named_again() -> None:
+    found = pipeline.read("mimic", options={"annotate.use": "medcat"})
+
+    assert found == pipeline.read("mimic")
+    assert set(found.sampled().annotate.options) == {"model_pack"}
+
+
+def test_read__lets_another_segmenter_begin_without_the_options_of_the_one_before() -> None:
+    tables = {"name": "mine", **SMALL, "segment": {"use": "spacy", "model": "en"}}
+
+    assert pipeline.read(tables, sets=["segment.use=clinical"]).segment == Stage(use="clinical")
+    assert tables["segment"] == {"use": "spacy", "model": "en"}
+
+
 def test_read__sets_a_source_and_its_options() -> None:
     found = pipeline.read(
         "blurb/bc2gm", sets=["source.use=pubtator", "source.a.b=1", "source.a.c=x"]

@@ -233,7 +233,8 @@ class MaskingCollator(FollowsEpoch):
             raise ValueError(_MIXED)
         if self.strategy is None or self.ids is None:
             raise ValueError(
-                "rows: expected those of a MaskedDataset, got others; to mask them here, pass "
+                "rows: expected those of a MaskedDataset, with mask_kinds, got rows with "
+                f"{', '.join(map(str, rows[0])) or 'nothing'}; to mask them here, pass "
                 "MaskingCollator(strategy, tokenizer)"
             )
 

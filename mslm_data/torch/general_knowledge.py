@@ -226,8 +226,9 @@ def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
             f"importance: expected the shape {expected} of layers and heads, "
             f"got {tuple(importance_KN.shape)}"
         )
-    if not bool(((importance_KN >= 0) & (importance_KN <= 1)).all()):
-        raise ValueError("importance: expected numbers in [0, 1], got others")
+    outside = importance_KN[~((importance_KN >= 0) & (importance_KN <= 1))]
+    if outside.numel():
+        raise ValueError(f"importance: expected numbers in [0, 1], got {outside[0].item():g}")
 
     return [
         (parameter, (1 - importance_N.detach())[heads.to(importance_N.device)])

@@ -122,7 +122,9 @@ def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) 
     assert found(running, "lung cancer") == [("lung cancer", "Disease")]
     (tmp_path / "cache" / "packs" / medcat_pack.digest(zipped) / "model_card.json").write_text("{}")
     with pytest.raises(
-        AnnotateError, match=r"expected the files of pack\.zip, got others; delete this folder"
+        AnnotateError,
+        match=r"expected the files of pack\.zip with the digest [0-9a-f]{16}, got files with "
+        r"[0-9a-f]{16}; delete this folder",
     ):
         MedCat(model_pack=str(zipped)).start()
 

@@ -559,7 +559,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
         ),
         (
             lambda: MaskingCollator()([ROW]),
-            r"rows: expected those of a MaskedDataset, .* MaskingCollator\(strategy, tok",
+            r"rows: expected those of a MaskedDataset, with mask_kinds, got rows with input_ids.* MaskingCollator\(strategy, tok",
         ),
         (
             lambda: MaskingCollator(

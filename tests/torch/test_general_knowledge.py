@@ -237,7 +237,7 @@ def test_messages() -> None:
     ):
         pass
     with (
-        pytest.raises(ValueError, match=r"importance: expected numbers in \[0, 1\]"),
+        pytest.raises(ValueError, match=r"importance: expected numbers in \[0, 1\], got -?[0-9.]+"),
         protect_heads(optimiser, bert, torch.full((1, 2), 1.5)),
     ):
         pass

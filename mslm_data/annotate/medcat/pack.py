@@ -117,15 +117,19 @@ def _copied(path: Path, found: str) -> Path:
                 _write(made / name, _chunks(file))
 
         # The pack may have changed since its digest was taken.
-        if digest(made) != found:
+        copied = digest(made)
+        if copied != found:
             raise AnnotateError(
-                f"{path}: expected a pack that stays as it is, got other bytes the second time"
+                f"{path}: expected a pack that stays as it is, got the digest {found[:16]} and "
+                f"then {copied[:16]}; wait until it is written, and run the same command again"
             )
 
     place = cache.once(_place(path, found), make, error=AnnotateError)
-    if digest(place) != found:
+    copied = digest(place)
+    if copied != found:
         raise AnnotateError(
-            f"{place}: expected the files of {path.name}, got others; delete this folder"
+            f"{place}: expected the files of {path.name} with the digest {found[:16]}, got files "
+            f"with {copied[:16]}; delete this folder, and it is copied anew"
         )
     return place
 

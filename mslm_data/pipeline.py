@@ -297,7 +297,8 @@ def read(
 
     wanted = [_assignment(text) for text in sets]
     wanted += [
-        _Assignment(option, value, f"option '{option}'") for option, value in (options or {}).items()
+        _Assignment(option, value, f"option '{option}'")
+        for option, value in (options or {}).items()
     ]
     _assign(tables, wanted)
     return of_tables(tables, name=name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.agreement import agreement_of, print_agreement
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import plain
 
@@ -218,14 +219,12 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
     totals = {
         total: sum(getattr(split, total) for split in manifest.splits.values()) for total in _TOTALS
     }
-    report = {"labels": list(manifest.labels), "splits": splits, **totals}
-    if manifest.found_by is not None:
-        from mslm_data.shard.agreement import pairs
-
-        report["agreement"] = [
-            pair._asdict() | {"f1": pair.f1} for pair in pairs(manifest.found_by)
-        ]
-    return report
+    return {
+        "labels": list(manifest.labels),
+        "splits": splits,
+        **totals,
+        **agreement_of(manifest),
+    }
 
 
 def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[str, Any]:
@@ -273,8 +272,6 @@ _MANY_WIDENED = 0.05
 """Share of mentions that end within tokens from which offsets are probably misread. In corpora that
 are read rightly it is below a thousandth."""
 _PLANNED = {"files": "files", "bytes": "bytes", "shards": "shards"}
-_AGREEMENT = ("label", "first", "second", "of first", "of second", "both", "F1")
-"""Heads of the columns that say how far two annotators agree."""
 
 
 def _print_splits(
@@ -336,10 +333,7 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
         if split["cut_mentions"]:
             echo(f"{name}: {split['cut_mentions']:,} mentions cut by the ends of rows")
 
-    if "agreement" in report:
-        echo("agreement of the annotators, by equal mentions:")
-        echo(table(_AGREEMENT, [[*pair.values()] for pair in report["agreement"]]))
-
+    print_agreement(report.get("agreement", ()))
     if report["set_aside"]:
         echo(
             f"{report['set_aside']:,} of {report['read']:,} documents set aside, with reasons in "

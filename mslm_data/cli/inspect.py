@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.agreement import agreement_of, print_agreement
 from mslm_data.cli.options import (
     folder_or_url_argument,
     json_option,
@@ -85,7 +86,8 @@ def command(
     yellow, or <so>.
 
     Strategies look for lexicons and score columns in DIR/vocab first. Several strategies are shown
-    one under the other. Below the rows stands the share that is masked in them beside each rate.
+    one under the other. Below the rows stands the share that is masked in them beside each rate,
+    and how far the folder's annotators agree, where it has several.
 
     \b
     Example:
@@ -140,11 +142,15 @@ def command(
         for i in range(len(examples))
     ]
 
+    agreement = agreement_of(shards.manifest)
     if as_json:
-        print_json({"split": split, "rows": shown, "rates": rates})
+        print_json({"split": split, "rows": shown, "rates": rates, **agreement})
     else:
         _print(split, shown, examples, tokenizer)
         _print_rates(rates)
+        if agreement:
+            echo()
+            print_agreement(agreement["agreement"])
 
 
 def _print(
@@ -156,7 +162,9 @@ def _print(
 
     from mslm_data.cli.tokenizer import readable
 
-    console = Console(highlight=False, soft_wrap=True)
+    # On a terminal lines are broken between words; programs get each row as one line.
+    console = Console(highlight=False)
+    console.soft_wrap = not console.is_terminal
     colour = console.is_terminal and not console.no_color
 
     for i, row in enumerate(shown):
@@ -168,6 +176,21 @@ def _print(
                 pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
             )
             console.print(f"  {name}: ", line, sep="", markup=False)
+    console.print(_legend(colour=colour))
+
+
+def _legend(*, colour: bool) -> Text:
+    """Return a line that says what colours or marks mean."""
+    from rich.text import Text
+
+    marks = {kind: ("", "") if colour else _MARKS[kind] for kind in ("elm", "blm")}
+    line = Text("\n")
+    line.append("{mention}label", _STYLES["mention"])
+    for kind, words in (("elm", "masked as a term (ELM)"), ("blm", "masked as another word (BLM)")):
+        before, after = marks[kind]
+        line.append("   ")
+        line.append(f"{before}{words}{after}", _STYLES[kind])
+    return line
 
 
 def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

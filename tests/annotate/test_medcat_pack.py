@@ -220,7 +220,8 @@ def test_checked__loads_no_pack_that_changes_between_look_and_copy(
 
     monkeypatch.setattr(medcat_pack, "digest", look_and_change)
     with pytest.raises(
-        AnnotateError, match="expected a pack that stays as it is, got the digest [0-9a-f]{16} and then"
+        AnnotateError,
+        match=r"expected a pack that stays as it is, got the digest [0-9a-f]{16} and then",
     ):
         medcat_pack.checked(path, named)
     assert not (tmp_path / "cache" / "packs" / named).exists()

@@ -303,8 +303,7 @@ def test_build__counts_labels_as_the_pipeline_calls_them(tmp_path: Path) -> None
     assert {record.label for record in records} == {"Z"}
 
 
-def test_command__prints_the_agreement(tmp_path: Path) -> None:
-
+def test_commands__print_the_agreement(tmp_path: Path) -> None:
     three(tmp_path)
     file = tmp_path / "mine.toml"
     members = "\n".join(
@@ -325,12 +324,16 @@ def test_command__prints_the_agreement(tmp_path: Path) -> None:
 
     said = run("build", *given, "--out", tmp_path / "out").out
     as_json = run("build", *given, "--out", tmp_path / "out", "--json").json
+    inspected = run("inspect", tmp_path / "out").out
+    inspected_json = run("inspect", tmp_path / "out", "--json").json
 
-    assert "agreement of the annotators, by equal mentions:" in said
-    assert "X      a      b             12          8     8  0.8000" in said
+    for printed in (said, inspected):
+        assert "agreement of the annotators, by equal mentions:" in printed
+        assert "X      a      b             12          8     8  0.8000" in printed
     assert as_json["agreement"][0] == {
         "label": "X", "first": "a", "second": "b", "of_first": 12, "of_second": 8, "both": 8, "f1": 0.8,
     }  # fmt: skip
+    assert inspected_json["agreement"] == as_json["agreement"]
 
 
 def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> None:

@@ -175,6 +175,10 @@ def test_inspect__marks_mentions_and_masks(built: Path) -> None:
     assert done.code == 0
     assert "{[[baclofen]]}Chemical" in done.out
     assert done.out.count("joint:") == done.out.count("elm:") == 1
+    assert (
+        "{mention}label   [[masked as a term (ELM)]]   <masked as another word (BLM)>" in done.out
+    )
+    assert "agreement" not in done.out
 
 
 def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:

@@ -1,0 +1,29 @@
+"""Says how far the annotators of a folder agree, for `build` and `inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mslm_data.cli.output import echo, table
+
+if TYPE_CHECKING:
+    from mslm_data.shard.manifest import Manifest
+
+_HEADS = ("label", "first", "second", "of first", "of second", "both", "F1")
+
+
+def agreement_of(manifest: Manifest) -> dict[str, Any]:
+    """Return `agreement` -> the agreement of each two annotators; empty where there is one."""
+    from mslm_data.shard.agreement import pairs
+
+    if manifest.found_by is None:
+        return {}
+    return {"agreement": [pair._asdict() | {"f1": pair.f1} for pair in pairs(manifest.found_by)]}
+
+
+def print_agreement(of_pairs: Sequence[Mapping[str, Any]]) -> None:
+    """Print it as a table; nothing where there is none."""
+    if of_pairs:
+        echo("agreement of the annotators, by equal mentions:")
+        echo(table(_HEADS, [[*pair.values()] for pair in of_pairs]))

@@ -26,6 +26,8 @@ _EXTRA_OF = {
     "wordfreq": "vocab",
 }
 """Import name -> the extra of `pyproject.toml` that brings it."""
+EXTRAS = tuple(dict.fromkeys(_EXTRA_OF.values()))
+"""The extras that bring something to users."""
 
 _HUB = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
 _ENVIRONMENT = {
@@ -68,9 +70,7 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
         MissingExtraError: The package is not installed.
     """
     package = name.partition(".")[0]
-    for variable, value in _ENVIRONMENT.get(package, {}).items():
-        if not os.environ.get(variable):
-            os.environ[variable] = value
+    keep_quiet(package)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -80,3 +80,10 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
             f"{wanted_by} needs the package {package}, which is not installed; "
             f"install it with: pip install 'mslm-data[{_EXTRA_OF[package]}]'"
         ) from None
+
+
+def keep_quiet(package: str) -> None:
+    """Set what a package reads when it is imported, so that it stays quiet, unless users have."""
+    for variable, value in _ENVIRONMENT.get(package, {}).items():
+        if not os.environ.get(variable):
+            os.environ[variable] = value

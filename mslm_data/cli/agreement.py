@@ -1,4 +1,4 @@
-"""Says how far the annotators of a folder agree, for `build` and `inspect`."""
+"""Prints how far the annotators of a folder agree, for `build` and `inspect`."""
 
 from __future__ import annotations
 

@@ -36,6 +36,14 @@ _HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
 """Each cached file that this process has hashed -> its inode, times and size then, its digest."""
 
 
+def root() -> Path:
+    """Return the folder of all that is cached: `MSLM_DATA_CACHE`, or the platform's own."""
+    import platformdirs
+
+    named = os.environ.get(VARIABLE)
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("mslm-data")
+
+
 def folder(
     kind: str, *, cache: Path | None = None, error: type[MslmDataError] = SourceError
 ) -> Path:
@@ -46,13 +54,7 @@ def folder(
         cache: The root; None for `MSLM_DATA_CACHE`, or else the platform's cache folder.
         error: What is raised where it cannot be made.
     """
-    import platformdirs
-
-    named = os.environ.get(VARIABLE)
-    root = cache or (
-        Path(named).expanduser() if named else platformdirs.user_cache_path("mslm-data")
-    )
-    path = root / kind
+    path = (cache or root()) / kind
     try:
         make_folder(path)
     except OSError as problem:

@@ -150,7 +150,7 @@ def cache_folder() -> Path | None:
     unpickles what it finds there, so a folder that another user owns or may write to is not used.
     """
     base = os.environ.get("MSLM_DATA_CACHE")
-    caches = Path(base) if base else user_cache_path("mslm-data")
+    caches = Path(base).expanduser() if base else user_cache_path("mslm-data")
     kernels = caches / "kernels"
     folder = kernels / sources_digest(Path(__file__).parent)
 

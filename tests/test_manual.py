@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,13 @@ import pytest
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.cli import COMMANDS
+from mslm_data.errors import MslmDataError
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.source import SOURCES
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "mslm_data"
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +67,35 @@ def test_manual__loads_nothing_from_elsewhere(manual: Path) -> None:
         text = page.read_text(encoding="utf-8")
         assert 'src="http' not in text, page.name
         assert "@import" not in text, page.name
+
+
+def test_manual__shows_a_message_of_each_error(manual: Path) -> None:
+    page = text_of(manual, "reference/errors")
+    kinds = [kind.__name__ for kind in MslmDataError.__subclasses__()]
+
+    for name in kinds:
+        section = page.partition(f'<section id="{name.lower()}"')[2].partition("</section>")[0]
+        assert "mslm-data" in section, name
+        assert "rror: " in section, name
+
+
+def test_manual__lists_the_warnings_of_every_module_that_warns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from _site.errors import WARNINGS
+
+    warn = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if any(map(warns, ast.walk(ast.parse(path.read_text(encoding="utf-8")))))
+    }
+
+    assert warn - {"cli/process.py"} == set(WARNINGS)
+
+
+def warns(node: ast.AST) -> bool:
+    """Return whether a piece of code warns: by the logger, by Python, or by a line on stderr."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("warning", "warn")
+    return isinstance(node, ast.Constant) and str(node.value).startswith("warning: ")

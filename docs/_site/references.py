@@ -15,7 +15,7 @@ import click
 import docstring_parser
 from sphinx.application import Sphinx
 
-from _site import gallery, links
+from _site import errors, gallery, links
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
@@ -37,7 +37,7 @@ def write(docs: Path) -> None:
         "reference/annotators": _choices("Annotators", "annotate", ANNOTATORS),
         "reference/segmenters": _choices("Segmenters", "segment", SEGMENTERS),
         "reference/python": _python(),
-        "reference/errors": _errors(),
+        "reference/errors": errors.page(),
         "reference/strategies": gallery.page(),
     }
     for page, text in pages.items():
@@ -321,21 +321,3 @@ def _automatic(module: str, name: str) -> list[str]:
     if inspect.ismodule(value):
         return [f".. automodule:: {value.__name__}", "   :members:", ""]
     return [f".. autofunction:: {module}.{name}", ""]
-
-
-def _errors() -> str:
-    """Show each class of errors with what to do."""
-    lines = [
-        "# Errors",
-        "",
-        "Each message says where, what was expected, what came, and what to do. All classes are in",
-        "`mslm_data.errors`, and all are `MslmDataError`. None holds text of a corpus.",
-        "",
-        "```{eval-rst}",
-        ".. automodule:: mslm_data.errors",
-        "   :members:",
-        "   :show-inheritance:",
-        "```",
-        "",
-    ]
-    return "\n".join(lines)

@@ -1,0 +1,280 @@
+"""Writes the page of errors and warnings; each message of an error on it was really raised."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import mslm_data as md
+from mslm_data import errors
+from mslm_data.cli import cli
+from mslm_data.errors import MslmDataError
+from mslm_data.io import resources
+
+_SAMPLE = "mslm-data build --source blurb/ncbi-disease --sample --out shards/mine"
+CALLS: dict[str, str] = {
+    "CallError": f"{_SAMPLE} --input corpus",
+    "PipelineError": f"{_SAMPLE} --set encode.max_token=128",
+    "SourceError": (
+        "mslm-data build --source blurb/ncbi-disease --input corpus"
+        " --tokenizer tokenizer.json --out shards/mine"
+    ),
+    "FetchError": (
+        "mslm-data build --source mine.toml --tokenizer tokenizer.json --out shards/mine"
+    ),
+    "AnnotateError": f"{_SAMPLE} --set annotate.use=terms",
+    "TokenizerError": f"{_SAMPLE} --tokenizer old/tokenizer.json",
+    "BuildError": "mslm-data build --source blurb/bc2gm --sample --out exported",
+    "ShardError": "mslm-data mask-stats shards/mine",
+    "PushError": "mslm-data push shards/notes my-notes",
+    "ExportError": "mslm-data export shards/ncbi --to parquet --out exported",
+    "VocabularyError": "mslm-data mask-stats shards/ncbi --strategy pmi",
+    "MissingExtraError": "mslm-data vocab anchors shards/ncbi --general wordfreq",
+}
+"""Class -> a command that ends with it, in the folder of `_prepared`."""
+
+
+class Warned(NamedTuple):
+    """A warning.
+
+    Attributes:
+        said: What it says, in short.
+        when: When it is given.
+        advice: What to do.
+    """
+
+    said: str
+    when: str
+    advice: str
+
+
+WARNINGS: dict[str, tuple[Warned, ...]] = {
+    "cli/build.py": (
+        Warned(
+            "mentions begin or end within a token and take it whole",
+            "Many mentions of a split do so. Often offsets count something else than characters.",
+            "Look at some rows with `inspect`. Set `source.ends`, `source.offsets` or "
+            "`source.newlines`.",
+        ),
+    ),
+    "cli/inspect.py": (
+        Warned(
+            "every token is masked",
+            "The options of a strategy hide all tokens of the rows that are shown.",
+            "Lower the rates.",
+        ),
+    ),
+    "cli/mask_stats.py": (
+        Warned(
+            "more tokens are masked by ELM than by BLM",
+            "Both clips of Eq. 3 apply, so both weights are 0.5 and say nothing.",
+            "Lower `--elm` or raise `--blm`.",
+        ),
+        Warned("every token is masked", "As above, for a whole split.", "Lower the rates."),
+    ),
+    "cli/vocab/pmi.py": (
+        Warned(
+            "all n-grams together cover less than --coverage",
+            "The corpus has too few n-grams that occur often enough.",
+            "Lower `--min-count`.",
+        ),
+    ),
+    "encode/tokenizer.py": (
+        Warned(
+            "lower-casing text for a vocabulary that has capitals",
+            "A `vocab.txt` has capitals, and `encode.lowercase` is true.",
+            "Leave `encode.lowercase` out, unless the model was trained so.",
+        ),
+    ),
+    "io/locks.py": (
+        Warned(
+            "expected a file system with locks (flock), got one without",
+            "Folders lie on a file system that cannot lock files. Files named `.owner` lock "
+            "instead.",
+            "Nothing. If a machine died, remove the `.owner` file that it left.",
+        ),
+        Warned(
+            "waiting for another process that holds it",
+            "Another process builds, fetches or counts in the same place.",
+            "Wait, or end the process that the message names.",
+        ),
+    ),
+    "io/private.py": (
+        Warned(
+            "goes to a folder that others can enter",
+            "Patients' text, or what can be turned back into it, is written there.",
+            "Close the folder with the `chmod` of the message.",
+        ),
+    ),
+    "lexicon/concepts/common_words.py": (
+        Warned(
+            "a look for common words among names needs the package wordfreq",
+            "`vocab concepts` cannot tell which names of concepts are common words.",
+            "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
+        ),
+    ),
+    "shard/remote.py": (
+        Warned(
+            "expected room in cache_bytes",
+            "The shards that are being read take more room than `cache_bytes` allows.",
+            "Pass more `cache_bytes`, or a smaller `open_shards`.",
+        ),
+    ),
+    "torch/epoch.py": (
+        Warned(
+            "epoch: expected another after a pass over the data",
+            "A second pass over a dataset gives each row the mask that it had.",
+            "Call `set_epoch` before each epoch, as the message says.",
+        ),
+    ),
+    "torch/loader.py": (
+        Warned(
+            "epoch: expected another after a pass over the data",
+            "A loader is iterated a second time in the same epoch.",
+            "Call `set_epoch` on the loader before each epoch.",
+        ),
+    ),
+    "torch/metrics.py": (
+        Warned(
+            "evaluate: masked=True hides the gold mentions",
+            "Masks say where the mentions are, so that scores are too high.",
+            "Do not report the numbers as accuracy.",
+        ),
+    ),
+    "torch/model.py": (
+        Warned(
+            "the head of model type '…' is not known here",
+            "`MslmModel` projects all positions to the vocabulary, not only masked ones.",
+            "Nothing: losses are the same, but take more memory and time.",
+        ),
+    ),
+}
+"""Module -> the warnings that it gives; a test compares the modules with the code."""
+
+
+def classes() -> list[type[MslmDataError]]:
+    """Return all classes of errors, the base left out, in the order of the module."""
+    return [
+        kind
+        for kind in vars(errors).values()
+        if inspect.isclass(kind) and issubclass(kind, MslmDataError) and kind is not MslmDataError
+    ]
+
+
+def page() -> str:
+    """Return the page, with a message of each class."""
+    base = inspect.cleandoc(MslmDataError.__doc__ or "")
+    lines = [
+        "# Errors and warnings",
+        "",
+        "Each message says where, what was expected, what came, and what to do. None holds text of",
+        "a corpus. Errors that a user can meet are classes of `mslm_data.errors`.",
+        "",
+        "## All errors",
+        "",
+        "`MslmDataError` is the base of all. " + _paragraph(base, 1),
+        "",
+        "| class | raised where |",
+        "|---|---|",
+    ]
+    for kind in classes():
+        says = _paragraph(inspect.cleandoc(kind.__doc__ or ""), 0)
+        lines.append(f"| [{kind.__name__}](#{kind.__name__.lower()}) | {says} |")
+    lines.append("")
+
+    with _prepared():
+        for kind in classes():
+            lines += _section(kind)
+    return "\n".join([*lines, *_warnings()])
+
+
+def _section(kind: type[MslmDataError]) -> list[str]:
+    """Return the section of a class, with the message that its command ends with."""
+    says = inspect.cleandoc(kind.__doc__ or "")
+    bases = " and a ".join(f"`{base.__name__}`" for base in kind.__bases__)
+    call = CALLS[kind.__name__]
+    said = "Error" if kind is errors.CallError else "error"
+    return [
+        f"## {kind.__name__}",
+        "",
+        f"{_paragraph(says, 0)} It is a {bases}.",
+        "",
+        "```console",
+        f"$ {call}",
+        f"{said}: {message_of(kind, call)}",
+        "```",
+        "",
+        f"**What to do.** {_paragraph(says, 1)}",
+        "",
+    ]
+
+
+def message_of(kind: type[MslmDataError], call: str) -> str:
+    """Return what a command says as it ends with an error.
+
+    Raises:
+        AssertionError: It ends otherwise.
+    """
+    silent = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+            cli.main(shlex.split(call)[1:], prog_name="mslm-data", standalone_mode=False)
+    except kind as error:
+        if type(error) is kind:
+            return str(error)
+        raise
+    raise AssertionError(f"{call}: expected {kind.__name__}, got none")
+
+
+@contextlib.contextmanager
+def _prepared() -> Iterator[None]:
+    """Work in a folder that has two built samples, an export and a pipeline without a home.
+
+    The package wordfreq counts as not installed.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch.dict(sys.modules, wordfreq=None),  # type: ignore[arg-type]
+    ):
+        shards = md.build("blurb/ncbi-disease", sample=True, out="shards/ncbi", workers=1)
+        md.build("mimic", sample=True, out="shards/notes", workers=1)
+        silent = io.StringIO()
+        with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+            call = ["export", str(shards.folder), "--to", "jsonl", "--out", "exported"]
+            cli.main(call, prog_name="mslm-data", standalone_mode=False)
+
+        pipeline = resources.pipeline_text("blurb/ncbi-disease").split("[[source.fetch]]")[0]
+        Path("mine.toml").write_text(pipeline, encoding="utf-8")
+        tokenizer = Path("shards/ncbi/tokenizer.json")
+        Path("tokenizer.json").write_bytes(tokenizer.read_bytes())
+        yield
+
+
+def _warnings() -> list[str]:
+    """Return the section of warnings."""
+    lines = [
+        "## Warnings",
+        "",
+        "Commands write warnings to stderr and go on. In Python they come by the logger",
+        "`mslm_data` or, for what a program does itself, as `UserWarning`.",
+        "",
+        "| warning | given where | what to do |",
+        "|---|---|---|",
+    ]
+    for warned in WARNINGS.values():
+        lines += [f"| {one.said} | {one.when} | {one.advice} |" for one in warned]
+    return [*lines, ""]
+
+
+def _paragraph(text: str, number: int) -> str:
+    """Return a paragraph of a docstring as one line."""
+    return " ".join(text.split("\n\n")[number].split())

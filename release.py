@@ -155,6 +155,8 @@ def unready(version: str) -> list[str]:
         problems.append(f"the tag v{version} exists; raise mslm_data/_version.py")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     problems += heading_problem(changelog, version)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    problems += citation_problem(citation, version)
     return problems
 
 
@@ -167,6 +169,16 @@ def heading_problem(changelog: str, version: str) -> list[str]:
     return [
         f"CHANGELOG.md: expected '## {version} (YYYY-MM-DD)' as newest heading, got '## {heading}'"
     ]
+
+
+def citation_problem(citation: str, version: str) -> list[str]:
+    """Return what is wrong with the text of `CITATION.cff`, nothing if it is right."""
+    problems = []
+    if not re.search(rf"^version: {re.escape(version)}$", citation, re.MULTILINE):
+        problems.append(f"CITATION.cff: expected 'version: {version}', got another or none")
+    if not re.search(r'^date-released: "?\d{4}-\d\d-\d\d"?$', citation, re.MULTILINE):
+        problems.append("CITATION.cff: expected 'date-released: YYYY-MM-DD', got none")
+    return problems
 
 
 # Building -----------------------------------------------------------------------------------------

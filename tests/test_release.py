@@ -61,6 +61,23 @@ def test_heading_problem__wants_the_version_and_a_date(heading: str, is_right: b
     assert is_right or f"got '## {heading}'" in problems[0]
 
 
+@pytest.mark.parametrize(
+    ("citation", "problems"),
+    [
+        ("version: 1.2\ndate-released: 2030-01-31\n", 0),
+        ('version: 1.2\ndate-released: "2030-01-31"\n', 0),
+        ("version: 1.2\n", 1),
+        ("version: 1.20\ndate-released: 2030-01-31\n", 1),
+        ("cff-version: 1.2\n", 2),
+    ],
+)
+def test_citation_problem__wants_the_version_and_a_date(citation: str, problems: int) -> None:
+    found = release.citation_problem(citation, "1.2")
+
+    assert len(found) == problems
+    assert all(problem.startswith("CITATION.cff: expected") for problem in found)
+
+
 def test_version_of__is_that_of_the_package() -> None:
     import mslm_data
 

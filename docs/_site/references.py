@@ -15,7 +15,7 @@ import click
 import docstring_parser
 from sphinx.application import Sphinx
 
-from _site import errors, gallery, links
+from _site import citing, errors, gallery, links
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
@@ -38,6 +38,7 @@ def write(docs: Path) -> None:
         "reference/segmenters": _choices("Segmenters", "segment", SEGMENTERS),
         "reference/python": _python(),
         "reference/errors": errors.page(),
+        "reference/citing": citing.page(),
         "reference/strategies": gallery.page(),
     }
     for page, text in pages.items():

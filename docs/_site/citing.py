@@ -1,0 +1,64 @@
+"""Writes the page that says how to cite, from `CITATION.cff`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from _site.links import ROOT
+
+_ENTRY = {"software": "software", "conference-paper": "inproceedings"}
+"""Type of a work in the Citation File Format -> its kind of entry in BibTeX."""
+
+_PAGE = """\
+# How to cite
+
+Cite the package with the version that you used: `mslm-data --version` prints it, and the
+`manifest.json` of each built folder keeps it. Cite the paper too if you use `joint` masking, its
+weighted losses, or its heads.
+
+```bibtex
+{entries}
+```
+
+Each strategy has a source of its own, which [the gallery](strategies.md) names. So has each
+corpus: `mslm-data recipes NAME` prints it, and the `README.md` of a built folder repeats it.
+
+The project's file `CITATION.cff` says the same to programs that read the Citation File Format.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    (paper,) = cited["references"]
+    entries = bibtex("mslm-data", cited), bibtex("abaho-2024-mslm", paper)
+    return _PAGE.format(entries="\n\n".join(entries))
+
+
+def bibtex(key: str, work: dict[str, Any]) -> str:
+    """Return an entry of BibTeX.
+
+    Args:
+        key: By which texts cite it.
+        work: A work as the Citation File Format describes it.
+    """
+    fields = {
+        "title": f"{{{work['title']}}}",
+        "author": " and ".join(map(_author, work["authors"])),
+        "booktitle": work.get("collection-title"),
+        "version": work.get("version"),
+        "year": work.get("year") or str(work.get("date-released", ""))[:4],
+        "doi": work.get("doi"),
+        "url": work.get("url"),
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@{_ENTRY[work['type']]}{{{key},", *lines, "}"])
+
+
+def _author(author: dict[str, str]) -> str:
+    """Return a person as `Family, Given`, or a group in braces, which keep it whole."""
+    if "name" in author:
+        return f"{{{author['name']}}}"
+    return f"{author['family-names']}, {author['given-names']}"

@@ -1,7 +1,7 @@
 """Lines of results: one JSON object a run, kept with the code as data.
 
-A run's identity is its task, corpus, arm, options and seed. What is in the lines is never run
-again.
+A run's identity is its task, corpus, arm, options and seed. It may have several lines, which began
+with different weights.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ def append(run: Run, result: Mapping[str, Any], folder: Path = RESULTS) -> None:
         os.close(handle)
 
 
-def keys(lines: Sequence[Line]) -> frozenset[str]:
-    """Return the identities of all lines."""
-    return frozenset(key_of(line) for line in lines)
+def starts(lines: Sequence[Line]) -> dict[str, set[str]]:
+    """Return the identity of each run that has lines -> the weights that these began with."""
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        found.setdefault(key_of(line), set()).add(line["start"])
+    return found

@@ -4,11 +4,15 @@ Within a question and a corpus all arms of a seed come before the next seed, so 
 leaves whole pairs. An arm's learning rate is the best of `RATES` on validation text: those tries
 are runs too, and come first. The plan is made anew after each run, so a rate is known when it is
 needed.
+
+A pair is two runs of a seed that began with the same weights. The language modelling head that all
+begin with comes out in other bits on another processor, so a run whose partner is missing is done
+again there, and its partner with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,7 +127,32 @@ ADAPTED = (
 """Masks of the second question; each is compared with `token`, and with no adaptation."""
 
 
-def plan(questions: Sequence[str], lines: Sequence[Line]) -> Iterator[Run]:
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A run of the plan.
+
+    Attributes:
+        run: The run.
+        against: Runs that it is compared with, so that they must begin with the same weights.
+    """
+
+    run: Run
+    against: tuple[Run, ...] = ()
+
+    def open_runs(self, starts: Mapping[str, Collection[str]], start: str) -> list[Run]:
+        """Return what has yet to be done, by the weights that finished runs began with.
+
+        Args:
+            starts: Identity of a run -> the weights that its lines began with.
+            start: The weights that are at hand.
+        """
+        together = [set(starts.get(one.key, ())) for one in (self.run, *self.against)]
+        if set.intersection(*together):
+            return []
+        return [one for one in (*self.against, self.run) if start not in starts.get(one.key, ())]
+
+
+def plan(questions: Sequence[str], lines: Sequence[Line]) -> Iterator[Step]:
     """Yield the runs of some questions in order, finished ones too; a run may stand there twice.
 
     Args:
@@ -139,62 +168,86 @@ def current(lines: Sequence[Line]) -> list[Line]:
 
     A run at a learning rate that a later try has beaten is not among them.
     """
-    wanted = {run.key for run in plan(list(QUESTIONS), lines)}
+    wanted = {step.run.key for step in plan(list(QUESTIONS), lines)}
     return [line for line in lines if key_of(line) in wanted]
 
 
-def _joint(lines: Sequence[Line]) -> Iterator[Run]:
-    for corpus in CORPORA:
-        for seed in SEEDS:
-            for name, arm in JOINT.items():
-                yield from ner_runs(name, arm, corpus, seed, lines)
+def _joint(lines: Sequence[Line]) -> Iterator[Step]:
+    yield from _arms(JOINT, lines)
 
 
-def _adaptation(lines: Sequence[Line]) -> Iterator[Run]:
-    yield Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
+def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
+    before = Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
+    yield Step(run=before)
     for corpus in CORPORA:
         for seed in SEEDS:
-            yield from ner_runs("plain", JOINT["plain"], corpus, seed, lines)
+            yield from ner_steps("plain", JOINT["plain"], corpus, seed, lines)
+            plain = ner_run("plain", JOINT["plain"], corpus, seed, lines)
+            token = _fine_tuned(ADAPTED[0], corpus, seed, lines)
             for masks in ADAPTED:
-                yield adaptation(masks, seed)
-                arm = Arm(adapted=masks, tries="plain")
-                yield from ner_runs(f"adapted, {masks}", arm, corpus, seed, lines)
+                first = () if masks == ADAPTED[0] else (adaptation(ADAPTED[0], seed),)
+                yield Step(run=adaptation(masks, seed), against=(before, *first))
+                run = _fine_tuned(masks, corpus, seed, lines)
+                yield Step(run=run, against=(plain,) if run == token else (plain, token))
 
 
-def _weights(lines: Sequence[Line]) -> Iterator[Run]:
+def _fine_tuned(masks: str, corpus: str, seed: int, lines: Sequence[Line]) -> Run:
+    """Return the run that fine-tunes an adapted encoder as `plain` does."""
+    arm = Arm(adapted=masks, tries="plain")
+    return ner_run(f"adapted, {masks}", arm, corpus, seed, lines)
+
+
+def _weights(lines: Sequence[Line]) -> Iterator[Step]:
     yield from _arms(WEIGHTS, lines)
 
 
-def _rates(lines: Sequence[Line]) -> Iterator[Run]:
-    yield from _arms(RATED, lines)
+def _rates(lines: Sequence[Line]) -> Iterator[Step]:
+    yield from _arms({"plain": JOINT["plain"], **RATED}, lines)
 
 
-def _arms(arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Run]:
+def _arms(arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
+    """Yield the steps of arms of which each is compared with the first."""
     for corpus in CORPORA:
         for seed in SEEDS:
-            for name, arm in arms.items():
-                yield from ner_runs(name, arm, corpus, seed, lines)
+            yield from _arms_of_seed(arms, corpus, seed, lines)
 
 
-def _elsewhere(lines: Sequence[Line]) -> Iterator[Run]:
+def _arms_of_seed(
+    arms: Mapping[str, Arm], corpus: str, seed: int, lines: Sequence[Line]
+) -> Iterator[Step]:
+    first, *others = arms
+    yield from ner_steps(first, arms[first], corpus, seed, lines)
+    against = ner_run(first, arms[first], corpus, seed, lines)
+    for name in others:
+        yield from ner_steps(name, arms[name], corpus, seed, lines, against=against)
+
+
+def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
     for corpus, epochs in ELSEWHERE.items():
+        arms = {
+            name: replace(
+                arm, epochs=epochs * (arm.epochs // Arm().epochs), tries=arm.tries or name
+            )
+            for name, arm in JOINT.items()
+        }
         for seed in SEEDS:
-            for name, arm in JOINT.items():
-                times = arm.epochs // Arm().epochs
-                longer = replace(arm, epochs=epochs * times, tries=arm.tries or name)
-                yield from ner_runs(name, longer, corpus, seed, lines)
+            yield from _arms_of_seed(arms, corpus, seed, lines)
 
 
-def _tasks(lines: Sequence[Line]) -> Iterator[Run]:
+def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
     tries = [
         _classified("ChemProt", "no adaptation", TRIED_SEED, rate, scored="validation")
         for rate in RATES
     ]
+    for run in tries:
+        yield Step(run=run)
+    rate = chosen_rate(tries, lines, "micro_f1")
     for corpus, seeds in TASK_SEEDS.items():
         for seed in seeds:
-            for arm in CLASSIFIED:
-                yield from tries
-                yield _classified(corpus, arm, seed, chosen_rate(tries, lines, "micro_f1"))
+            first, *others = (_classified(corpus, arm, seed, rate) for arm in CLASSIFIED)
+            yield Step(run=first)
+            for run in others:
+                yield Step(run=run, against=(first,))
 
 
 def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = "test") -> Run:
@@ -206,7 +259,7 @@ def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = 
     return Run(task="classification", corpus=corpus, arm=arm, seed=seed, options=options)
 
 
-QUESTIONS: Mapping[str, Callable[[Sequence[Line]], Iterator[Run]]] = {
+QUESTIONS: Mapping[str, Callable[[Sequence[Line]], Iterator[Step]]] = {
     "joint": _joint,
     "adaptation": _adaptation,
     "tasks": _tasks,
@@ -222,12 +275,26 @@ def adaptation(masks: str, seed: int) -> Run:
     return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
 
 
-def ner_runs(name: str, arm: Arm, corpus: str, seed: int, lines: Sequence[Line]) -> Iterator[Run]:
+def ner_steps(
+    name: str,
+    arm: Arm,
+    corpus: str,
+    seed: int,
+    lines: Sequence[Line],
+    *,
+    against: Run | None = None,
+) -> Iterator[Step]:
     """Yield the tries of an arm's learning rate, and then its run at the chosen one."""
-    tries = tries_of(arm.tries or name)
-    yield from tries
-    options = arm.options(chosen_rate(tries, lines))
-    yield Run(task="ner", corpus=corpus, arm=name, seed=seed, options=options)
+    for run in tries_of(arm.tries or name):
+        yield Step(run=run)
+    run = ner_run(name, arm, corpus, seed, lines)
+    yield Step(run=run, against=() if against is None else (against,))
+
+
+def ner_run(name: str, arm: Arm, corpus: str, seed: int, lines: Sequence[Line]) -> Run:
+    """Return an arm's run at the learning rate that its tries have chosen so far."""
+    rate = chosen_rate(tries_of(arm.tries or name), lines)
+    return Run(task="ner", corpus=corpus, arm=name, seed=seed, options=arm.options(rate))
 
 
 def tries_of(name: str) -> list[Run]:

@@ -1,7 +1,8 @@
 """Do declared runs one after another, and add a line of results for each.
 
 The same command resumes an interrupted experiment: a run whose line is in `experiments/results` is
-never repeated. Stop it at any time; only the run that was going on is lost.
+not repeated, but where what it is compared with is missing, and the language modelling head came
+out in other bits on this processor. Stop it at any time; only the run that was going on is lost.
 
 It uses one thread, at the lowest priority, so that it can go on beside other work. Timings are not
 results.
@@ -55,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end = time.time() + options.hours * 3600 if options.hours else float("inf")
 
     longest = 0.0
-    while run := next_run(questions, wanted, options.results):
+    start = encoder.digest(encoder.with_head(cache))
+    while run := next_run(questions, wanted, options.results, start):
         if time.time() + longest > end:
             print("stopped: the next run would not end in time", flush=True)
             return 0
@@ -69,12 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def next_run(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path) -> Run | None:
-    """Return the first run of a plan that has no line; None when all have one."""
+def next_run(
+    questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path, start: str
+) -> Run | None:
+    """Return the first run of a plan that is open, None when none is; see `Step.open_runs`."""
     found = lines.read(folder)
-    done = lines.keys(found)
-    open_runs = (run for run in plan(questions, found) if wanted(run) and run.key not in done)
-    return next(open_runs, None)
+    starts = lines.starts(found)
+    steps = (step for step in plan(questions, found) if wanted(step.run))
+    return next((run for step in steps for run in step.open_runs(starts, start)), None)
 
 
 def about() -> dict[str, str]:
@@ -93,11 +97,12 @@ def about() -> dict[str, str]:
 def _list(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path) -> None:
     """Print each run of a plan once, finished ones marked."""
     found = lines.read(folder)
-    done = lines.keys(found)
-    runs = {run.key: run for run in plan(questions, found) if wanted(run)}
-    for key, run in runs.items():
-        print("done" if key in done else "open", _say(run))
-    print(f"{len(done & set(runs))} of {len(runs)} runs are done")
+    starts = lines.starts(found)
+    steps = {step.run.key: step for step in plan(questions, found) if wanted(step.run)}
+    open_keys = {key for key, step in steps.items() if step.open_runs(starts, start="")}
+    for key, step in steps.items():
+        print("open" if key in open_keys else "done", _say(step.run))
+    print(f"{len(steps) - len(open_keys)} of {len(steps)} runs are done")
 
 
 def _say(run: Run) -> str:

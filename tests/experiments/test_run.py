@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from experiments import encoder, jobs, lines, masks, plan, run, scores, training  # noqa: E402
 from experiments.lines import Run  # noqa: E402
+from experiments.plan import Step  # noqa: E402
 from mslm_data.torch import MslmModel, evaluate  # noqa: E402
 
 if TYPE_CHECKING:
@@ -40,15 +41,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_main__resumes_and_repeats_nothing(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    runs = [ner(), TWO, ner(), ADAPTED]
-    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs))
+    steps = [Step(run=one) for one in (ner(), TWO, ner(), ADAPTED)]
     options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
     options += ["--results", str(tmp_path)]
 
-    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs[:1]))
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps[:1]))
     assert run.main(options) == 0
     first = (tmp_path / "ner.jsonl").read_text()
-    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(runs))
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
     assert run.main(options) == 0
     whole = (tmp_path / "ner.jsonl").read_text()
     monkeypatch.setattr(jobs, "do", None)  # would be an error to call
@@ -68,7 +68,8 @@ def test_main__resumes_and_repeats_nothing(
 def test_main__begins_no_run_that_would_end_late(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter([ner(seed=1), ner(seed=2)]))
+    steps = [Step(run=ner(seed=seed)) for seed in (1, 2)]
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
     options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
 
     # The first run has no forerunner to judge its time by; the second would take as long.
@@ -191,11 +192,11 @@ def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
 def test_plan__tries_rates_first_and_takes_the_best() -> None:
     tries = plan.tries_of("plain")
     done = [
-        {"run": one.__dict__, "scores": {"f1": f1}}
+        {"run": one.__dict__, "start": "a", "scores": {"f1": f1}}
         for one, f1 in zip(tries, (0.3, 0.1, 0.5, 0.2), strict=True)
     ]
 
-    runs = list(plan.plan(["joint"], done))
+    runs = [step.run for step in plan.plan(["joint"], done)]
 
     assert runs[: len(tries)] == tries
     assert runs[len(tries)].options["rate"] == plan.RATES[2]
@@ -210,7 +211,7 @@ def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
     ]
     runs = [
         {"run": {**one.__dict__, "options": plan.JOINT["plain"].options(rate)}, "scores": {}}
-        for one in plan.plan(["joint"], [])
+        for one in (step.run for step in plan.plan(["joint"], []))
         if one.arm == "plain" and one.seed == 0 and one.corpus == "BC2GM"
         for rate in plan.RATES
     ]
@@ -221,7 +222,8 @@ def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
 
 
 def test_plan__whole_pairs_come_first() -> None:
-    runs = [one for one in plan.plan(["joint"], []) if one.seed != plan.TRIED_SEED]
+    steps = plan.plan(["joint"], [])
+    runs = [step.run for step in steps if step.run.seed != plan.TRIED_SEED]
 
     arms = len(plan.JOINT)
     assert [one.seed for one in runs[: 2 * arms]] == [0] * arms + [1] * arms
@@ -230,23 +232,56 @@ def test_plan__whole_pairs_come_first() -> None:
 
 def test_plan__an_encoder_is_adapted_before_it_is_used() -> None:
     made = set()
-    for one in plan.plan(["adaptation"], []):
+    for one in (step.run for step in plan.plan(["adaptation"], [])):
         if one.task == "adaptation":
             made.add((one.arm, one.seed))
         elif one.options["adapted"]:
             assert (one.options["adapted"], one.seed) in made
 
 
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ({}, ["plain", "two"]),
+        ({"plain": "a"}, ["plain", "two"]),
+        ({"plain": "ab"}, ["two"]),
+        ({"plain": "a", "two": "a"}, []),
+        ({"plain": "ab", "two": "ac"}, []),
+        ({"plain": "a", "two": "b"}, ["plain"]),
+        ({"plain": "b", "two": "a"}, ["two"]),
+    ],
+)
+def test_step__is_done_where_a_pair_began_alike(
+    starts: dict[str, str], expected: list[str]
+) -> None:
+    step = Step(run=TWO, against=(ner(),))
+    known = {ner(arm).key if arm == "plain" else TWO.key: set(of) for arm, of in starts.items()}
+
+    assert [one.arm for one in step.open_runs(known, start="b")] == expected
+
+
+@pytest.mark.parametrize("question", list(plan.QUESTIONS))
+def test_plan__compares_with_runs_that_it_has(question: str) -> None:
+    steps = list(plan.plan([question], []))
+    runs = {step.run.key for step in steps}
+
+    for step in steps:
+        assert {one.key for one in step.against} <= runs
+        assert all(one.seed == step.run.seed or one.arm == "" for one in step.against)
+    assert any(step.against for step in steps)
+
+
 def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
-    lines.append(ner(seed=1), {"scores": {}}, tmp_path)
+    lines.append(ner(seed=1), {"scores": {}, "start": "a"}, tmp_path)
     path = tmp_path / "ner.jsonl"
     path.write_text(path.read_text() + '{"run": ')
 
-    lines.append(ner(seed=2), {"scores": {}}, tmp_path)
+    lines.append(ner(seed=2), {"scores": {}, "start": "a"}, tmp_path)
+    lines.append(ner(seed=2), {"scores": {}, "start": "b"}, tmp_path)
 
     found = lines.read(tmp_path)
-    assert [line["run"]["seed"] for line in found] == [1, 2]
-    assert lines.keys(found) == {ner(seed=1).key, ner(seed=2).key}
+    assert [line["run"]["seed"] for line in found] == [1, 2, 2]
+    assert lines.starts(found) == {ner(seed=1).key: {"a"}, ner(seed=2).key: {"a", "b"}}
     assert lines.read(tmp_path / "none") == []
 
 

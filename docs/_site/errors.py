@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import mslm_data as md
 from mslm_data import errors
@@ -243,7 +242,7 @@ def _prepared() -> Iterator[None]:
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
-        mock.patch.dict(sys.modules, wordfreq=None),  # type: ignore[arg-type]
+        _hidden("wordfreq"),
     ):
         shards = md.build("blurb/ncbi-disease", sample=True, out="shards/ncbi", workers=1)
         md.build("mimic", sample=True, out="shards/notes", workers=1)
@@ -257,6 +256,23 @@ def _prepared() -> Iterator[None]:
         tokenizer = Path("shards/ncbi/tokenizer.json")
         Path("tokenizer.json").write_bytes(tokenizer.read_bytes())
         yield
+
+
+@contextlib.contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Let a package count as not installed.
+
+    `mock.patch.dict(sys.modules)` would afterwards forget all modules that were imported meanwhile,
+    and numba compiles wrong code for functions of modules that are forgotten.
+    """
+    before = sys.modules.get(package)
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+        if before is not None:
+            sys.modules[package] = before
 
 
 def _warnings() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,10 +57,12 @@ def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:
             assert f'id="{name}"' in text or f'id="mslm-data-{name}"' in text, name
 
 
-def test_manual__draws_a_sentence_under_most_strategies(manual: Path) -> None:
-    drawn = text_of(manual, "reference/strategies").count('class="drawn"')
+def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
+    text = text_of(manual, "reference/strategies")
 
-    assert drawn > len(STRATEGIES.names()) / 2
+    # Two lines each, and all that stand side by side.
+    assert len(re.findall(r'<div class="(?:mslm )?drawn">', text)) == len(STRATEGIES.names()) + 1
+    assert "needs more than its name: pmi.arrow: expected a lexicon" in text
 
 
 def test_manual__loads_nothing_from_elsewhere(manual: Path) -> None:

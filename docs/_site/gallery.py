@@ -12,6 +12,7 @@ from typing import Any
 import docstring_parser
 
 import mslm_data as md
+from _site import stand_ins
 from _site.links import ROOT
 from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.loading import Shards
@@ -22,6 +23,11 @@ from mslm_data.stats.report import Sentences, choose_rows
 from mslm_data.stats.report.sentences import EPOCHS
 
 _SEED = 0
+_BESIDE = ("joint", "token", "whole-word", "span", "pmi", "salient", "difference", "entitybert")
+_STAND_IN = (
+    "What is drawn here reads a stand-in: the rarity of tokens in the sample for scores, words of "
+    "nine letters and more for key words, mentions for concepts, n-grams of the sample for PMI."
+)
 _STATUS = {
     "paper": "follows the paper",
     "released": "follows the released code",
@@ -49,16 +55,9 @@ def _lines(shards: Shards) -> list[str]:
     )
     speeds = _speeds()
 
-    made: dict[str, Strategy | str] = {}
-    for name in STRATEGIES.names():
-        try:
-            strategy = md.strategy(name)
-            for epoch in (0, EPOCHS - 1):
-                strategy.plan(sentence.examples, epoch=epoch)
-        except (ValueError, md.MslmDataError) as error:
-            made[name] = str(error)
-        else:
-            made[name] = strategy
+    needs = {name: _needs(name, sentence) for name in STRATEGIES.names()}
+    stand_ins.write(shards)
+    made = {name: shards.strategy(name, **_given(name)) for name in STRATEGIES.names()}
 
     lines = [
         "# Strategies",
@@ -77,34 +76,62 @@ def _lines(shards: Shards) -> list[str]:
         "<th>tokens hidden</th><th>million tokens a second</th></tr></thead><tbody>",
     ]
     for name, strategy in made.items():
-        share = "" if isinstance(strategy, str) else f"{_hidden(strategy, shards):.1%}"
-        short = name.rsplit(".v", 1)[0]
+        short = _short(name)
         speed = speeds.get(short)
         cells = [
             f'<a href="#{_anchor(name)}">{short}</a>',
             html.escape(_parsed(name).short_description or ""),
             html.escape(SHIPPED[name].source),
-            share,
+            f"{_hidden(strategy, shards):.1%}",
             f"{speed / 1e6:.1f}" if speed else "",
         ]
         lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     lines += ["</tbody></table>", ""]
     lines += [
         "Shares are of all tokens of the shipped sample but special ones. Rates are those of",
-        "[the benchmarks](benchmarks.md), on one core. Neither is known here of strategies that",
-        "need a lexicon or scores of a corpus.",
+        "[the benchmarks](benchmarks.md), on one core.",
+        "",
+        "## Side by side",
+        "",
+        "One draw each, at the same seed. `inspect --strategy NAME`, as often as you like, shows",
+        "your own sentences so.",
+        "",
+        '<div class="drawn">',
+        sentence.side_by_side(
+            {_short(name): made[name] for name in made if _short(name) in _BESIDE}, seed=_SEED
+        ),
+        "</div>",
         "",
     ]
     for name, strategy in made.items():
-        lines += _section(name, strategy, sentence)
+        lines += _section(name, strategy, sentence, needs[name])
     return lines
 
 
-def _section(name: str, strategy: Strategy | str, sentence: Sentences) -> list[str]:
+def _needs(name: str, sentence: Sentences) -> str:
+    """Return what a strategy says that it lacks without options and without a folder, or ""."""
+    try:
+        strategy = md.strategy(name)
+        for epoch in (0, EPOCHS - 1):
+            strategy.plan(sentence.examples, epoch=epoch)
+    except (ValueError, md.MslmDataError) as error:
+        return str(error)
+    return ""
+
+
+def _given(name: str) -> dict[str, Any]:
+    return stand_ins.OPTIONS.get(_short(name), {})
+
+
+def _short(name: str) -> str:
+    return name.rsplit(".v", 1)[0]
+
+
+def _section(name: str, strategy: Strategy, sentence: Sentences, needs: str) -> list[str]:
     """Return the section of a strategy."""
     shipped = SHIPPED[name]
     parsed = _parsed(name)
-    short = name.rsplit(".v", 1)[0]
+    short = _short(name)
     lines = [
         f"({_anchor(name)})=",
         f"## {short}",
@@ -114,16 +141,15 @@ def _section(name: str, strategy: Strategy | str, sentence: Sentences) -> list[s
         f"*{shipped.source}; {_STATUS[shipped.status]}.*",
         "",
     ]
-    if isinstance(strategy, str):
-        lines += [f"It needs more than its name: {_literal(strategy)}", ""]
-    else:
-        drawn = sentence.side_by_side({short: strategy}, seed=_SEED)
-        lines += [
-            '<div class="drawn">',
-            drawn + sentence.heat(strategy, seed=_SEED),
-            "</div>",
-            "",
-        ]
+    drawn = sentence.side_by_side({short: strategy}, seed=_SEED)
+    lines += [
+        '<div class="drawn">',
+        drawn + sentence.heat(strategy, seed=_SEED),
+        "</div>",
+        "",
+    ]
+    if needs and not _given(name):
+        lines += [f"It needs more than its name: {_literal(needs)}. {_STAND_IN}", ""]
     if parsed.long_description:
         lines += [parsed.long_description, ""]
 
@@ -136,18 +162,24 @@ def _section(name: str, strategy: Strategy | str, sentence: Sentences) -> list[s
             for option, value in options.items()
         ]
         lines.append("")
-    return [*lines, "```python", f"{_call(short, options)}", "```", ""]
+    call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(options))
+    return [*lines, "```python", call, "```", ""]
 
 
 def _call(name: str, options: dict[str, Any]) -> str:
-    """Return the call that makes a strategy, with its main options to change."""
+    """Return the call that makes a strategy."""
+    given = "".join(f", {option}={value!r}" for option, value in options.items())
+    return f'strategy = md.strategy("{name}"{given})'
+
+
+def _numbers(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the first options that are numbers, which are those that one changes."""
     shown = {
         option: value
         for option, value in options.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    given = "".join(f", {option}={value!r}" for option, value in list(shown.items())[:3])
-    return f'strategy = md.strategy("{name}"{given})'
+    return dict(list(shown.items())[:3])
 
 
 def _hidden(strategy: Strategy, shards: Shards) -> float:
@@ -172,7 +204,7 @@ def _parsed(name: str) -> docstring_parser.Docstring:
 
 
 def _anchor(name: str) -> str:
-    return "strategy-" + name.rsplit(".v", 1)[0]
+    return f"strategy-{_short(name)}"
 
 
 def _default(value: Any) -> str:

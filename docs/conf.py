@@ -42,8 +42,8 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "furo"
 html_title = f"mslm-data {version}"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_static_path = ["_static", "../mslm_data/draw/look"]
+html_css_files = ["look.css", "site.css"]
 html_js_files = ["sort.js"]
 html_copy_source = False
 html_show_sourcelink = False

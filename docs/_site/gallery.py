@@ -15,12 +15,11 @@ import mslm_data as md
 from _site import stand_ins
 from _site.links import ROOT
 from mslm_data.cli.tokenizer import open_tokenizer
+from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
 from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, options_of
 from mslm_data.stats import mask_stats
-from mslm_data.stats.report import Sentences, choose_rows
-from mslm_data.stats.report.sentences import EPOCHS
 
 _SEED = 0
 _BESIDE = ("joint", "token", "whole-word", "span", "pmi", "salient", "difference", "entitybert")
@@ -63,9 +62,10 @@ def _lines(shards: Shards) -> list[str]:
         "# Strategies",
         "",
         "Each strategy says which tokens of a row are hidden. Here is one sentence under each,",
-        'with options at their defaults: <span class="e">whole mentions (ELM)</span> and',
-        '<span class="b">other tokens (BLM)</span>, mentions underlined. The upper line is one',
-        "draw; the lower is shaded by how often each token is hidden in a hundred epochs.",
+        "with options at their defaults, drawn as in a report and in notebooks. The upper line is",
+        "one draw; the lower is shaded by how often each token is hidden in a hundred epochs.",
+        "",
+        f'<div class="mslm">{HIDDEN}{OFTEN}</div>',
         "",
         "Names stand for their numbers: another mask for the same seed would be a new version.",
         "[masking](../masking.md) says how strategies are used, combined and made of picks.",
@@ -96,7 +96,7 @@ def _lines(shards: Shards) -> list[str]:
         "One draw each, at the same seed. `inspect --strategy NAME`, as often as you like, shows",
         "your own sentences so.",
         "",
-        '<div class="drawn">',
+        '<div class="mslm beside">',
         sentence.side_by_side(
             {_short(name): made[name] for name in made if _short(name) in _BESIDE}, seed=_SEED
         ),
@@ -143,7 +143,7 @@ def _section(name: str, strategy: Strategy, sentence: Sentences, needs: str) -> 
     ]
     drawn = sentence.side_by_side({short: strategy}, seed=_SEED)
     lines += [
-        '<div class="drawn">',
+        '<div class="mslm drawn">',
         drawn + sentence.heat(strategy, seed=_SEED),
         "</div>",
         "",

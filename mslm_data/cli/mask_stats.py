@@ -371,8 +371,9 @@ def _write_page(
         **counted: What else a `Report` has.
     """
     from mslm_data.cli.tokenizer import open_tokenizer
+    from mslm_data.draw.sentences import Sentences, choose_rows
     from mslm_data.io.files import write_whole
-    from mslm_data.stats.report import Report, Sentences, choose_rows
+    from mslm_data.stats.report import Report
 
     chosen = choose_rows(rows, shown, seed=seed)
     examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))

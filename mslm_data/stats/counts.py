@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mslm_data.draw import shown
+from mslm_data.draw.parts import number, table, tiles
 from mslm_data.stats.weights import MaskSpecificWeights
 
 LONGEST_RUN = 32
@@ -53,7 +55,7 @@ class LengthCounts:
     n_blm: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MaskStats:
     """Counts of what a strategy hides in a split, by the keys of `mask-stats --json`.
 
@@ -144,3 +146,49 @@ class MaskStats:
     def all_masked(self) -> bool:
         """Return whether every token of the split, special ones apart, is masked in each epoch."""
         return self.realised_rate == 1
+
+    def facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Return the name and value of what readers look for first, and of what else there is."""
+        weights = self.weights
+        first = [
+            ("tokens masked", f"{self.realised_rate:.2%}"),
+            ("mentions masked by ELM", f"{self.realised_elm:.2%}"),
+            ("tokens masked by BLM", f"{self.realised_blm:.2%}"),
+            ("w_ELM / w_BLM, Eq. 5", f"{weights.w_elm:.3f} / {weights.w_blm:.3f}"),
+        ]
+        others = [
+            ("N_ELM", number(self.n_elm)),
+            ("N_BLM", number(self.n_blm)),
+            ("rows", number(self.sequences)),
+            ("tokens that can be masked", number(self.maskable_tokens)),
+            ("mentions", number(self.mentions)),
+            ("masks that lie in mentions", f"{self.share_in_mentions:.1%}"),
+            ("rows under budget", number(self.rows_under_budget)),
+            ("rows with no mask", number(self.rows_without_mask)),
+            ("mean run of masks", f"{self.mean_run_length:.2f} tokens"),
+            ("entropy of masked words", f"{self.masked_word_entropy:.2f} bits"),
+        ]
+        return first, others
+
+    def by_label(self) -> str:
+        """Return an HTML table of what is hidden of each label's mentions."""
+        rows = [
+            (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
+            for label, counts in self.labels.items()
+        ]
+        return table(("label", "mentions", "their tokens", "masked whole by ELM"), rows)
+
+    def __repr__(self) -> str:
+        weights = self.weights
+
+        return (
+            f"MaskStats({self.sequences:,} rows, {self.realised_rate:.2%} of "
+            f"{self.maskable_tokens:,} tokens masked; N_ELM {self.n_elm:,}, N_BLM {self.n_blm:,}; "
+            f"w_ELM {weights.w_elm:.4f}, w_BLM {weights.w_blm:.4f})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the first numbers and those of labels, as notebooks and the report show them."""
+        first, others = self.facts()
+
+        return shown(tiles(first), tiles(others, small=True), self.by_label())

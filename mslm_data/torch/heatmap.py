@@ -15,11 +15,12 @@ from string import Template
 import numpy as np
 import tokenizers
 
+from mslm_data.draw import look
+from mslm_data.draw.parts import table, text
+from mslm_data.draw.sentences import Sentences
 from mslm_data.errors import ShardError
 from mslm_data.io.files import make_folder, write_whole
 from mslm_data.loading import Shards
-from mslm_data.stats.report import Sentences
-from mslm_data.stats.report.charts import table, text
 from mslm_data.torch.confidence import MentionConfidence
 
 
@@ -56,7 +57,8 @@ def confidence_heatmap(
         importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8")
     )
     title = text(f"Confidence in mentions of {shards.manifest.name}")
-    html = page.substitute(title=title, rows=drawn, averages=_averages(confidence, shards.labels))
+    averages = _averages(confidence, shards.labels)
+    html = page.substitute(look=look(), title=title, rows=drawn, averages=averages)
 
     path = Path(path)
     make_folder(path.absolute().parent)

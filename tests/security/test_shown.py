@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mslm_data.builds.finish import card
+from mslm_data.draw.parts import text
 from mslm_data.errors import SourceError
 from mslm_data.log import plain
 from mslm_data.shard.manifest import read_manifest
-from mslm_data.stats.report.charts import text
 from tests import made
 from tests.cli.running import Done, run
 

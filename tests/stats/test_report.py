@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
-import importlib.resources
 import re
 import shutil
 import subprocess
@@ -17,11 +17,14 @@ import tokenizers
 from tokenizers import models
 
 import mslm_data as md
+from mslm_data.draw import look
+from mslm_data.draw.parts import table, text
+from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.log import plain
 from mslm_data.mask.strategy import Recipe
 from mslm_data.stats import mask_stats, schemes, sweep
-from mslm_data.stats.report import Report, Sentences, choose_rows, said_options
-from mslm_data.stats.report.charts import histogram, table, text
+from mslm_data.stats.report import Report, said_options
+from mslm_data.stats.report.charts import histogram
 from mslm_data.stats.report.sections import _cut
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of
 from tests.made import built
@@ -158,9 +161,10 @@ def test_html__says_when_the_weights_say_nothing() -> None:
     saturated = report_of(rows, joint=md.strategy("joint", blm=0.1)).html()
     other = report_of(rows, joint=md.strategy("joint", elm=0, blm=0.1)).html()
 
-    assert 'class="warn"' in saturated
+    assert 'class="note"' in saturated
     assert "carry no information" in saturated
-    assert 'class="warn"' not in other
+    assert "; lower the rate of ELM or raise that of BLM." in saturated
+    assert 'class="note"' not in other
 
 
 def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
@@ -169,8 +173,8 @@ def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
 
     assert html.count('title="hidden in 100%: as ELM 100, as BLM 0"') == 2
     assert html.count('title="hidden in 0%: as ELM 0, as BLM 0"') == 1
-    assert html.count('<span class="e" title="ELM">w10</span>') == 2
-    assert '<span class="m" data-label="a">' in html
+    assert html.count('<mark class="e" title="ELM">w10</mark>') == 2
+    assert re.search('<u class="m">(<mark [^<]*</mark> ?){2}</u><small class="l">a</small>', html)
 
 
 def test_table__holds_every_cell_below_its_title() -> None:
@@ -248,8 +252,8 @@ def test_html__marks_what_each_strategy_hides() -> None:
 
     plans = [strategy.plan(examples) for strategy in report.strategies.values()]
     n_elm, n_blm = np.sum([plan.counts() for plan in plans], axis=0)
-    assert html.count('<span class="e" title="ELM">') == n_elm > 0
-    assert html.count('<span class="b" title="BLM">') == n_blm > 0
+    assert html.count('<mark class="e" title="ELM">') == n_elm > 0
+    assert html.count('<mark class="b" title="BLM">') == n_blm > 0
 
 
 def test_said_options__of_a_file_only_its_name() -> None:
@@ -263,14 +267,9 @@ def test_said_options__of_a_file_only_its_name() -> None:
     [("ink", ground) for ground in ("page", "card", "note", "heat", "grid", "elm-back", "blm-back")]
     + [("soft", "page"), ("soft", "card")],
 )
-def test_template__text_can_be_read(ink: str, ground: str, theme: int) -> None:
+def test_look__text_can_be_read(ink: str, ground: str, theme: int) -> None:
     """WCAG 2.1 asks for a contrast of 4.5 (its definition: (L1 + 0.05) / (L2 + 0.05))."""
-    template = (
-        importlib.resources.files("mslm_data.stats.report")
-        .joinpath("template.html")
-        .read_text("utf-8")
-    )
-    colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", template))
+    colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", look()))
 
     def luminance(name: str) -> float:
         code = colours[name].split(", ")[theme]
@@ -324,6 +323,50 @@ def test_histogram__heights_are_in_proportion() -> None:
     heights = dict(re.findall(r'class="(.)".*?height="([\d.]+)"', svg))
 
     assert float(heights["a"]) == pytest.approx(2 * float(heights["o"]))
+
+
+@pytest.mark.parametrize(
+    ("count", "top", "lines"),
+    [
+        (1, 0, ["0", "1"]),
+        (4, 0, ["0", "1", "2", "3", "4"]),
+        (130, 0, ["0", "50", "100", "150"]),
+        (5, 37, ["0", "10", "20", "30", "40"]),
+        (2_400, 0, ["0", "1k", "2k", "3k"]),
+    ],
+)
+def test_histogram__has_lines_at_round_counts(count: int, top: int, lines: list[str]) -> None:
+    svg = histogram(["x"], [count], [0], x="x", top=top)
+
+    assert re.findall(r'text-anchor="end">(.*?)<', svg) == lines
+
+
+def counts_on_axes(html: str) -> list[list[str]]:
+    """Return the counts at the lines of each histogram."""
+    drawings = re.findall(r"<svg.*?</svg>", html)
+    return [re.findall(r'text-anchor="end">(.*?)<', drawing) for drawing in drawings]
+
+
+def test_html__strategies_share_a_scale() -> None:
+    rows = fixed_examples(64)
+    token, elm = md.strategy("token"), md.strategy("elm")
+
+    both = counts_on_axes(report_of(rows, token=token, elm=elm).html())
+    alone = [counts_on_axes(report_of(rows, only=way).html()) for way in (token, elm)]
+
+    assert both[:3] == both[3:6]
+    assert all(both[k] in (alone[0][k], alone[1][k]) for k in range(3))
+    assert alone[0] != alone[1]
+
+
+def test_html__words_without_a_letter_are_named_apart() -> None:
+    words = [(".", 9, 9), ("asthma", 4, 9), ("1", 2, 9), ("--", 1, 9)]
+    html = dataclasses.replace(report_of(fixed_examples(8)), words=words).html()
+
+    assert "are left out: .  --" in html
+    section = html[html.index("<h2>Words masked most") :]
+    assert re.findall(r'<th scope="row">(.*?)</th>', section)[:2] == ["asthma", "1"]
+    assert not re.search(r'<th scope="row">(\.|--)</th>', section)
 
 
 def test_text__keeps_what_can_be_read() -> None:

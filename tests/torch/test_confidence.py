@@ -193,7 +193,7 @@ def test_confidence_heatmap__escapes_everything(
 ) -> None:
     hostile = "<script>alert('&\")</script>"
     monkeypatch.setattr(
-        "mslm_data.stats.report.sentences.Sentences._readable", lambda self, token: hostile
+        "mslm_data.draw.sentences.Sentences._readable", lambda self, token: hostile
     )
     monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
     monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))

@@ -18,6 +18,9 @@ from string import Template
 from typing import Any
 
 from mslm_data._version import __version__
+from mslm_data.draw import look
+from mslm_data.draw.parts import text
+from mslm_data.draw.sentences import Sentences
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import MaskStats
@@ -25,11 +28,7 @@ from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import realised_rates
 from mslm_data.stats.report import sections
-from mslm_data.stats.report.charts import text
-from mslm_data.stats.report.sentences import Sentences, choose_rows
 from mslm_data.stats.weights import Scheme
-
-__all__ = ["Report", "Sentences", "choose_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,6 +106,7 @@ class Report:
             options="".join(options),
             sections="\n".join(drawn),
             about=text(f"mslm-data {__version__}; digest of all masks of {first}: {stats.digest}"),
+            look=look(),
             script=script,
             script_hash=f"sha256-{digest}",
         )

@@ -1,15 +1,14 @@
-"""Draws tables, bars, histograms and grids as HTML and inline SVG.
+"""Draws histograms and grids as HTML and inline SVG.
 
 Every text is escaped here, so callers pass plain strings.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mslm_data.log import plain
+from mslm_data.draw.parts import text
 
 # The size of a histogram and the margins around its bars, in units of the drawing.
 _WIDTH = 360
@@ -19,81 +18,10 @@ _RIGHT = 8
 _TOP = 14
 _BOTTOM = 36
 
+_LINES = 4
+"""Maximum number of lines above the ground of a histogram."""
 _LABELS = 9
 """Maximum number of bins that have a label."""
-
-
-def text(value: object) -> str:
-    """Return a value as HTML text, which may stand between quotes too.
-
-    Nothing in it is markup, and what cannot be seen is cleaned by `plain`.
-    """
-    return html.escape(plain(str(value), keep="\n\t"), quote=True)
-
-
-def number(value: float) -> str:
-    """Return a count with its thousands marked, or anything else with 4 decimals."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, name: str = "") -> str:
-    """Return a table; columns of numbers stand to the right.
-
-    Args:
-        head: The title of each column.
-        rows: Cells: numbers, texts, or `Markup`, which stays as it is. The first of a row is its
-            heading.
-        name: The table's class; "" for none.
-    """
-    numeric = [
-        bool(rows) and all(isinstance(row[column], int | float) for row in rows)
-        for column in range(len(head))
-    ]
-    sides = [' class="n"' if to_right else "" for to_right in numeric]
-    titles = "".join(
-        f'<th scope="col"{side}>{text(title)}</th>' for title, side in zip(head, sides, strict=True)
-    )
-
-    lines = []
-    for row in rows:
-        cells = [f'<th scope="row">{_cell(row[0])}</th>']
-        for value, side in zip(row[1:], sides[1:], strict=True):
-            cells.append(f"<td{side}>{_cell(value)}</td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-
-    named = f' class="{name}"' if name else ""
-    top = f"<thead><tr>{titles}</tr></thead>"
-    body = f"<tbody>{''.join(lines)}</tbody>"
-    return f'<div class="scroll"><table{named}>{top}{body}</table></div>'
-
-
-@dataclass(frozen=True, slots=True)
-class Markup:
-    """HTML that is safe already, and goes into a table as it is."""
-
-    html: str
-
-
-def bar(parts: Sequence[tuple[str, float, str]]) -> Markup:
-    """Return one bar of several parts.
-
-    Args:
-        parts: Class, share of the bar's width in `[0, 1]`, and what a pointer over it shows.
-    """
-    drawn = [
-        f'<i class="{kind}" style="--f:{share:.4f}" title="{text(tip)}"></i>'
-        for kind, share, tip in parts
-        if share
-    ]
-    return Markup(f'<div class="bar">{"".join(drawn)}</div>')
-
-
-def key(entries: Sequence[tuple[str, str]]) -> str:
-    """Return a legend: class and words of each entry."""
-    drawn = "".join(
-        f'<span><span class="sw {kind}"></span>{text(words)}</span>' for kind, words in entries
-    )
-    return f'<div class="key">{drawn}</div>'
 
 
 def figure(title: str, caption: str, body: str) -> str:
@@ -108,6 +36,7 @@ def histogram(
     *,
     x: str,
     mean: float | None = None,
+    top: int = 0,
 ) -> str:
     """Return a histogram as SVG.
 
@@ -117,12 +46,13 @@ def histogram(
         of_these: The part of each count that is drawn in another colour, from the ground up.
         x: What the bins are.
         mean: Where to draw a line, counted in bins from the middle of the first; None for no line.
+        top: A count that the axis reaches at least.
     """
-    most = max(values, default=0) or 1
+    each_line, most = _lines_up_to(max(*values, top, 1))
     bins = max(len(values), 1)
     step = (_WIDTH - _LEFT - _RIGHT) / bins
     ground = _HEIGHT - _BOTTOM
-    drawn = _axis(most)
+    drawn = _axis(each_line, most)
 
     # Every so many bins have a label, and the last one, which must not touch the one before it.
     each = -(-bins // _LABELS)
@@ -151,17 +81,31 @@ def histogram(
     )
 
 
-def _axis(most: int) -> list[str]:
-    """Return three lines with their counts: the ground, half way and the top."""
+def _lines_up_to(count: int) -> tuple[int, int]:
+    """Return the least round distance of lines of which few reach a count, and their height.
+
+    Distances are 1, 2 or 5 times a power of ten.
+    """
+    unit = 1
+    while True:
+        for distance in (unit, 2 * unit, 5 * unit):
+            lines = -(-count // distance)
+            if lines <= _LINES:
+                return distance, lines * distance
+        unit *= 10
+
+
+def _axis(distance: int, most: int) -> list[str]:
+    """Return lines with their counts, from the ground to the top."""
     ground = _HEIGHT - _BOTTOM
     room = ground - _TOP
 
     drawn = []
-    for share in (0.0, 0.5, 1.0):
-        y = ground - share * room
+    for count in range(0, most + 1, distance):
+        y = ground - count / most * room
         drawn.append(f'<path class="axis" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         drawn.append(
-            f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(most * share)}</text>'
+            f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_short(count)}</text>'
         )
     return drawn
 
@@ -229,17 +173,11 @@ def grid(
     return f'<div class="scroll"><table class="heat">{top}{body}</table></div>'
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, Markup):
-        return value.html
-    return number(value) if isinstance(value, int | float) else text(value)
-
-
 def _short(value: float) -> str:
     """Return a count in few characters."""
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if value >= 10 * size:
             return f"{value / size:.0f}{unit}"
         if value >= size:
-            return f"{value / size:.1f}{unit}"
+            return f"{value / size:.1f}".removesuffix(".0") + unit
     return f"{value:.0f}"

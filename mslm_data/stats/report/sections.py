@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mslm_data.draw.parts import Markup, bar, key, table, text, tiles
+from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN
 from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import (
     ALL_MASKED,
@@ -16,19 +18,7 @@ from mslm_data.stats.counts import (
 from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import RealisedRate
-from mslm_data.stats.report.charts import (
-    Cell,
-    Markup,
-    bar,
-    figure,
-    grid,
-    histogram,
-    key,
-    number,
-    table,
-    text,
-)
-from mslm_data.stats.report.sentences import EPOCHS
+from mslm_data.stats.report.charts import Cell, figure, grid, histogram
 from mslm_data.stats.weights import SATURATED, MaskSpecificWeights, Scheme
 
 _FEWEST = 4
@@ -39,36 +29,18 @@ _LARGEST_GAIN = 0.2311
 
 
 def summary(stats: MaskStats) -> str:
-    """Return the numbers that readers look for first."""
-    tiles = (
-        ("tokens masked", f"{stats.realised_rate:.2%}"),
-        ("mentions masked by ELM", f"{stats.realised_elm:.2%}"),
-        ("tokens masked by BLM", f"{stats.realised_blm:.2%}"),
-        ("N_ELM", number(stats.n_elm)),
-        ("N_BLM", number(stats.n_blm)),
-        ("w_ELM / w_BLM, Eq. 5", f"{stats.weights.w_elm:.3f} / {stats.weights.w_blm:.3f}"),
-        ("masks that lie in mentions", f"{stats.share_in_mentions:.1%}"),
-        ("rows under budget", number(stats.rows_under_budget)),
-        ("rows with no mask", number(stats.rows_without_mask)),
-        ("mean run of masks", f"{stats.mean_run_length:.2f} tokens"),
-        ("rows", number(stats.sequences)),
-        ("tokens that can be masked", number(stats.maskable_tokens)),
-        ("mentions", number(stats.mentions)),
-        ("entropy of masked words", f"{stats.masked_word_entropy:.2f} bits"),
-    )
-
-    drawn = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in tiles
-    )
+    """Return the numbers that readers look for first, and below them smaller ones."""
     warned = [
-        f'<p class="warn">{text(warning)}.</p>'
-        for warning, applies in (
-            (SATURATED, stats.weights.saturated),
-            (ALL_MASKED, stats.all_masked),
+        f'<p class="note">{text(warning)}; {advice}.</p>'
+        for warning, advice, applies in (
+            (SATURATED, "lower the rate of ELM or raise that of BLM", stats.weights.saturated),
+            (ALL_MASKED, "lower the rates", stats.all_masked),
         )
         if applies
     ]
-    return _section("In short", "", f'{"".join(warned)}<dl class="tiles">{drawn}</dl>')
+    first, others = stats.facts()
+    body = f"{''.join(warned)}{tiles(first)}{tiles(others, small=True)}"
+    return _section("In short", "", body)
 
 
 def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:
@@ -121,8 +93,7 @@ def heat(rows: str, strategy: str) -> str:
         f"Each token is shaded by how many of {EPOCHS} epochs hide it with {strategy}; point at "
         "one for numbers. Mentions are underlined, with their label."
     )
-    ramp = '<div class="key"><span>never <span class="ramp"></span> in every epoch</span></div>'
-    return _section("How often each token is hidden", said, ramp + rows)
+    return _section("How often each token is hidden", said, OFTEN + rows)
 
 
 def side_by_side(rows: str, strategies: int) -> str:
@@ -136,12 +107,7 @@ def side_by_side(rows: str, strategies: int) -> str:
     if strategies > 1:
         said += " Every line is the same sentence under another strategy."
 
-    legend = (
-        '<div class="key"><span><span class="e">hidden as a term (ELM)</span></span>'
-        '<span><span class="b">hidden as another word (BLM)</span></span>'
-        '<span><span class="m">mention</span></span></div>'
-    )
-    return _section("What is hidden", said, legend + rows)
+    return _section("What is hidden", said, HIDDEN + rows)
 
 
 def rates(of_strategies: Mapping[str, Sequence[RealisedRate]]) -> str:
@@ -231,20 +197,26 @@ def budgets(stats: Mapping[str, MaskStats]) -> str:
     """Return how much of each row is hidden, and in how long runs, for each strategy."""
     said = (
         "Rows that could not spend their budget, since too little was left that may be hidden, are "
-        "drawn apart. The dashed line is the average; of rates, that of all tokens."
+        "drawn apart. The dashed line is the average; of rates, that of all tokens. All strategies "
+        "are drawn on one scale."
     )
+
+    # Strategies share a scale, so that their bars can be compared.
+    drawings = (_per_row, _rates, _runs)
+    most = [max(draw(of, 0)[1] for of in stats.values()) for draw in drawings]
 
     blocks = []
     for name, of in stats.items():
         heading = f"<h3>{text(name)}</h3>" if len(stats) > 1 else ""
-        blocks.append(f'{heading}<div class="charts">{_per_row(of)}{_rates(of)}{_runs(of)}</div>')
+        drawn = "".join(draw(of, top)[0] for draw, top in zip(drawings, most, strict=True))
+        blocks.append(f'{heading}<div class="charts">{drawn}</div>')
 
     legend = key([("sa", "rows or runs"), ("so", "rows under budget")])
     return _section("Budgets and runs", said, legend + "".join(blocks))
 
 
-def _per_row(stats: MaskStats) -> str:
-    """Return the histogram of masked tokens in a row."""
+def _per_row(stats: MaskStats, top: int) -> tuple[str, int]:
+    """Return the histogram of masked tokens in a row, at least `top` high, and its highest bar."""
     masked = _cut(stats.masked_per_row)
     owing = _cut(stats.owing_per_row, len(masked))
     rows = sum(masked)
@@ -253,26 +225,27 @@ def _per_row(stats: MaskStats) -> str:
     open_end = len(masked) < len(stats.masked_per_row) or len(masked) > MOST_MASKED
     bins = _bins(0, len(masked), open_end=open_end)
 
-    drawn = histogram(bins, masked, owing, x="masked tokens in a row", mean=mean)
-    return figure("Masked tokens in a row", "rows, by how many tokens are masked", drawn)
+    drawn = histogram(bins, masked, owing, x="masked tokens in a row", mean=mean, top=top)
+    title = "Masked tokens in a row"
+    return figure(title, "rows, by how many tokens are masked", drawn), max(masked, default=0)
 
 
-def _rates(stats: MaskStats) -> str:
-    """Return the histogram of the masked share of a row."""
+def _rates(stats: MaskStats, top: int) -> tuple[str, int]:
+    """Return the histogram of the masked share of a row; see `_per_row`."""
     last = max((k for k, rows in enumerate(stats.rate_per_row) if rows), default=0) + 1
     bins = [f"{k / RATE_BINS:.0%}" for k in range(last)]
 
     # Places are counted from the middle of the first bin, and rates from its left edge.
     mean = stats.realised_rate * RATE_BINS - 0.5
 
-    drawn = histogram(
-        bins, stats.rate_per_row[:last], [0] * last, x="share of a row's tokens, from", mean=mean
-    )
-    return figure("Rate of a row", "rows, by the share that is masked", drawn)
+    rows = stats.rate_per_row[:last]
+    title = "share of a row's tokens, from"
+    drawn = histogram(bins, rows, [0] * last, x=title, mean=mean, top=top)
+    return figure("Rate of a row", "rows, by the share that is masked", drawn), max(rows, default=0)
 
 
-def _runs(stats: MaskStats) -> str:
-    """Return the histogram of the length of runs; its first bin is a length of 1."""
+def _runs(stats: MaskStats, top: int) -> tuple[str, int]:
+    """Return the histogram of the length of runs, the first of length 1; see `_per_row`."""
     lengths = stats.run_lengths[1:]
     runs = _cut(lengths)
     mean = stats.mean_run_length - 1 if stats.mean_run_length else None
@@ -280,8 +253,8 @@ def _runs(stats: MaskStats) -> str:
     open_end = len(runs) < len(stats.run_lengths) - 1 or len(runs) >= LONGEST_RUN
     bins = _bins(1, len(runs), open_end=open_end)
 
-    drawn = histogram(bins, runs, [0] * len(runs), x="tokens in a run", mean=mean)
-    return figure("Runs", "runs of masked tokens side by side", drawn)
+    drawn = histogram(bins, runs, [0] * len(runs), x="tokens in a run", mean=mean, top=top)
+    return figure("Runs", "runs of masked tokens side by side", drawn), max(runs, default=0)
 
 
 def sweep(points: Sequence[SweepPoint]) -> str:
@@ -293,7 +266,7 @@ def sweep(points: Sequence[SweepPoint]) -> str:
     blms = sorted({point.blm for point in points})
     at = {(point.elm, point.blm): point for point in points}
     lines = [[at[elm, blm] for blm in blms] for elm in elms]
-    names = ("ELM, BLM", [f"{elm:g}" for elm in elms], [f"{blm:g}" for blm in blms])
+    names = ("ELM ↓  BLM →", [f"{elm:g}" for elm in elms], [f"{blm:g}" for blm in blms])
 
     weighed = [[_weight_cell(point) for point in line] for line in lines]
     caption = "Eq. 5; below it N_ELM / N_BLM; hatched where both clips fire"
@@ -348,6 +321,8 @@ def words(masked: Sequence[tuple[str, int, int]], epochs: int) -> str:
         masked: Each word's text, how often it is masked, and how often it occurs in an epoch.
         epochs: Number of epochs that masks are counted over.
     """
+    marks = [word for word, _, _ in masked if not any(map(str.isalnum, word))]
+    masked = [of_word for of_word in masked if of_word[0] not in marks]
     if not masked:
         return ""
 
@@ -358,16 +333,14 @@ def words(masked: Sequence[tuple[str, int, int]], epochs: int) -> str:
         rows.append((word, times, share, bar([("sa", times / most, f"{times:,}")])))
 
     said = "Words of which a token is masked, and the share of their occurrences that is."
+    if marks:
+        said += f" Those without a letter or digit are left out: {'  '.join(marks)}"
     head = ("word", "masked", "of those there", "")
     return _section("Words masked most", said, table(head, rows, name="wide"))
 
 
 def labels(stats: MaskStats) -> str:
     """Return the labels, and rows that are shorter than average beside longer ones."""
-    of_labels = [
-        (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
-        for label, counts in stats.labels.items()
-    ]
     groups = [
         (
             f"{side} than {stats.mean_words:.2f} words",
@@ -381,7 +354,7 @@ def labels(stats: MaskStats) -> str:
     ]
 
     body = (
-        table(("label", "mentions", "their tokens", "masked whole by ELM"), of_labels)
+        stats.by_label()
         + "<h3>Short and long rows</h3>"
         + table(("", "rows", "tokens", "can be masked", "N_ELM", "N_BLM"), groups)
     )

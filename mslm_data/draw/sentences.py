@@ -6,18 +6,15 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from mslm_data.batches.mix import Mix
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array
-from mslm_data.mask.plan import MaskKind
-from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.split import Split
-from mslm_data.stats.report.charts import text
+from mslm_data.data.ragged import Array, Ragged
+from mslm_data.draw.parts import text
 
 EPOCHS = 100
 """The shade of a token says in how many of these epochs it is hidden."""
@@ -29,7 +26,55 @@ _USUAL = (6, 60)
 """Fewest and most tokens of a row of usual length."""
 
 
-def choose_rows(split: Split | Mix, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
+_BASE, _ENTITY = 1, 2
+"""Kinds of masks, as `MaskKind` numbers them; 0 is a token that is not hidden."""
+_MARKS = ("", ' class="b" title="BLM"', ' class="e" title="ELM"')
+"""The attributes of a token of each kind."""
+
+HIDDEN = (
+    '<div class="key"><span><mark class="e">hidden as a term (ELM)</mark></span>'
+    '<span><mark class="b">hidden as another word (BLM)</mark></span>'
+    '<span><u class="m">mention</u></span></div>'
+)
+"""Legend of rows with what is hidden in one epoch."""
+OFTEN = '<div class="key"><span>never <span class="ramp"></span> in every epoch</span></div>'
+"""Legend of rows whose tokens are shaded."""
+
+
+class Rows(Protocol):
+    """Rows of a split or a mix, as far as choosing and drawing some needs them."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Examples:
+        """Return rows by their numbers."""
+        ...
+
+    def of_epoch(
+        self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
+    ) -> npt.NDArray[np.int64]:
+        """Return the numbers of rows in an epoch."""
+        ...
+
+
+class Plan(Protocol):
+    """What a strategy hides: the kind of each token."""
+
+    @property
+    def kinds(self) -> Ragged:
+        """Return the kinds."""
+        ...
+
+
+class Plans(Protocol):
+    """A strategy, as far as drawing needs it."""
+
+    def plan(self, examples: Examples, *, seed: int, epoch: int) -> Any:
+        """Return a `Plan`."""
+        ...
+
+
+def choose_rows(split: Rows, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
     """Return the numbers of rows to show, sorted and spread over the split or the mix's epoch 0.
 
     Each is the first row of its part of the split that has a mention and is of usual length, or the
@@ -71,19 +116,19 @@ class Sentences:
     tokenizer: tokenizers.Tokenizer
     labels: Sequence[str]
 
-    def heat(self, strategy: Strategy, *, seed: int) -> str:
+    def heat(self, strategy: Plans, *, seed: int) -> str:
         """Return the rows, each token shaded by how many of `EPOCHS` epochs hide it."""
         times = np.zeros((3, len(self.examples.input_ids.values)), np.int64)
         for epoch in range(EPOCHS):
             kinds = strategy.plan(self.examples, seed=seed, epoch=epoch).kinds.values
-            times[MaskKind.ENTITY] += kinds == MaskKind.ENTITY
-            times[MaskKind.BASE] += kinds == MaskKind.BASE
+            times[_ENTITY] += kinds == _ENTITY
+            times[_BASE] += kinds == _BASE
         offsets = self.examples.input_ids.offsets
 
         def attributes(row: int, token: int) -> str:
             place = offsets[row] + token
-            elm = times[MaskKind.ENTITY, place]
-            blm = times[MaskKind.BASE, place]
+            elm = times[_ENTITY, place]
+            blm = times[_BASE, place]
             share = (elm + blm) / EPOCHS
             tip = f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}"
             return f' style="--f:{share:.2f}" title="{tip}"'
@@ -99,34 +144,45 @@ class Sentences:
         """
         drawn = []
         for row in range(len(self.rows)):
-            line = self._line(row, functools.partial(attributes, row), "t")
+            line = self._line(row, functools.partial(_shade, attributes, row), "span")
             drawn.append(f'<div class="row">{line}</div>')
         return "".join(drawn)
 
-    def side_by_side(self, strategies: Mapping[str, Strategy], *, seed: int) -> str:
-        """Return each row once for each strategy, with the tokens hidden in the first epoch."""
+    def side_by_side(self, strategies: Mapping[str, Plans], *, seed: int, epoch: int = 0) -> str:
+        """Return each row once for each strategy, with the tokens that an epoch hides."""
         plans = {
-            name: strategy.plan(self.examples, seed=seed, epoch=0).kinds
+            name: strategy.plan(self.examples, seed=seed, epoch=epoch).kinds
             for name, strategy in strategies.items()
         }
+        return self.hidden(plans)
 
+    def hidden(self, kinds: Mapping[str, Ragged]) -> str:
+        """Return each row once for each plan.
+
+        Args:
+            kinds: Name of a plan -> the kinds of its tokens.
+        """
         drawn = []
         for row in range(len(self.rows)):
             lines = [
-                f"<b>{text(name)}</b>{self._line(row, _by_kind(kinds[row]))}"
-                for name, kinds in plans.items()
+                f"<b>{text(name)}</b>" + self._line(row, _by_kind(of_plan[row]), "mark")
+                for name, of_plan in kinds.items()
             ]
             drawn.append(f'<div class="row ways">{"".join(lines)}</div>')
         return "".join(drawn)
 
-    def _line(self, row: int, attributes: Callable[[int], str], name: str = "") -> str:
+    def mentions(self) -> str:
+        """Return the rows with their mentions, nothing hidden."""
+        return self.shaded(lambda *_: "")
+
+    def _line(self, row: int, attributes: Callable[[int], str], element: str) -> str:
         """Return one row: a space before each word, mentions underlined, specials left out.
 
         Args:
             row: Its place among these rows.
             attributes: Called with a token's place in the row; returns HTML attributes, or "" for
                 a token that needs no element of its own.
-            name: The class of tokens that have an element; "" for none.
+            element: The name of that element.
         """
         examples = self.examples
         ids = examples.input_ids[row].tolist()
@@ -138,9 +194,8 @@ class Sentences:
             strict=True,
         )
         mentions = {int(start): (int(end), self.labels[label]) for start, end, label in spans}
-        classed = f' class="{name}"' if name else ""
 
-        stop = -1
+        stop, label = -1, ""
         out: list[str] = []
         for t, (id_, word) in enumerate(zip(ids, words, strict=True)):
             if word < 0:
@@ -150,14 +205,15 @@ class Sentences:
                 out.append(" ")
             if t in mentions:
                 stop, label = mentions[t]
-                out.append(f'<span class="m" data-label="{text(label)}">')
+                out.append('<u class="m">')
 
             given = attributes(t)
             piece = text(self._readable(id_))
-            out.append(f"<span{classed}{given}>{piece}</span>" if given else piece)
+            out.append(f"<{element}{given}>{piece}</{element}>" if given else piece)
 
+            # Nothing stands between a mention and its label, so no line ends there.
             if t + 1 == stop:
-                out.append("</span>")
+                out.append(f'</u><small class="l">{text(label)}</small>')
 
         return f'<p class="s" dir="auto">{"".join(out)}</p>'
 
@@ -168,7 +224,12 @@ class Sentences:
         return piece or str(self.tokenizer.id_to_token(token))
 
 
+def _shade(attributes: Callable[[int, int], str], row: int, token: int) -> str:
+    """Return the attributes of a token that is shaded; "" for one that is not."""
+    given = attributes(row, token)
+    return f' class="t"{given}' if given else ""
+
+
 def _by_kind(kinds: Array) -> Callable[[int], str]:
     """Return a function of a token's place that gives the attributes of its kind of mask."""
-    marks = {MaskKind.ENTITY: ' class="e" title="ELM"', MaskKind.BASE: ' class="b" title="BLM"'}
-    return lambda t: marks.get(kinds[t], "")
+    return lambda t: _MARKS[kinds[t]]

@@ -22,6 +22,7 @@ __all__ = [
     "load",
     "mask_specific_weights",
     "mix",
+    "show",
     "strategies",
     "strategy",
 ]
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mslm_data.mask.table import strategies, strategy
     from mslm_data.mixing import mix
     from mslm_data.shard.split import Split
+    from mslm_data.showing import show
     from mslm_data.stats import mask_specific_weights
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
@@ -51,6 +53,7 @@ else:
         "load": "mslm_data.loading",
         "mask_specific_weights": "mslm_data.stats",
         "mix": "mslm_data.mixing",
+        "show": "mslm_data.showing",
         "strategies": "mslm_data.mask.table",
         "strategy": "mslm_data.mask.table",
     }

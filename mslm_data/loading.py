@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from mslm_data.draw import shown
+from mslm_data.draw.parts import text
 from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
 from mslm_data.kernels._jit import load_compiled
@@ -24,6 +26,7 @@ from mslm_data.registry import did_you_mean
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
+from mslm_data.shard.shown import drawn_rows
 from mslm_data.shard.split import Split, table_of_splits
 
 if TYPE_CHECKING:
@@ -246,7 +249,14 @@ class Shards(Mapping[str, Split]):
         )
 
     def _repr_html_(self) -> str:
-        """Return a table of the splits, as notebooks show it."""
-        labels = ", ".join(self.labels)
+        """Return the splits and some rows of the first, as notebooks show them."""
+        title = self.manifest.about["title"] or self.manifest.name
+        about = f"{self.folder}; labels: {', '.join(self.labels) or 'none'}"
+        first = next(iter(self.values()), None)
+        rows = drawn_rows(first, [first], self.labels) if first is not None else ""
 
-        return table_of_splits(self.values(), caption=f"{self.folder}; labels: {labels}")
+        return shown(
+            f'<p><b>{text(title)}</b> <span class="soft">{text(about)}</span></p>',
+            table_of_splits(self.values()),
+            rows,
+        )

@@ -79,7 +79,9 @@ def test_repr_html__escapes_what_came_from_the_corpus(folder: Path) -> None:
 
     assert "labels: &lt;script&gt;, x" in table
     assert "<script>" not in table
-    assert [name for name in shards.splits if f"<th>{name}</th>" in table] == list(shards.splits)
+    assert [name for name in shards.splits if f'<th scope="row">{name}</th>' in table] == list(
+        shards.splits
+    )
 
 
 def test_load__tells_the_log(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

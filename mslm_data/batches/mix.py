@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,10 @@ from mslm_data.batches.shape import RowNumbers
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import offsets_of
+from mslm_data.draw import shown
+from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
+from mslm_data.shard.shown import drawn_rows
 from mslm_data.shard.split import Picks, Split, gather_picks, lengths_of
 
 
@@ -133,23 +135,22 @@ class Mix:
         return f"Mix({parts}; {len(self):,} rows, about {self.tokens:,} tokens an epoch)"
 
     def _repr_html_(self) -> str:
-        """Return what an epoch takes of each split as a table, as notebooks show it."""
-        names = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
-        head = "".join(f"<th>{name}</th>" for name in names)
-
-        body = ""
-        for part in self.splits:
-            counts = (
-                f"{part.share:.1%}",
-                f"{len(part.split):,}",
-                f"{part.rows:,}",
-                f"{part.tokens:,}",
-                f"{part.times:.2f}",
+        """Return what an epoch takes of each split, and some rows of it, as notebooks show them."""
+        rows = [
+            (
+                part.name,
+                Markup(f"{part.share:.1%}"),
+                len(part.split),
+                part.rows,
+                part.tokens,
+                Markup(f"{part.times:.2f}"),
             )
-            cells = "".join(f"<td>{count}</td>" for count in counts)
-            body += f"<tr><th>{escape(part.name)}</th>{cells}</tr>"
+            for part in self.splits
+        ]
+        names = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
+        drawn = drawn_rows(self, [part.split for part in self.splits], self.labels)
 
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return shown(table(names, rows), drawn)
 
     def row_order(self, *, shuffle: Any, **options: Any) -> MixedOrder:
         """Return the order of an epoch's rows.

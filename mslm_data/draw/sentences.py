@@ -26,6 +26,8 @@ _USUAL = (6, 60)
 """Fewest and most tokens of a row of usual length."""
 
 
+_NARROW = "\u202f"
+"""A narrow space at which no line is broken."""
 _BASE, _ENTITY = 1, 2
 """Kinds of masks, as `MaskKind` numbers them; 0 is a token that is not hidden."""
 _MARKS = ("", ' class="b" title="BLM"', ' class="e" title="ELM"')
@@ -41,7 +43,7 @@ OFTEN = '<div class="key"><span>never <span class="ramp"></span> in every epoch<
 """Legend of rows whose tokens are shaded."""
 
 
-class Rows(Protocol):
+class DrawnRows(Protocol):
     """Rows of a split or a mix, as far as choosing and drawing some needs them."""
 
     def __len__(self) -> int: ...
@@ -57,8 +59,8 @@ class Rows(Protocol):
         ...
 
 
-class Plan(Protocol):
-    """What a strategy hides: the kind of each token."""
+class PlannedKinds(Protocol):
+    """The kind of each token, as a strategy plans it."""
 
     @property
     def kinds(self) -> Ragged:
@@ -66,15 +68,15 @@ class Plan(Protocol):
         ...
 
 
-class Plans(Protocol):
+class Planner(Protocol):
     """A strategy, as far as drawing needs it."""
 
     def plan(self, examples: Examples, *, seed: int, epoch: int) -> Any:
-        """Return a `Plan`."""
+        """Return a plan, as `PlannedKinds`."""
         ...
 
 
-def choose_rows(split: Rows, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
+def choose_rows(split: DrawnRows, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
     """Return the numbers of rows to show, sorted and spread over the split or the mix's epoch 0.
 
     Each is the first row of its part of the split that has a mention and is of usual length, or the
@@ -116,7 +118,7 @@ class Sentences:
     tokenizer: tokenizers.Tokenizer
     labels: Sequence[str]
 
-    def heat(self, strategy: Plans, *, seed: int) -> str:
+    def heat(self, strategy: Planner, *, seed: int) -> str:
         """Return the rows, each token shaded by how many of `EPOCHS` epochs hide it."""
         times = np.zeros((3, len(self.examples.input_ids.values)), np.int64)
         for epoch in range(EPOCHS):
@@ -148,7 +150,7 @@ class Sentences:
             drawn.append(f'<div class="row">{line}</div>')
         return "".join(drawn)
 
-    def side_by_side(self, strategies: Mapping[str, Plans], *, seed: int, epoch: int = 0) -> str:
+    def side_by_side(self, strategies: Mapping[str, Planner], *, seed: int, epoch: int = 0) -> str:
         """Return each row once for each strategy, with the tokens that an epoch hides."""
         plans = {
             name: strategy.plan(self.examples, seed=seed, epoch=epoch).kinds
@@ -211,9 +213,9 @@ class Sentences:
             piece = text(self._readable(id_))
             out.append(f"<{element}{given}>{piece}</{element}>" if given else piece)
 
-            # Nothing stands between a mention and its label, so no line ends there.
+            # No line ends between a mention and its label.
             if t + 1 == stop:
-                out.append(f'</u><small class="l">{text(label)}</small>')
+                out.append(f'</u>{_NARROW}<small class="l">{text(label)}</small>')
 
         return f'<p class="s" dir="auto">{"".join(out)}</p>'
 

@@ -20,7 +20,7 @@ class MaskKind(IntEnum):
     ENTITY = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MaskPlan:
     """The tokens that a strategy hides, before anything is replaced.
 
@@ -42,6 +42,14 @@ class MaskPlan:
         n_elm = int(np.count_nonzero(values == MaskKind.ENTITY))
         n_blm = int(np.count_nonzero(values == MaskKind.BASE))
         return n_elm, n_blm
+
+    def __repr__(self) -> str:
+        n_elm, n_blm = self.counts()
+
+        return (
+            f"MaskPlan({len(self.kinds):,} rows, {len(self.kinds.values):,} tokens: {n_elm:,} "
+            f"hidden as ELM, {n_blm:,} as BLM)"
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -19,6 +19,11 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
+from mslm_data.draw import shown
+from mslm_data.draw.parts import table, text
+from mslm_data.draw.sample import sample
+from mslm_data.draw.sentences import HIDDEN, OFTEN
+from mslm_data.errors import MslmDataError
 from mslm_data.mask.combined_picks import check_chances, needs_of, which_way
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.draws import MOST_PICKS, Draws, check_count
@@ -135,6 +140,22 @@ class Strategy(ABC):
     def __repr__(self) -> str:
         """Return the TOML file that gives this strategy."""
         return dump(self.table(), "mask")
+
+    def _repr_html_(self) -> str:
+        """Return what it hides of a sentence, once and in many epochs, as notebooks show it."""
+        name = "a strategy of your own"
+        options: list[tuple[str, Any]] = []
+        if self.origin is not None:
+            name = self.origin.name
+            options = [(option, repr(value)) for option, value in self.origin.options.items()]
+        title = f"<p><b>{text(name)}</b></p>"
+
+        try:
+            once = sample().side_by_side({"one epoch": self}, seed=0)
+            often = sample().heat(self, seed=0)
+        except (ValueError, MslmDataError) as error:
+            return shown(title, f'<p class="soft">{text(error)}</p>', _table_of_options(options))
+        return shown(title, HIDDEN, once, OFTEN, often, _table_of_options(options))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -304,6 +325,11 @@ class Curriculum(Strategy):
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
         # The epoch must be that of the plan.
         return self.at(draws.epoch).corrupt_with(examples, plan, draws)
+
+
+def _table_of_options(options: list[tuple[str, Any]]) -> str:
+    """Return the options of a strategy as an HTML table; "" if it has none."""
+    return table(("option", ""), options) if options else ""
 
 
 def _needs_of_parts(parts: tuple[Strategy, ...]) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,12 +13,15 @@ import pyarrow as pa
 
 from mslm_data.data.examples import Examples, TokenIds, concatenate
 from mslm_data.data.ragged import Ragged, Three, offsets_of
+from mslm_data.draw import shown
+from mslm_data.draw.parts import table
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
+from mslm_data.shard.shown import drawn_rows
 from mslm_data.shard.write import ShardRecord
 
 
@@ -66,8 +68,10 @@ class Split:
         )
 
     def _repr_html_(self) -> str:
-        """Return the counts as a table, as notebooks show it."""
-        return table_of_splits([self])
+        """Return the counts and some rows, as notebooks show them; see `shard.shown`."""
+        rows = drawn_rows(self, [self], self.manifest.labels)
+
+        return shown(table_of_splits([self]), rows)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """Return one row, all columns, as plain Python values; negative numbers count from the end.
@@ -290,20 +294,20 @@ def number_of(row: Any, rows: int) -> int:
     return number % rows
 
 
-def table_of_splits(splits: Iterable[Split], *, caption: str = "") -> str:
-    """Return the counts of splits as an HTML table; whatever came from a corpus is escaped."""
-    names = ("rows", "tokens", "mentions", "documents", "shards")
-    head = "".join(f"<th>{name}</th>" for name in ("split", *names))
-
-    body = ""
-    for split in splits:
-        record = split.record
-        counts = (len(split), record.tokens, record.mentions, record.written, len(record.shards))
-        cells = "".join(f"<td>{count:,}</td>" for count in counts)
-        body += f"<tr><th>{escape(split.name)}</th>{cells}</tr>"
-
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def table_of_splits(splits: Iterable[Split]) -> str:
+    """Return the counts of splits as an HTML table."""
+    rows = [
+        (
+            split.name,
+            len(split),
+            split.record.tokens,
+            split.record.mentions,
+            split.record.written,
+            len(split.record.shards),
+        )
+        for split in splits
+    ]
+    return table(("split", "rows", "tokens", "mentions", "documents", "shards"), rows)
 
 
 def _shard(

@@ -506,8 +506,8 @@ def test_mix__shows_what_an_epoch_takes(mixed: Mix) -> None:
     assert repr(mixed).endswith(f"; 300 rows, about {mixed.tokens:,} tokens an epoch)")
     table = mixed._repr_html_()
     assert (
-        f"<tr><th>{name}</th><td>50.0%</td><td>{len(mixed.splits[0].split)}</td><td>150</td>"
-        in table
+        f'<tr><th scope="row">{name}</th><td>50.0%</td>'
+        f'<td class="n">{len(mixed.splits[0].split)}</td><td class="n">150</td>' in table
     )
     assert "<td>1.5" in table
 

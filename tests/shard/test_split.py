@@ -115,8 +115,8 @@ def test_repr_html__is_a_table_of_counts_that_escapes_names(train: Split) -> Non
 
     table = split._repr_html_()
 
-    assert "<th>&lt;b&gt;x</th>" in table
-    assert f"<td>{train.record.tokens:,}</td>" in table
+    assert '<th scope="row">&lt;b&gt;x</th>' in table
+    assert f'<td class="n">{train.record.tokens:,}</td>' in table
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 10**9)])

@@ -174,7 +174,9 @@ def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
     assert html.count('title="hidden in 100%: as ELM 100, as BLM 0"') == 2
     assert html.count('title="hidden in 0%: as ELM 0, as BLM 0"') == 1
     assert html.count('<mark class="e" title="ELM">w10</mark>') == 2
-    assert re.search('<u class="m">(<mark [^<]*</mark> ?){2}</u><small class="l">a</small>', html)
+    assert re.search(
+        '<u class="m">(<mark [^<]*</mark> ?){2}</u>\u202f<small class="l">a</small>', html
+    )
 
 
 def test_table__holds_every_cell_below_its_title() -> None:

@@ -192,9 +192,7 @@ def test_confidence_heatmap__escapes_everything(
     shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = "<script>alert('&\")</script>"
-    monkeypatch.setattr(
-        "mslm_data.draw.sentences.Sentences._readable", lambda self, token: hostile
-    )
+    monkeypatch.setattr("mslm_data.draw.sentences.Sentences._readable", lambda self, token: hostile)
     monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
     monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))
 

@@ -1,0 +1,63 @@
+"""A sentence to draw strategies on where there is no corpus."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import tokenizers
+from tokenizers import models
+
+from mslm_data.data.bio import paint
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.data.ragged import Ragged
+from mslm_data.draw.sentences import Sentences
+
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_WORDS = (
+    "Warfarin raised the risk of intracranial hae|##morr|##hage in patients with chronic "
+    "atrial fib|##rill|##ation , and vitamin K lowered it within a day ."
+)
+"""Words between spaces, the pieces of a word between bars."""
+_MENTIONS = (("Warfarin", 1, 0), ("intracranial", 2, 1), ("atrial", 2, 1), ("vitamin", 2, 0))
+"""First word, number of words and label of each mention."""
+_LABELS = ("Chemical", "Disease")
+
+
+@cache
+def sample() -> Sentences:
+    """Return a row of invented text with four mentions, ready to be drawn."""
+    words = [word.split("|") for word in _WORDS.split()]
+    pieces = [piece for word in words for piece in word]
+    vocabulary = {piece: id_ for id_, piece in enumerate(dict.fromkeys((*_SPECIAL, *pieces)))}
+
+    numbers = [number for number, word in enumerate(words) for _ in word]
+    ids = [vocabulary["[CLS]"], *(vocabulary[piece] for piece in pieces), vocabulary["[SEP]"]]
+    of_words = [-1, *numbers, -1]
+
+    starts, ends, labels = [], [], []
+    for first, count, label in _MENTIONS:
+        number = [word[0] for word in words].index(first)
+        starts.append(of_words.index(number))
+        ends.append(of_words.index(number + count))
+        labels.append(label)
+
+    tokens = Ragged.of([ids], np.int32)
+    span_starts = Ragged.of([starts], np.int32)
+    span_ends = Ragged.of([ends], np.int32)
+    span_labels = Ragged.of([labels], np.int16)
+    tags = paint(span_starts, span_ends, span_labels, tokens.offsets)
+    examples = Examples(
+        keys=np.array([5], np.uint64),
+        input_ids=tokens,
+        word_ids=Ragged.of([of_words], np.int32),
+        bio=Ragged(tags, tokens.offsets),
+        span_starts=span_starts,
+        span_ends=span_ends,
+        span_labels=span_labels,
+        ids=TokenIds(
+            size=len(vocabulary), pad=0, unk=1, mask=4, special=tuple(range(len(_SPECIAL)))
+        ),
+    )
+    names = models.WordLevel(vocabulary, unk_token="[UNK]")
+    return Sentences([0], examples, tokenizers.Tokenizer(names), _LABELS)

@@ -1,0 +1,54 @@
+"""Draws some rows of splits for notebooks, which keep what they show.
+
+Patients' text is never drawn by itself: a notebook is saved, sent and committed with its outputs.
+Rows of a remote folder are not drawn either, as an object that is looked at should fetch nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mslm_data.draw.id_words import words_of
+from mslm_data.draw.parts import text
+from mslm_data.draw.sentences import DrawnRows, Sentences, choose_rows
+from mslm_data.errors import MslmDataError
+from mslm_data.shard.remote import RemoteFolder
+
+if TYPE_CHECKING:
+    from mslm_data.shard.split import Split
+
+ROWS = 3
+"""Rows that are drawn."""
+_PROTECTED = (
+    "Patients' text, which is not shown here, as a notebook keeps what it shows. "
+    "md.show(..., show_text=True) shows it."
+)
+
+
+def drawn_rows(rows: DrawnRows, splits: Sequence[Split], labels: Sequence[str]) -> str:
+    """Return some rows with their mentions as HTML, or why there are none.
+
+    Args:
+        rows: A split, or a mix.
+        splits: The splits that its rows come from, at least one.
+        labels: The names that `span_labels` index.
+    """
+    if any(split.manifest.protected for split in splits):
+        return f'<p class="note">{text(_PROTECTED)}</p>'
+
+    folders = [split.folder for split in splits if not isinstance(split.folder, RemoteFolder)]
+    if len(folders) < len(splits):
+        return ""
+
+    # Splits that are mixed have one tokenizer.
+    words = words_of(folders[0] / "tokenizer.json")
+    if words is None:
+        return ""
+
+    try:
+        chosen = choose_rows(rows, ROWS)
+        examples = rows.take(rows.of_epoch(chosen, seed=0, epoch=0))
+    except MslmDataError as error:
+        return f'<p class="note">{text(error)}</p>'
+    return Sentences(chosen.tolist(), examples, words, labels).mentions()

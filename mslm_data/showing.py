@@ -1,0 +1,131 @@
+"""Shows rows with what strategies hide of them, as the report does: `md.show`.
+
+md.show(shards["train"], "joint", "span")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tokenizers
+
+from mslm_data.batches.masked import as_strategy, check_split
+from mslm_data.batches.mix import Mix
+from mslm_data.draw import shown
+from mslm_data.draw.id_words import words_of
+from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
+from mslm_data.errors import ShardError
+from mslm_data.mask.strategy import Strategy
+from mslm_data.shard.remote import RemoteFolder
+from mslm_data.shard.split import Split
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawing:
+    """Rows, each once under every strategy, as a notebook shows them.
+
+    Attributes:
+        rows: The numbers of the rows, for a mix those of its epoch.
+        strategies: The names of the strategies; empty for rows with their mentions alone.
+        html: The drawing, with its style sheet; it needs nothing else.
+    """
+
+    rows: tuple[int, ...]
+    strategies: tuple[str, ...]
+    html: str
+
+    def __repr__(self) -> str:
+        rows = ", ".join(map(str, self.rows))
+        under = f" under {', '.join(self.strategies)}" if self.strategies else ""
+
+        return f"Drawing(rows {rows}{under}; a notebook shows it, .html has it)"
+
+    def _repr_html_(self) -> str:
+        """Return the drawing."""
+        return self.html
+
+
+def show(
+    split: Split | Mix,
+    *strategies: Strategy | str,
+    rows: int | Sequence[int] = 3,
+    seed: int = 0,
+    epoch: int = 0,
+    show_text: bool = False,
+) -> Drawing:
+    """Draw rows with their mentions, and with what strategies hide of them.
+
+    A notebook keeps what it shows, so patients' text is drawn only where `show_text` asks for it.
+
+    Args:
+        split: One split of a folder, or a mix.
+        *strategies: Strategies or their names; none draws mentions alone.
+        rows: How many rows, spread over the split, or the numbers of rows.
+        seed: Of the masks, as in training.
+        epoch: Which epoch's masks.
+        show_text: Whether patients' text may be drawn.
+
+    Raises:
+        TypeError: Not a split, or not a strategy.
+        ValueError: An unknown strategy, a seed or epoch out of range, or a strategy that needs to
+            be told how far training is.
+        IndexError: A row that is not there.
+        ShardError: Patients' text without `show_text`, or no tokenizer in the folder.
+        VocabularyError: A strategy needs a lexicon; `shards.strategy(NAME)` finds that of a folder.
+    """
+    check_split(split)
+    splits = [part.split for part in split.splits] if isinstance(split, Mix) else [split]
+    for part in splits:
+        if part.manifest.protected and not show_text:
+            raise ShardError(
+                f"{part.folder}: holds patients' text, which a notebook would keep; pass "
+                "show_text=True to show it"
+            )
+
+    if isinstance(rows, int):
+        chosen = choose_rows(split, rows, seed=seed)
+    else:
+        chosen = np.array(rows, np.int64)
+    examples = split.take(split.of_epoch(chosen, seed=seed, epoch=epoch))
+
+    sentences = Sentences(
+        rows=chosen.tolist(),
+        examples=examples,
+        tokenizer=_words_of(splits[0]),
+        labels=split.labels if isinstance(split, Mix) else split.manifest.labels,
+    )
+    named = _named([as_strategy(strategy) for strategy in strategies])
+    if named:
+        drawn = HIDDEN + sentences.side_by_side(named, seed=seed, epoch=epoch)
+    else:
+        drawn = sentences.mentions()
+    return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=shown(drawn))
+
+
+def _words_of(split: Split) -> tokenizers.Tokenizer:
+    """Return the tokenizer of a split's folder, fetched first if that is remote."""
+    folder = split.folder
+    if isinstance(folder, RemoteFolder):
+        file = folder.file("tokenizer.json", sha256=split.manifest.tokenizer["sha256"])
+    else:
+        file = folder / "tokenizer.json"
+
+    words = words_of(file)
+    if words is None:
+        raise ShardError(
+            f"{file}: expected a tokenizer of the tokenizers library, got none; build the folder "
+            "again"
+        )
+    return words
+
+
+def _named(strategies: Sequence[Strategy]) -> dict[str, Strategy]:
+    """Return strategies by their names; equal names are numbered."""
+    named: dict[str, Strategy] = {}
+    for strategy in strategies:
+        name = "own" if strategy.origin is None else strategy.origin.name.rpartition(".v")[0]
+        count = sum(known.partition(" ")[0] == name for known in named)
+        named[f"{name} {count + 1}" if count else name] = strategy
+    return named

@@ -1,0 +1,188 @@
+"""What notebooks show of objects, and that they keep no patients' text unasked."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.draw import look
+from mslm_data.draw.id_words import words_of
+from mslm_data.draw.sample import sample
+from mslm_data.mask.table import STRATEGIES
+from mslm_data.stats import mask_stats
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
+    out = tmp_path_factory.mktemp("plain") / "out"
+    return md.build("blurb/ncbi-disease", sample=True, out=out, workers=1)
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
+    """The same rows, said to be patients' text."""
+    out = tmp_path_factory.mktemp("notes") / "out"
+    protected = {"about.protected": True}
+    return md.build("blurb/ncbi-disease", sample=True, out=out, workers=1, options=protected)
+
+
+OBJECTS: dict[str, Callable[[md.Shards], Any]] = {
+    "shards": lambda shards: shards,
+    "split": lambda shards: shards["train"],
+    "mix": lambda shards: md.mix([shards["train"], shards["test"]]),
+}
+
+
+def words(html: str) -> str:
+    """Return what a reader sees of a drawing."""
+    return re.sub("<[^>]*>", "", re.sub("<style>.*?</style>", "", html, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_repr_html__draws_rows_as_the_report_does(name: str, shards: md.Shards) -> None:
+    html = OBJECTS[name](shards)._repr_html_()
+
+    assert look() in html
+    assert html.count('<p class="s"') == 3
+    assert '<u class="m">' in html
+    assert '<small class="l">Disease</small>' in html
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_repr_html__shows_no_patients_text(name: str, shards: md.Shards, notes: md.Shards) -> None:
+    plain = OBJECTS[name](shards)._repr_html_()
+    of_notes = OBJECTS[name](notes)._repr_html_()
+
+    drawn = re.findall(r'<p class="s".*?</p>', plain)
+    shown = {word for row in drawn for word in words(row).split() if len(word) > 7}
+    assert shown
+    assert not shown & set(words(of_notes).split())
+    assert '<p class="s"' not in of_notes
+    assert "md.show(..., show_text=True) shows it" in of_notes
+
+
+def test_repr_html__of_a_folder_without_a_tokenizer_has_its_counts(
+    shards: md.Shards, tmp_path: Path
+) -> None:
+    assert isinstance(shards.folder, Path)
+    shutil.copytree(shards.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "tokenizer.json").write_text("{}")
+
+    html = md.load(tmp_path / "copy")["train"]._repr_html_()
+
+    assert '<th scope="row">train</th>' in html
+    assert '<p class="s"' not in html
+    assert words_of(tmp_path / "nothing.json") is None
+
+
+def test_repr_html__of_a_damaged_shard_says_so(shards: md.Shards, tmp_path: Path) -> None:
+    assert isinstance(shards.folder, Path)
+    shutil.copytree(shards.folder, tmp_path / "copy")
+    (shard,) = (tmp_path / "copy" / "train").glob("*.arrow")
+    shard.write_bytes(b"")
+
+    html = md.load(tmp_path / "copy")._repr_html_()
+
+    assert 'class="note"' in html
+    assert "data-00000-of-00001.arrow" in html
+
+
+@pytest.mark.parametrize("name", STRATEGIES.names())
+def test_repr_html__of_a_strategy_draws_a_sentence_or_says_what_it_needs(name: str) -> None:
+    try:
+        strategy = md.strategy(name)
+    except ValueError:
+        pytest.skip("it needs more than its name")
+
+    html = strategy._repr_html_()
+
+    assert f"<b>{name}</b>" in html
+    assert html.count('<p class="s"') == 2 or '<p class="soft">' in html
+
+
+def test_repr_html__of_a_strategy_of_ones_own() -> None:
+    joint = md.strategy("joint")
+    own = type(joint)(joint.picks, joint.corruption)  # type: ignore[attr-defined,call-arg]
+
+    html = own._repr_html_()
+
+    assert "a strategy of your own" in html
+    assert html.count('<mark class="e"') > 0
+
+
+def test_sample__is_a_row_with_mentions() -> None:
+    examples = sample().examples
+    plan = md.strategy("elm").plan(examples)
+
+    assert len(examples.span_starts.values) == 4
+    assert plan.counts()[0] == int((examples.span_ends.values - examples.span_starts.values).sum())
+    assert "raised the risk of intracranial haemorrhage\u202fDisease in" in words(
+        sample().mentions()
+    )
+    assert (
+        repr(plan)
+        == f"MaskPlan(1 rows, {len(plan.kinds.values)} tokens: {plan.counts()[0]} hidden as ELM, 0 as BLM)"
+    )
+
+
+def test_repr__of_statistics_is_one_line(shards: md.Shards) -> None:
+    stats = mask_stats(shards["train"].chunks, md.strategy("joint"), labels=shards.labels)
+
+    assert repr(stats).startswith(
+        f"MaskStats({stats.sequences} rows, {stats.realised_rate:.2%} of "
+    )
+    html = stats._repr_html_()
+    for value in (f"{stats.n_elm:,}", f"{stats.weights.w_elm:.3f}", f"{stats.realised_elm:.2%}"):
+        assert value in words(html)
+
+
+def test_show__draws_rows_under_each_strategy(shards: md.Shards) -> None:
+    joint = md.strategy("joint")
+    drawing = md.show(shards["train"], joint, "span", joint, rows=[5, 2], seed=3, epoch=1)
+
+    assert (drawing.rows, drawing.strategies) == ((5, 2), ("joint", "span", "joint 2"))
+    assert repr(drawing) == (
+        "Drawing(rows 5, 2 under joint, span, joint 2; a notebook shows it, .html has it)"
+    )
+    assert drawing._repr_html_() == drawing.html
+    assert drawing.html.count('<p class="s"') == 6
+
+    examples = shards["train"].examples(2, 3)
+    n_elm, n_blm = joint.plan(examples, seed=3, epoch=1).counts()
+    last = drawing.html.split("<b>joint</b>")[-1].split("<b>span</b>")[0]
+    assert last.count('<mark class="e"') == n_elm
+    assert last.count('<mark class="b"') == n_blm
+
+
+def test_show__without_a_strategy_draws_mentions(shards: md.Shards) -> None:
+    drawing = md.show(shards["train"], rows=2)
+
+    assert drawing.strategies == ()
+    assert drawing.html.count('<p class="s"') == 2
+    assert "<mark" not in drawing.html
+
+
+def test_show__takes_a_mix(shards: md.Shards) -> None:
+    mixed = md.mix([shards["train"], shards["test"]])
+
+    assert md.show(mixed, "elm", rows=2).html.count('<p class="s"') == 2
+
+
+def test_show__shows_patients_text_only_on_wish(notes: md.Shards) -> None:
+    for rows in (notes["train"], md.mix([notes["train"], notes["test"]])):
+        with pytest.raises(md.MslmDataError, match=r"holds patients' text.* pass show_text=True"):
+            md.show(rows, "joint")
+        assert '<p class="s"' in md.show(rows, "joint", show_text=True).html
+
+
+def test_show__refuses_what_is_no_split(shards: md.Shards) -> None:
+    with pytest.raises(TypeError, match="split: expected one split"):
+        md.show(shards)  # type: ignore[arg-type]
+    with pytest.raises(IndexError, match="rows: expected some of"):
+        md.show(shards["train"], rows=[10**6])

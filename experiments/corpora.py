@@ -7,6 +7,7 @@ what it was measured.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from benchmarks import inputs
+from benchmarks import concepts, inputs
 from mslm_data.loading import Shards, load
 
 NER = {
@@ -55,6 +56,21 @@ use = "conll"
 leave_out = {leave_out}
 
 [annotate]
+labels = ["Entity"]
+
+[segment]
+use = "presplit"
+"""
+_WEAK_TEXT = """
+name = "{name}"
+
+[source]
+use = "conll"
+leave_out = {leave_out}
+
+[annotate]
+use = "terms"
+table = "{table}"
 labels = ["Entity"]
 
 [segment]
@@ -159,15 +175,35 @@ class Cache:
         """
         return self._text("domain", domain_sentences())
 
+    def weak_domain(self) -> Shards:
+        """Return the text of `domain` with weak mentions: the names of diseases and drugs.
+
+        They are those of the Disease Ontology and of DrugBank's open vocabulary, where the folder
+        of real data has them, else those of the shipped sample.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "concepts.csv"
+            concepts.write(path)
+            with path.open(newline="", encoding="utf-8") as file:
+                names = sorted({row["name"] for row in csv.DictReader(file)})
+            table = Path(scratch) / "terms.csv"
+            with table.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(
+                    [("name", "label"), *((name, "Entity") for name in names)]
+                )
+            pipeline = _WEAK_TEXT.replace("{table}", str(table))
+            return self._text("domain-weak", domain_sentences(), pipeline)
+
     def everything(self) -> Shards:
         """Return all training text at hand, for the first language modelling head alone."""
         return self._text("everything", [*domain_sentences(), *_other_sentences()])
 
-    def _text(self, name: str, sentences: Sequence[Sentence]) -> Shards:
+    def _text(self, name: str, sentences: Sequence[Sentence], pipeline: str = _TEXT) -> Shards:
         tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
         with tempfile.TemporaryDirectory() as scratch:
             inputs.write(Path(scratch) / "train.tsv", list(sentences))
-            return self._built(name, ["--input", scratch], _TEXT.format(name=name, leave_out=tests))
+            made = pipeline.format(name=name, leave_out=tests)
+            return self._built(name, ["--input", scratch], made)
 
     def _built(self, name: str, options: list[str], pipeline: str = "") -> Shards:
         """Run `mslm-data build` unless the folder is there."""

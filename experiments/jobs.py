@@ -102,7 +102,11 @@ def _folder(run: Run, cache: Cache, start: Path) -> Path:
 def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     """Train an encoder to predict what masks hide (Eq. 6 with equal weights), and save it."""
     shards = cache.domain()
-    strategy, hidden = _hidden(run.arm, shards, start, seed=run.seed)
+    target = None
+    if run.arm == masks.WEAK:
+        target = masks.hidden(masks.make_joint(shards), shards, seed=run.seed).realised_rate
+        shards = cache.weak_domain()
+    strategy, hidden = _hidden(run.arm, shards, start, seed=run.seed, target=target)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(encoder.masked_lm(start), w_elm=1.0, w_blm=1.0)
     trained = training.optimise(

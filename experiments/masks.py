@@ -52,9 +52,13 @@ def _entitybert(shards: Shards, rate: float) -> Strategy:
     return shards.strategy("entitybert", words=rate, corruption="mask")
 
 
+WEAK = "joint, weak"
+"""Joint masking of weak mentions; BLM's rate is what hides as many tokens as with gold ones."""
+
 MASKS: Mapping[str, Make] = {
     "joint": _joint(**HEADLINE),
     **{f"joint {elm:g}, {blm:g}": _joint(elm=elm, blm=blm) for elm, blm in RATES},
+    WEAK: lambda shards, rate: shards.strategy("joint", elm=HEADLINE["elm"], blm=rate),
     "token": _named("token"),
     "whole-word": _named("whole-word", most=0),
     "span": _named("span"),

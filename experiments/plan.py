@@ -123,6 +123,7 @@ ADAPTED = (
     "half-unbiased",
     "pmi",
     "salient",
+    "joint, weak",
 )
 """Masks of the second question; each is compared with `token`, and with no adaptation."""
 

@@ -160,6 +160,15 @@ def test_masks__hide_as_much_as_joint(cache: Cache, name: str) -> None:
         assert stats.realised_rate == pytest.approx(target, abs=0.01)
 
 
+def test_do__adapts_with_weak_mentions_at_the_budget_of_gold_ones(cache: Cache) -> None:
+    gold = jobs.do(plan.adaptation("joint", 0), cache)
+    weak = jobs.do(plan.adaptation(masks.WEAK, 0), cache)
+
+    assert weak["hidden"] == pytest.approx(gold["hidden"], abs=0.02)
+    assert weak["n_elm"] != gold["n_elm"]
+    assert cache.weak_domain()["train"].tokens == cache.domain()["train"].tokens
+
+
 def test_masks__of_pmi_are_listed_first(cache: Cache) -> None:
     _, stats = masks.masks("pmi", cache.domain(), encoder=cache.encoder, seed=0)
 

@@ -123,19 +123,20 @@ class Split:
             return self.take(np.empty(0, np.int64))
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Examples:
+    def take(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Examples:
         """Copy any rows together, in any order.
 
         Tokens' characters, sentences and labels of documents come along where the shards have them.
 
         Args:
-            rows: int64 `[R]`, each in `[0, len(self))`.
+            rows: `[R]`, each in `[0, len(self))`.
 
         Raises:
             IndexError: A row that is not there.
             ShardError: A shard is missing or damaged.
+            TypeError: Something else than whole numbers.
         """
-        picks = self.picks(rows)
+        picks = self.picks(whole_numbers(rows))
         shards = [shard for shard, _, _ in picks]
         columns = {name for name in _OPTIONAL if picks and all(shard.has(name) for shard in shards)}
 
@@ -271,6 +272,21 @@ class Split:
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
         self._bring([shard for shard, _, _ in picks])
         return picks
+
+
+def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
+    """Return numbers of rows as an array.
+
+    Raises:
+        TypeError: Something else than whole numbers, such as a mask of booleans.
+    """
+    numbers = np.asarray(rows)
+    if numbers.size and (numbers.dtype.kind not in "iu" or numbers.ndim != 1):
+        raise TypeError(
+            f"rows: expected a sequence of whole numbers, got {numbers.dtype} with "
+            f"{numbers.ndim} dimensions"
+        )
+    return numbers.astype(np.int64, copy=False)
 
 
 def number_of(row: Any, rows: int) -> int:

@@ -57,6 +57,19 @@ def test_take__gives_any_rows_in_any_order(
     assert equal(train.take(np.array(picked, np.int64)), [rows[p] for p in picked])
 
 
+def test_take__takes_a_list(train: Split) -> None:
+    taken = train.take([2, 0])
+
+    assert taken.keys.tolist() == train.take(np.array([2, 0])).keys.tolist()
+    assert len(train.take([])) == 0
+
+
+@pytest.mark.parametrize("rows", [[0.5], [True, False], [[0, 1]], ["0"]])
+def test_take__refuses_what_are_no_whole_numbers(train: Split, rows: Any) -> None:
+    with pytest.raises(TypeError, match="rows: expected a sequence of whole numbers, got"):
+        train.take(rows)
+
+
 def test_take__gives_nothing_for_nothing(train: Split) -> None:
     empty = train.take(np.empty(0, np.int64))
 

@@ -102,3 +102,11 @@ def warns(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in ("warning", "warn")
     return isinstance(node, ast.Constant) and str(node.value).startswith("warning: ")
+
+
+def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> None:
+    text = text_of(manual, "reference/benchmarks")
+
+    assert text.count('<div class="bar">') > 30
+    for name in ("build, one process", "packing"):
+        assert f"<span>{name}</span>" in text

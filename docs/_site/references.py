@@ -15,7 +15,7 @@ import click
 import docstring_parser
 from sphinx.application import Sphinx
 
-from _site import citing, errors, gallery, links
+from _site import charts, citing, errors, gallery, links
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
@@ -52,6 +52,9 @@ def write(docs: Path) -> None:
 def _shown(file: str, page: str) -> str:
     """Return the text of a file of the project, with links that lead to pages."""
     text = (links.ROOT / file).read_text(encoding="utf-8")
+    if page == "reference/benchmarks":
+        before, ruler, after = text.partition("\n## ")
+        text = "\n".join([before, "", *charts.of_benchmarks()]) + ruler + after
     return links.led(text, folder=Path(file).parent, page=page)
 
 

@@ -1,0 +1,58 @@
+"""Draws the benchmarks: how many times as fast as what a user would pick instead, a bar each."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from _site.links import ROOT
+
+_LESS_IS_BETTER = ("s", "MiB")
+"""Units of rows that are no rates, so that a bar of their ratio would point the wrong way."""
+
+
+def of_benchmarks() -> list[str]:
+    """Return the lines of a section with a bar for each row that has a peer."""
+    rows = [
+        row
+        for path in sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+        if row["vs_peer"] and row["unit"] not in _LESS_IS_BETTER
+    ]
+    most = math.log10(max(row["vs_peer"]["high"] for row in rows))
+    bars = "".join(_bar(row, most) for row in sorted(rows, key=_median, reverse=True))
+    return [
+        "## At a glance",
+        "",
+        "How many times as fast as what a user would pick instead, on a scale of powers of ten:",
+        "the median of several rounds in turn, and a line from the lowest to the highest. Rows",
+        "below 1 are slower. What each row and its peer is stands in the tables below.",
+        "",
+        f'<div class="mslm bars">{bars}</div>',
+        "",
+    ]
+
+
+def _median(row: Mapping[str, Any]) -> float:
+    return float(row["vs_peer"]["median"])
+
+
+def _bar(row: Mapping[str, Any], most: float) -> str:
+    ratio = row["vs_peer"]
+    share = {name: _share(ratio[name], most) for name in ("low", "median", "high")}
+    median = ratio["median"]
+    said = f"{median:,.0f}x" if median >= 10 else f"{median:.2f}x"
+    return (
+        f'<div class="bar"><span>{html.escape(row["name"].replace("`", ""))}</span>'
+        f'<span class="track"><i style="width:{share["median"]:.1f}%"></i>'
+        f'<u style="left:{share["low"]:.1f}%;width:{share["high"] - share["low"]:.1f}%"></u></span>'
+        f"<b>{said}</b></div>"
+    )
+
+
+def _share(ratio: float, most: float) -> float:
+    """Return how far from the left a ratio stands, in percent; at 1 and below at 0."""
+    return 100 * max(0.0, math.log10(ratio)) / most

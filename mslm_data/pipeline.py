@@ -1,7 +1,7 @@
 """Pipeline files: one buildable dataset as TOML, one table per stage.
 
     name = "blurb/ncbi-disease"
-    [about]             title, homepage, licence, citation
+    [about]             title, homepage, licence, citation, language and tags of the corpus
     [source]            use = "conll", and that source's options; max_loss = what may be lost;
                         leave_out = folders whose sentences are not trained on;
                         duplicates = what becomes of copies, duplicate_similarity;
@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,8 @@ SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
 """Options of `[annotate]` that all annotators share."""
 _OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
 """Stage -> its options that stay if `use` names another annotator or segmenter."""
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
+_LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _OF_PATIENTS = ("i2b2", "notes")
 """The sources whose text is patients' if nobody says otherwise."""
 
@@ -91,17 +94,48 @@ class Fetch:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Describe the corpus, for its dataset card."""
+    """Describe the corpus, for its dataset card.
+
+    Attributes:
+        title: Its name.
+        homepage: Its address.
+        licence: Under which terms it may be used, in words.
+        licence_id: The hub's identifier of the licence, such as `cc-by-4.0`, if it has one.
+        citation: What to cite.
+        language: Codes of its languages, such as `["en"]`.
+        tags: Words that it is found by on the hub.
+    """
 
     title: str = ""
     homepage: str = ""
     licence: str = ""
+    licence_id: str = ""
     citation: str = ""
+    language: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     protected: bool = False
     """Whether it is patients' text, which is shown only with `--show-text` and not pushed.
 
     Notes, and what i2b2 and n2c2 give, are protected unless the file says otherwise.
     """
+
+    def __post_init__(self) -> None:
+        for code in self.language:
+            if not _LANGUAGE.fullmatch(code):
+                raise ValueError(
+                    f'language: expected codes of two or three letters such as "en", got {code!r}'
+                )
+        if self.licence_id and not _LICENCE_ID.fullmatch(self.licence_id):
+            raise ValueError(
+                "licence_id: expected an identifier of small letters such as "
+                f'"cc-by-4.0", got {self.licence_id!r}'
+            )
+
+    def record(self) -> dict[str, Any]:
+        """Return what the manifest says; folders of files without the later options lack them."""
+        values = dataclasses.asdict(self)
+        later = ("licence_id", "language", "tags")
+        return {name: value for name, value in values.items() if value or name not in later}
 
 
 @dataclass(frozen=True, kw_only=True)

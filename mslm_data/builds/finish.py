@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
+from mslm_data.builds.card import card
 from mslm_data.builds.folder import Receipt, read_joined, require_receipt
 from mslm_data.builds.plan import Plan
 from mslm_data.data import columns
 from mslm_data.data.bio import tag_names
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
-from mslm_data.io.cards import markdown, yaml
 from mslm_data.io.files import canonical_json, clear_temporaries, write_whole
 from mslm_data.log import plain
-from mslm_data.shard.agreement import FoundByRecord, pairs
+from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.manifest import Counts, Manifest, SplitRecord, write_manifest
 from mslm_data.shard.write import ShardRecord
 
@@ -198,99 +198,3 @@ def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
                     "reason": aside.reason,
                 }
                 yield plain(msgspec.json.encode(line).decode()).encode() + b"\n"
-
-
-# The dataset card ---------------------------------------------------------------------------------
-
-_PROTECTED = (
-    "**Patients' text: token ids can be turned back into it. "
-    "Treat this folder as you treat the notes.**"
-)
-_FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
-
-
-def card(manifest: Manifest) -> str:
-    """Return a folder's README: its contents, licence and origin, and how to read it."""
-    about = manifest.about
-    lines = [
-        "---",
-        "configs:",
-        f"- config_name: {yaml(manifest.name.replace('/', '-'))}",
-        "  data_files:",
-    ]
-    for split in manifest.splits:
-        lines += [f"  - split: {yaml(split)}", f"    path: {yaml(split + '/data-*.arrow')}"]
-    lines += ["---", ""]
-
-    lines += [f"# {markdown(about['title'] or manifest.name)}", ""]
-    if about["protected"]:
-        lines += [_PROTECTED, ""]
-    lines += [f"* {name}: {markdown(about[key])}" for name, key in _FACTS if about[key]]
-    lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}", ""]
-
-    lines += ["## Counts", ""]
-    lines += [
-        "| split | documents | rows | tokens | mentions | set aside |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, of in manifest.splits.items():
-        counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
-        lines.append(f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
-    lines += ["", *_mentions(manifest), *_agreement(manifest)]
-
-    lines += [
-        "## How it was made",
-        "",
-        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
-        f"{markdown(manifest.name)}; `manifest.json` has every",
-        "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
-        "",
-        "## How to read it",
-        "",
-        "```python",
-        "import mslm_data as md",
-        'shards = md.load("this folder")',
-        "",
-        "from datasets import load_from_disk",
-        'rows = load_from_disk("this folder")',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _mentions(manifest: Manifest) -> list[str]:
-    """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
-    reasons = []
-    for name, split in manifest.splits.items():
-        for reason, count in split.left_out.items():
-            reasons.append(f"* {markdown(name)}: {count:,} left out ({markdown(reason)})")
-    for name, split in manifest.splits.items():
-        if split.cut_mentions:
-            pieces = split.cut_mentions + split.cut_pieces
-            reasons.append(
-                f"* {markdown(name)}: {split.cut_mentions:,} longer than a row, cut into {pieces:,}"
-            )
-
-    if not reasons:
-        return []
-    return ["Mentions of the source that are not in the rows as they were:", "", *reasons, ""]
-
-
-def _agreement(manifest: Manifest) -> list[str]:
-    """Return the lines about the agreement of several annotators."""
-    if manifest.found_by is None:
-        return []
-    lines = [
-        "## Agreement of the annotators",
-        "",
-        "Mentions that each of two found, that both found with the same characters, and F1:",
-        "",
-        "| label | first | second | of first | of second | both | F1 |",
-        "|---|---|---|---:|---:|---:|---:|",
-    ]
-    for pair in pairs(manifest.found_by):
-        words = " | ".join(map(markdown, (pair.label, pair.first, pair.second)))
-        counts = " | ".join(f"{count:,}" for count in (pair.of_first, pair.of_second, pair.both))
-        lines.append(f"| {words} | {counts} | {pair.f1:.3f} |")
-    return [*lines, ""]

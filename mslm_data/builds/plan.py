@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -201,7 +201,7 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         effective["source"]["leave_out"] = record_of(pipeline.leave_out)
     return {
         "name": pipeline.name,
-        "about": asdict(pipeline.about),
+        "about": pipeline.about.record(),
         "pipeline": effective,
         "annotator": annotator.digest(),
         "segmenter": segmenter_of(pipeline).digest(),

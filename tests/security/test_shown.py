@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds.finish import card
+from mslm_data.builds.card import card
 from mslm_data.draw.parts import text
 from mslm_data.errors import SourceError
 from mslm_data.log import plain

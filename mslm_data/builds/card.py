@@ -1,0 +1,187 @@
+"""Writes the dataset card of a built folder, with the metadata that the Hugging Face hub reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mslm_data.io.cards import markdown, yaml
+from mslm_data.shard.agreement import pairs
+from mslm_data.shard.manifest import Manifest
+
+_PROTECTED = (
+    "**Patients' text: token ids can be turned back into it. "
+    "Treat this folder as you treat the notes.**"
+)
+_FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
+_NOT_A_NAME = re.compile(r"[^a-z0-9.]+")
+_LONGEST_NAME = 60
+"""Characters of a licence's name; the card has all of it besides."""
+_GOLD = ("gold", "none")
+"""Annotators that find nothing themselves."""
+_SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
+"""Limits between the hub's categories of sizes, from 1,000 rows, each 10 times the one before."""
+
+
+def card(manifest: Manifest) -> str:
+    """Return a folder's README: its contents, licence and origin, and how to read it."""
+    about = manifest.about
+    lines = ["---", *_metadata(manifest), "---", ""]
+    lines += [f"# {markdown(about['title'] or manifest.name)}", ""]
+    if about["protected"]:
+        lines += [_PROTECTED, ""]
+    lines += [f"* {name}: {markdown(about[key])}" for name, key in _FACTS if about[key]]
+    lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}", ""]
+
+    lines += ["## Counts", ""]
+    lines += [
+        "| split | documents | rows | tokens | mentions | set aside |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, of in manifest.splits.items():
+        counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
+        lines.append(f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
+    lines += ["", *_mentions(manifest), *_agreement(manifest)]
+
+    lines += [
+        "## How it was made",
+        "",
+        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
+        f"{markdown(manifest.name)}; `manifest.json` has every",
+        "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
+        "",
+        *_READING,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_READING = """\
+## How to read it
+
+```python
+import mslm_data as md
+shards = md.load("this folder")          # masks, batches, statistics
+
+from datasets import load_dataset, load_from_disk
+rows = load_from_disk("this folder")     # maps the shards as they are
+rows = load_dataset("this folder")       # or the name of a repository; copies rows into its cache
+```
+
+The shards are Arrow IPC streams that end with the footer of a file.
+
+| opens them | with |
+|---|---|
+| datasets | `load_from_disk`, `load_dataset`, `Dataset.from_file` |
+| pyarrow | `ipc.open_stream`, `ipc.open_file`, `dataset.dataset(..., format="ipc")` |
+| polars | `read_ipc`, `scan_ipc`, `read_ipc_stream` |
+| pandas, DuckDB | a dataset of pyarrow: `.to_table().to_pandas()`, `duckdb.sql("from rows")` |
+
+`pandas.read_feather` and `pyarrow.feather` do not open them, nor does DuckDB by their path:
+`mslm-data export` writes parquet for these. Name shards by `data-*.arrow`, as `datasets` puts files
+of its own beside them.
+""".splitlines()
+
+
+# Metadata -----------------------------------------------------------------------------------------
+
+
+def _metadata(manifest: Manifest) -> Iterator[str]:
+    """Give the lines of YAML that the hub reads, as far as they are known here."""
+    about = manifest.about
+    if about["title"]:
+        yield f"pretty_name: {yaml(about['title'])}"
+    yield from _list("language", about.get("language", ()))
+    yield from _licence(about["licence"], about.get("licence_id", ""))
+
+    # Rows with mentions serve to find them, rows with labels of documents to tell documents apart.
+    weak = manifest.pipeline["annotate"]["use"] not in _GOLD
+    has_classes = bool(manifest.doc_labels)
+    tasks = {
+        "fill-mask": ("masked-language-modeling", True),
+        "token-classification": ("named-entity-recognition", bool(manifest.labels)),
+        "text-classification": ("multi-class-classification", has_classes),
+    }
+    yield from _list("task_categories", [task for task, (_, fits) in tasks.items() if fits])
+    yield from _list("task_ids", [name for name, fits in tasks.values() if fits])
+    yield from _list("annotations_creators", ["machine-generated"] if weak else [])
+    rows = sum(split.sequences for split in manifest.splits.values())
+    yield from _list("size_categories", [size_category(rows)])
+    yield from _list("tags", ["mslm-data", *about.get("tags", ())])
+
+    yield "configs:"
+    yield f"- config_name: {yaml(manifest.name.replace('/', '-'))}"
+    yield "  data_files:"
+    for split in manifest.splits:
+        yield f"  - split: {yaml(split)}"
+        yield f"    path: {yaml(split + '/data-*.arrow')}"
+
+
+def _list(name: str, values: Sequence[str]) -> Iterator[str]:
+    """Give a list; nothing where it is empty."""
+    if values:
+        yield f"{name}:"
+        yield from (f"- {yaml(value)}" for value in values)
+
+
+def _licence(words: str, identifier: str) -> Iterator[str]:
+    """Give the licence by its identifier; else by a name, or as unknown."""
+    if identifier:
+        yield f"license: {yaml(identifier)}"
+    elif not words or words.startswith("unknown"):
+        yield "license: unknown"
+    else:
+        name = _NOT_A_NAME.sub("-", words.partition(":")[0].lower())[:_LONGEST_NAME].strip("-.")
+        yield "license: other"
+        yield f"license_name: {yaml(name or 'other')}"
+
+
+def size_category(rows: int) -> str:
+    """Return the hub's category for a number of rows, such as `1K<n<10K`."""
+    limits = [10 ** (3 + k) for k in range(len(_SIZES))]
+    if rows < limits[0]:
+        return f"n<{_SIZES[0]}"
+    for limit, low, high in zip(limits[1:], _SIZES, _SIZES[1:], strict=False):
+        if rows < limit:
+            return f"{low}<n<{high}"
+    return f"n>{_SIZES[-1]}"
+
+
+# Accounts -----------------------------------------------------------------------------------------
+
+
+def _mentions(manifest: Manifest) -> list[str]:
+    """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
+    reasons = []
+    for name, split in manifest.splits.items():
+        for reason, count in split.left_out.items():
+            reasons.append(f"* {markdown(name)}: {count:,} left out ({markdown(reason)})")
+    for name, split in manifest.splits.items():
+        if split.cut_mentions:
+            pieces = split.cut_mentions + split.cut_pieces
+            reasons.append(
+                f"* {markdown(name)}: {split.cut_mentions:,} longer than a row, cut into {pieces:,}"
+            )
+
+    if not reasons:
+        return []
+    return ["Mentions of the source that are not in the rows as they were:", "", *reasons, ""]
+
+
+def _agreement(manifest: Manifest) -> list[str]:
+    """Return the lines about the agreement of several annotators."""
+    if manifest.found_by is None:
+        return []
+    lines = [
+        "## Agreement of the annotators",
+        "",
+        "Mentions that each of two found, that both found with the same characters, and F1:",
+        "",
+        "| label | first | second | of first | of second | both | F1 |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for pair in pairs(manifest.found_by):
+        words = " | ".join(map(markdown, (pair.label, pair.first, pair.second)))
+        counts = " | ".join(f"{count:,}" for count in (pair.of_first, pair.of_second, pair.both))
+        lines.append(f"| {words} | {counts} | {pair.f1:.3f} |")
+    return [*lines, ""]

@@ -1,0 +1,182 @@
+"""The dataset card: metadata as the hub has them, and what is said of readers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.feather
+import pytest
+import yaml
+
+from mslm_data.builds.card import card, size_category
+from mslm_data.errors import PipelineError
+from mslm_data.pipeline import of_tables
+from mslm_data.shard.manifest import Manifest
+from tests import made
+
+ABOUT = {
+    "title": "Names: [a] corpus",
+    "licence": "CC BY 4.0, as its README says",
+    "licence_id": "cc-by-4.0",
+    "language": ["en", "no"],
+    "tags": ["medical"],
+}
+
+
+def built(out: Path, **about: Any) -> Manifest:
+    pipeline = made.pipeline_of()
+    pipeline = dataclasses.replace(
+        pipeline, about=of_tables({"about": about, "source": {"use": "conll"}}, name="x").about
+    )
+    return made.built(out, pipeline=pipeline)
+
+
+def metadata(text: str) -> dict[str, Any]:
+    _, top, _ = text.split("---\n", 2)
+    found: dict[str, Any] = yaml.safe_load(top)
+    return found
+
+
+def test_card__has_the_metadata_of_the_hub(tmp_path: Path) -> None:
+    manifest = built(tmp_path / "out", **ABOUT)
+
+    assert metadata((tmp_path / "out" / "README.md").read_text()) == {
+        "pretty_name": "Names: [a] corpus",
+        "language": ["en", "no"],
+        "license": "cc-by-4.0",
+        "task_categories": ["fill-mask", "token-classification"],
+        "task_ids": ["masked-language-modeling", "named-entity-recognition"],
+        "size_categories": ["n<1K"],
+        "tags": ["mslm-data", "medical"],
+        "configs": [
+            {
+                "config_name": manifest.name.replace("/", "-"),
+                "data_files": [
+                    {"split": split, "path": f"{split}/data-*.arrow"} for split in manifest.splits
+                ],
+            }
+        ],
+    }
+
+
+def test_card__of_a_corpus_that_says_little_is_read_too(tmp_path: Path) -> None:
+    found = metadata(card(built(tmp_path / "out")))
+
+    assert found["license"] == "unknown"
+    assert found["tags"] == ["mslm-data"]
+    assert not found.keys() & {"language", "pretty_name", "license_name", "annotations_creators"}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("unknown: the release states none", {"license": "unknown"}),
+        ("GENIA Project licence", {"license": "other", "license_name": "genia-project-licence"}),
+        ("Ours 1.5.0: for users", {"license": "other", "license_name": "ours-1.5.0"}),
+        ("許可", {"license": "other", "license_name": "other"}),
+    ],
+)
+def test_card__names_other_licences(words: str, expected: dict[str, str], tmp_path: Path) -> None:
+    found = metadata(card(built(tmp_path / "out", licence=words)))
+
+    assert {key: found[key] for key in found if key.startswith("license")} == expected
+
+
+def test_card__says_which_tasks_the_columns_serve(tmp_path: Path) -> None:
+    manifest = built(tmp_path / "out")
+    weak = {**manifest.pipeline, "annotate": {**manifest.pipeline["annotate"], "use": "terms"}}
+
+    of_documents = metadata(card(dataclasses.replace(manifest, labels=(), doc_labels=("a", "b"))))
+    of_weak = metadata(card(dataclasses.replace(manifest, pipeline=weak)))
+
+    assert of_documents["task_categories"] == ["fill-mask", "text-classification"]
+    assert of_documents["task_ids"] == ["masked-language-modeling", "multi-class-classification"]
+    assert of_weak["annotations_creators"] == ["machine-generated"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (0, "n<1K"),
+        (999, "n<1K"),
+        (1_000, "1K<n<10K"),
+        (99_999, "10K<n<100K"),
+        (1_000_000, "1M<n<10M"),
+        (10**11, "100B<n<1T"),
+        (10**12, "n>1T"),
+    ],
+)
+def test_size_category__is_one_of_the_hub(rows: int, expected: str) -> None:
+    assert size_category(rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"language": ["english"]}, "language: expected codes of two or three letters"),
+        ({"licence_id": "CC BY"}, "licence_id: expected an identifier of small letters"),
+    ],
+)
+def test_about__refuses_what_the_hub_does(about: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        of_tables({"about": about, "source": {"use": "conll"}}, name="mine")
+
+
+def test_about__without_the_later_options_is_as_before() -> None:
+    about = of_tables({"source": {"use": "conll"}}, name="mine").about
+
+    assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}
+
+
+# What FORMAT.md and the card say of readers -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("readers") / "out"
+    built(out)
+    (found,) = (out / "train").glob("data-*.arrow")
+    return found
+
+
+def test_shard__is_opened_by_pyarrow_and_pandas(shard: Path) -> None:
+    rows = pa.dataset.dataset([shard], format="ipc").to_table()
+
+    with pa.memory_map(str(shard)) as file:
+        assert pa.ipc.open_stream(file).read_all() == rows
+    with pa.memory_map(str(shard)) as file:
+        assert pa.ipc.open_file(file).read_all() == rows
+    assert len(rows.to_pandas()) == rows.num_rows > 0
+
+
+def test_shard__is_opened_by_polars(shard: Path) -> None:
+    polars = pytest.importorskip("polars")
+
+    rows = polars.read_ipc(shard)
+
+    assert polars.read_ipc_stream(shard).equals(rows)
+    assert polars.scan_ipc(shard.with_name("data-*.arrow")).collect().equals(rows)
+
+
+def test_shard__is_not_opened_by_readers_of_feather(shard: Path) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="Not a Feather V1 or Arrow IPC file"):
+        pa.feather.read_table(shard)
+
+
+def test_folder__is_opened_by_datasets_with_the_card(
+    shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    folder = str(shard.parents[1])
+
+    mapped = datasets.load_from_disk(folder)
+    copied = datasets.load_dataset(folder, cache_dir=str(tmp_path))
+
+    assert set(copied) == set(mapped)
+    assert copied["train"]["doc_id"][:] == mapped["train"]["doc_id"][:]
+    assert len(datasets.Dataset.from_file(str(shard))) == len(mapped["train"])

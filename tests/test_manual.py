@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,8 @@ def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
     assert text.count('<div class="mslm drawn">') == len(STRATEGIES.names())
     assert text.count('<div class="mslm beside">') == 1
     assert "needs more than its name: pmi.arrow: expected a lexicon" in text
+    assert text.count("As a file, to change") == len(STRATEGIES.names())
+    assert tempfile.gettempdir() not in text
 
 
 def test_manual__loads_nothing_from_elsewhere(manual: Path) -> None:

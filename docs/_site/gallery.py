@@ -14,6 +14,7 @@ import docstring_parser
 import mslm_data as md
 from _site import stand_ins
 from _site.links import ROOT
+from mslm_data.cli.recipes import EXAMPLES
 from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
 from mslm_data.loading import Shards
@@ -104,7 +105,9 @@ def _lines(shards: Shards) -> list[str]:
         "",
     ]
     for name, strategy in made.items():
-        lines += _section(name, strategy, sentence, needs[name])
+        # Lexicons and scores lie in the folder that was built for this page.
+        recipe = repr(strategy).replace(f"{shards.folder}/vocab/", "").rstrip()
+        lines += _section(name, strategy, sentence, needs=needs[name], recipe=recipe)
     return lines
 
 
@@ -120,14 +123,17 @@ def _needs(name: str, sentence: Sentences) -> str:
 
 
 def _given(name: str) -> dict[str, Any]:
-    return stand_ins.OPTIONS.get(_short(name), {})
+    """Return options of a strategy that is nothing without some."""
+    return EXAMPLES.get(name, {})
 
 
 def _short(name: str) -> str:
     return name.rsplit(".v", 1)[0]
 
 
-def _section(name: str, strategy: Strategy, sentence: Sentences, needs: str) -> list[str]:
+def _section(
+    name: str, strategy: Strategy, sentence: Sentences, *, needs: str, recipe: str
+) -> list[str]:
     """Return the section of a strategy."""
     shipped = SHIPPED[name]
     parsed = _parsed(name)
@@ -163,7 +169,10 @@ def _section(name: str, strategy: Strategy, sentence: Sentences, needs: str) -> 
         ]
         lines.append("")
     call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(options))
-    return [*lines, "```python", call, "```", ""]
+    lines += ["```python", call, "```", ""]
+
+    lines += ["<details><summary>As a file, to change</summary>", ""]
+    return [*lines, "```toml", recipe, "```", "", "</details>", ""]
 
 
 def _call(name: str, options: dict[str, Any]) -> str:

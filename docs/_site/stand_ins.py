@@ -25,23 +25,6 @@ from mslm_data.loading import Shards
 Scores = dict[Any, float]
 _KEY_LETTERS = 9
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "mixture": {"chances": [0.5, 0.5], "parts": [{"use": "span"}, {"use": "joint"}]},
-    "curriculum": {"epochs": [50], "parts": [{"use": "token"}, {"use": "joint", "elm": 0.5}]},
-    "picks": {
-        "picks": [
-            {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
-            {
-                "units": "words",
-                "budget": {"rate": 0.15, "of": "tokens"},
-                "among": {"where": "generic"},
-                "kind": "base",
-            },
-        ],
-    },
-}
-"""Strategies that are nothing without options -> some for the gallery."""
-
 
 def write(shards: Shards) -> None:
     """Write into a folder's `vocab/` what strategies look for there.

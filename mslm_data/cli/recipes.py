@@ -101,7 +101,7 @@ def _strategies(name: str | None, as_json: bool) -> None:
         echo(table(("strategy", "follows", "source", "hides"), rows))
 
 
-_EXAMPLES: dict[str, dict[str, Any]] = {
+EXAMPLES: dict[str, dict[str, Any]] = {
     "picks.v1": {
         "picks": [
             {"units": "mentions", "budget": {"rate": 0.4}, "kind": "entity"},
@@ -133,10 +133,10 @@ def _strategy(name: str, as_json: bool) -> None:
     full = STRATEGIES.resolve(name)
     shipped = SHIPPED[full]
     documentation = inspect.getdoc(STRATEGIES.load(full)) or ""
-    toml = repr(make(full, _EXAMPLES.get(full, {})))
+    toml = repr(make(full, EXAMPLES.get(full, {})))
 
     # Strategies of parts have no defaults worth copying: their example stands for them.
-    defaults = {} if full in _EXAMPLES else options_of(full)
+    defaults = {} if full in EXAMPLES else options_of(full)
 
     if as_json:
         print_json(

@@ -110,6 +110,6 @@ def warns(node: ast.AST) -> bool:
 def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> None:
     text = text_of(manual, "reference/benchmarks")
 
-    assert text.count('<div class="bar">') > 30
+    assert text.count('<div class="rate">') > 30
     for name in ("build, one process", "packing"):
         assert f"<span>{name}</span>" in text

@@ -31,7 +31,7 @@ def of_benchmarks() -> list[str]:
         "the median of several rounds in turn, and a line from the lowest to the highest. Rows",
         "below 1 are slower. What each row and its peer is stands in the tables below.",
         "",
-        f'<div class="mslm bars">{bars}</div>',
+        f'<div class="mslm rates">{bars}</div>',
         "",
     ]
 
@@ -46,7 +46,7 @@ def _bar(row: Mapping[str, Any], most: float) -> str:
     median = ratio["median"]
     said = f"{median:,.0f}x" if median >= 10 else f"{median:.2f}x"
     return (
-        f'<div class="bar"><span>{html.escape(row["name"].replace("`", ""))}</span>'
+        f'<div class="rate"><span>{html.escape(row["name"].replace("`", ""))}</span>'
         f'<span class="track"><i style="width:{share["median"]:.1f}%"></i>'
         f'<u style="left:{share["low"]:.1f}%;width:{share["high"] - share["low"]:.1f}%"></u></span>'
         f"<b>{said}</b></div>"

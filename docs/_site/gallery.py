@@ -81,7 +81,7 @@ def _lines(shards: Shards) -> list[str]:
         speed = speeds.get(short)
         cells = [
             f'<a href="#{_anchor(name)}">{short}</a>',
-            html.escape(_parsed(name).short_description or ""),
+            _code(_parsed(name).short_description or ""),
             html.escape(SHIPPED[name].source),
             f"{_hidden(strategy, shards):.1%}",
             f"{speed / 1e6:.1f}" if speed else "",
@@ -222,6 +222,12 @@ def _default(value: Any) -> str:
 
 def _literal(message: str) -> str:
     return message.replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    """Return a line as HTML, what stands between backticks as code."""
+    parts = html.escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def _cell(text: str) -> str:

@@ -22,9 +22,9 @@ def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask")
 
     Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
 
-    * The budget is `ceil(rate * tokens that are not special)`, exactly. * The list is gone through
-    in passes. In a pass each n-gram hides its left-most occurrence none of
-      whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay
+    * The budget is `ceil(rate * tokens that are not special)`, exactly.
+    * The list is gone through in passes. In a pass each n-gram hides its left-most occurrence none
+      of whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay
       unspent.
     * The last n-gram is cut to the rest of the budget (lines 8 to 10).
     * An occurrence is contiguous, begins at the first token of a word and ends at the last of one.
@@ -47,10 +47,11 @@ def pmi_released(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str 
     From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line
     copied:
 
-    * The list is gone through once, from the top, until the budget is spent. * An n-gram is found
-    where its sub-words are in the row in their order, with any others between them. * Then each of
-    its words is hidden by itself, where its sub-words first stand side by side. That may
-      be before the n-gram, apart from it, or within a longer word, as word boundaries are not
+    * The list is gone through once, from the top, until the budget is spent.
+    * An n-gram is found where its sub-words are in the row in their order, with any others between
+      them.
+    * Then each of its words is hidden by itself, where its sub-words first stand side by side. That
+      may be before the n-gram, apart from it, or within a longer word, as word boundaries are not
       looked for.
     * The word in which the budget ends is cut; what is hidden is not found again.
     * The budget is `ceil(rate * tokens)` in floats, of tokens that are neither special nor `[UNK]`.

@@ -207,6 +207,7 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
             "mentions": split.mentions,
             "shards": len(split.shards),
             "set_aside": split.set_aside,
+            "not_chosen": dict(split.not_chosen),
             **({"duplicates": dict(split.duplicates)} if split.duplicates else {}),
             "given_mentions": split.given_mentions,
             "left_out": dict(split.left_out),
@@ -321,6 +322,9 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
     _print_files(report)
 
     for name, split in report["splits"].items():
+        records = manifest.splits[name].read + sum(split["not_chosen"].values())
+        for reason, count in split["not_chosen"].items():
+            echo(plain(f"{name}: {count:,} of {records:,} records not chosen: {reason}"))
         given = split["given_mentions"]
         for reason, count in split["left_out"].items():
             echo(plain(f"{name}: {count:,} of {given:,} mentions left out: {reason}"))

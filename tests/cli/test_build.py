@@ -155,6 +155,20 @@ def test_build__warns_where_mentions_end_within_tokens(
     assert ("source.ends (inclusive)" in done.out) == warned
 
 
+def test_build__says_which_records_were_not_chosen(tmp_path: Path) -> None:
+    rows = [{"text": f"aspirin {answer}", "answer": answer} for answer in ("accept", "reject")]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "my.toml").write_text('[source]\nuse = "prodigy"\n[annotate]\nuse = "none"\n')
+    words = ("build", "--source", tmp_path / "my.toml", "--input", tmp_path / "train.jsonl",
+             "--tokenizer", VOCAB, "--out")  # fmt: skip
+
+    done = run(*words, tmp_path / "out")
+    again = run(*words, tmp_path / "again", "--json")
+
+    assert "train: 1 of 2 records not chosen: rejected by the annotator\n" in done.out
+    assert again.json["splits"]["train"]["not_chosen"] == {"rejected by the annotator": 1}
+
+
 def test_build__takes_several_inputs(tmp_path: Path) -> None:
     files = [SAMPLES / "bc2gm" / "train.tsv", SAMPLES / "bc2gm" / "test.tsv"]
     words = ("build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--json")

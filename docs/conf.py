@@ -39,6 +39,8 @@ napoleon_use_ivar = True
 
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+copybutton_here_doc_delimiter = "EOF"
 
 html_theme = "furo"
 html_title = f"mslm-data {version}"

@@ -548,7 +548,11 @@ def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
     def keys(where: str, workers: int) -> list[int]:
         data = MaskedDataset(load(where)["train"], strategy("joint"), static=True)
         loader = torch.utils.data.DataLoader(
-            data, 16, collate_fn=MaskingCollator(), num_workers=workers
+            data,
+            16,
+            collate_fn=MaskingCollator(),
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
         )
         return [key for batch in loader for key in batch["keys"].tolist()]
 

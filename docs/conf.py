@@ -25,6 +25,8 @@ extensions = [
 ]
 exclude_patterns = ["_site", "_static"]
 nitpicky = False
+smartquotes = False  # two dashes of an option stay two
+default_role = "code"  # docstrings name code in single backticks
 
 myst_enable_extensions = ["deflist", "fieldlist"]
 myst_heading_anchors = 4
@@ -56,4 +58,5 @@ def setup(app: Sphinx) -> None:
     """Have references written before pages are read, and links to other files lead to pages."""
     app.connect("builder-inited", lambda app: references.write(Path(app.srcdir)))
     app.connect("source-read", links.of_page)
+    app.connect("sphinx-click-process-description", references.show_examples_as_code)
     app.connect("sphinx-click-process-arguments", references.leave_out_nameless)

@@ -57,6 +57,13 @@ def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:
             assert f'id="{name}"' in text or f'id="mslm-data-{name}"' in text, name
 
 
+def test_manual__shows_examples_of_commands_as_they_are_typed(manual: Path) -> None:
+    page = text_of(manual, "reference/commands")
+
+    assert page.count("highlight-console") >= len(COMMANDS)
+    assert not re.findall(r".{20}\N{EN DASH}[a-z]+", page)
+
+
 def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
     text = text_of(manual, "reference/strategies")
 

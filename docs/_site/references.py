@@ -94,6 +94,30 @@ def _commands() -> str:
     )
 
 
+def show_examples_as_code(app: Sphinx, context: click.Context, lines: list[str]) -> None:  # noqa: ARG001
+    """Show the lines below `Example:` as a console that can be copied from."""
+    shown: list[str] = []
+    is_example = False
+    for line in lines:
+        words = line.removeprefix("|").rstrip()
+        if words.strip() in ("Example:", "Examples:"):
+            is_example = True
+            shown += ["", words.strip(), "", ".. code-block:: console", ""]
+        elif is_example and words.startswith("     "):
+            shown.append(
+                "    $ " + words.strip() if _begins_call(shown) else "      " + words.strip()
+            )
+        else:
+            is_example = False
+            shown.append(line)
+    lines[:] = shown
+
+
+def _begins_call(shown: list[str]) -> bool:
+    """Return whether the next line of an example is a call, as no backslash ends the last."""
+    return not shown[-1].endswith("\\")
+
+
 def leave_out_nameless(app: Sphinx, context: click.Context, lines: list[str]) -> None:  # noqa: ARG001
     """Leave out arguments that a command takes only to refuse them in words of its own."""
     kept = []

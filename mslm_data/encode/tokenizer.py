@@ -279,7 +279,7 @@ def _read_object(path: Path) -> dict[str, Any]:
         value = json_once.decode(path.read_bytes())
     except json_once.KeyTwiceError as error:
         raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, *json_once.DECODE_ERRORS) as error:
         raise TokenizerError(
             f"{path}: expected a JSON object, got {type(error).__name__}"
         ) from None

@@ -65,7 +65,7 @@ def _is_safe_file(name: str, path: Path) -> bool:
     try:
         check = _CHECKS[path.name]
         return check(json_once.decode(path.read_bytes()))
-    except (KeyError, ValueError, RecursionError):
+    except (KeyError, ValueError, *json_once.DECODE_ERRORS):
         return False
 
 

@@ -23,7 +23,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_site", "_static"]
+exclude_patterns = ["_site", "_static", "notebooks"]
 nitpicky = False
 smartquotes = False  # two dashes of an option stay two
 default_role = "code"  # docstrings name code in single backticks

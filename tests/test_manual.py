@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.cli import COMMANDS
@@ -120,3 +125,50 @@ def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> Non
     assert text.count('<div class="rate">') > 30
     for name in ("build, one process", "packing"):
         assert f"<span>{name}</span>" in text
+
+
+def test_manual__runs_every_notebook(manual: Path) -> None:
+    notebooks = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+    assert notebooks
+
+    for notebook in notebooks:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        assert not any(cell.get("outputs") for cell in cells), f"{notebook.name}: has outputs"
+        page = text_of(manual, f"reference/notebook-{notebook.stem.replace('_', '-')}")
+        assert 'class="shown"' in page, notebook.name
+        assert f"/{notebook.name}" in page
+
+    assert "cisplatin" in text_of(manual, "reference/notebook-tagger").rpartition("<pre>")[2]
+
+
+def test_ran__shows_what_is_printed_and_the_last_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from _site.notebooks import ran
+
+    names: dict[str, object] = {"x": 2}
+
+    assert ran("print(x)\ny = x + 1\ny", names) == ("2\n", 3)
+    assert ran("y += 1", names) == ("", None)
+    assert names["y"] == 4
+
+
+def test_compatibility__names_the_pythons_of_the_classifiers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from _site.compatibility import LOWEST, PYTHONS, SHOWN, pinned
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    pins = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+
+    assert list(PYTHONS) == claimed
+    assert all(f"{python}.9" in SpecifierSet(project["requires-python"]) for python in PYTHONS)
+    wanted = [Requirement(one) for one in project["dependencies"]]
+    wanted += [
+        Requirement(one) for extra in project["optional-dependencies"].values() for one in extra
+    ]
+    for one in wanted:
+        for versions in (LOWEST, pins):
+            if one.name in SHOWN and one.name in versions:
+                assert versions[one.name] in one.specifier, one

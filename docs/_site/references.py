@@ -15,7 +15,7 @@ import click
 import docstring_parser
 from sphinx.application import Sphinx
 
-from _site import charts, citing, errors, gallery, links
+from _site import charts, citing, compatibility, errors, gallery, links, notebooks
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
@@ -39,7 +39,9 @@ def write(docs: Path) -> None:
         "reference/python": _python(),
         "reference/errors": errors.page(),
         "reference/citing": citing.page(),
+        "reference/compatibility": compatibility.page(),
         "reference/strategies": gallery.page(),
+        **notebooks.pages(),
     }
     for page, text in pages.items():
         path = docs / f"{page}.md"

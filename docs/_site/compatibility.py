@@ -1,0 +1,123 @@
+"""Writes the page of what the package works with, from `pyproject.toml` and `constraints.txt`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from _site.links import ROOT
+
+PYTHONS = {
+    "3.11": "all tests, with each change",
+    "3.12": "a part of the tests, before a release",
+    "3.13": "a part of the tests, before a release",
+    "3.14": "a part of the tests, before a release",
+}
+"""Python -> what runs with it; the classifiers of `pyproject.toml` name the same."""
+
+SHOWN = (
+    "numpy",
+    "numba",
+    "pyarrow",
+    "tokenizers",
+    "datasets",
+    "transformers",
+    "torch",
+    "spacy",
+    "medcat",
+    "ray",
+)
+"""The packages that users have opinions on; those of the core come first."""
+
+LOWEST = {
+    "numpy": "2.0.0",
+    "numba": "0.61.0",
+    "pyarrow": "20.0.0",
+    "tokenizers": "0.22.1",
+    "datasets": "4.0.0",
+    "transformers": "5.0.0",
+    "torch": "2.4.0",
+    "spacy": "3.8.2",
+    "medcat": "2.9.0",
+}
+"""Package -> the lowest version that was tried, all of them together, with Python 3.11."""
+
+_PAGE = """\
+# Compatibility
+
+## Python
+
+| Python | tested with |
+|---|---|
+{pythons}
+
+All four take the same versions of packages: `constraints.txt` of the project pins what the tests
+ran with, and all packages that the tests need have files for each Python. The tests run on Linux
+with x86-64. macOS, Windows and ARM are not tested.
+
+From Python 3.14 on, workers of torch's `DataLoader` start anew and are not forked, unless it is
+given `multiprocessing_context="fork"`.
+
+## Packages
+
+| package | range | tested with | lowest tried | comes with |
+|---|---|---|---|---|
+{packages}
+
+`pip install --constraint constraints.txt mslm-data` gives the tested versions. The lowest were
+tried together, with a part of the tests and Python 3.11. Versions between are not tried.
+
+## Extras
+
+| extra | brings |
+|---|---|
+{extras}
+
+`gliner` needs a transformers older than 5.17, so it does not go together with the tested
+versions of the others: it has constraints of its own, `constraints-gliner.txt`.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    extras = {
+        name: [Requirement(one) for one in wanted]
+        for name, wanted in project["optional-dependencies"].items()
+        if name not in ("all", "test", "docs", "fuzz", "bench")
+    }
+    core = {one.name: one for one in map(Requirement, project["dependencies"])}
+    pins = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+
+    packages = []
+    for name in SHOWN:
+        of = [extra for extra, wanted in extras.items() if any(one.name == name for one in wanted)]
+        wanted = core.get(name) or next(one for one in extras[of[0]] if one.name == name)
+        comes = "always" if name in core else ", ".join(f"`{extra}`" for extra in of)
+        cells = (f"`{_range(wanted)}`", pins[name], LOWEST.get(name, ""), comes)
+        packages.append(f"| {name} | {' | '.join(cells)} |")
+    return _PAGE.format(
+        pythons="\n".join(f"| {version} | {tested} |" for version, tested in PYTHONS.items()),
+        packages="\n".join(packages),
+        extras="\n".join(
+            f"| `{extra}` | {', '.join(f'`{one}`' for one in wanted)} |"
+            for extra, wanted in extras.items()
+        ),
+    )
+
+
+def pinned(constraints: str) -> dict[str, str]:
+    """Return package -> version, from the text of a constraints file."""
+    pins = re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def _range(wanted: Requirement) -> str:
+    """Return the range of versions of a requirement, the lower end first."""
+    return ", ".join(sorted(map(str, wanted.specifier), reverse=True))

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from mslm_data.kernels._jit import cache_folder
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 WALKS = ("start", "circle", "pretraining", "exported", "cluster", "coming_from")
@@ -116,9 +118,13 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fresh(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, offline."""
+    """An empty folder to work in, offline, with an empty cache but for compiled kernels."""
     folder = tmp_path / "work"
     folder.mkdir()
+    kernels = cache_folder()
+    if kernels is not None:
+        (tmp_path / "cache").mkdir()
+        (tmp_path / "cache" / "kernels").symlink_to(kernels.parent)
     monkeypatch.chdir(folder)
     for name, value in {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",

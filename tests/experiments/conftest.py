@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,5 +50,6 @@ def cache(encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Cac
 
 @pytest.fixture(autouse=True)
 def samples_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tests from real corpora, which take longer."""
+    """Keep tests from real corpora, which take longer, and at their own priority."""
     monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "absent"))
+    monkeypatch.setattr(os, "nice", lambda _: 0)

@@ -301,9 +301,10 @@ def test_copy__brings_files_at_the_same_time(there: Path, tmp_path: Path) -> Non
         met.wait()
         return data
 
-    Faulty.faults["a.bin"] = Faulty.faults["b.bin"] = [meeting]
+    Faulty.faults["a.bin"], Faulty.faults["b.bin"] = [meeting], [meeting]
 
     assert contents(copy(url_of(there), tmp_path)) == contents(there)
+    assert not met.broken
 
 
 def test_copy__minds_no_time_of_access(

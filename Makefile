@@ -12,8 +12,11 @@ demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking
 	$(DEMO)/mslm-data mask-stats out/demo/bc5cdr-chem
 	$(DEMO)/mslm-data inspect out/demo/bc5cdr-chem --start 38 --rows 2
 
+# Tests wait for a fifth of their time: for servers, killed processes, the disk.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 test: check  ## Style, types, layers, and all tests, on all cores.
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: .venv/ready
 	$(BIN)/ruff check

@@ -260,12 +260,24 @@ class Pipeline:
         return bool(self.source.options.get("doc_label"))
 
     def sampled(self) -> Pipeline:
-        """Return the pipeline with the files that its annotator needs for the shipped sample."""
+        """Return the pipeline of the shipped sample, which is text that was written for it.
+
+        Its annotator has the files that it needs, and its card claims nothing of the corpus.
+        """
         files = {
             name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()
         }
         annotate = dataclasses.replace(self.annotate, options={**files, **self.annotate.options})
-        return dataclasses.replace(self, annotate=annotate)
+        title = f"Sample text in the form of: {self.about.title}" if self.about.title else ""
+        about = dataclasses.replace(
+            self.about,
+            title=title,
+            homepage="",
+            licence="CC0 1.0",
+            licence_id="cc0-1.0",
+            citation="",
+        )
+        return dataclasses.replace(self, annotate=annotate, about=about)
 
     def to_preload(self) -> str:
         """Return what a process needs to load its stages before it gets documents, as JSON."""

@@ -206,6 +206,17 @@ def test_read__keeps_the_options_of_an_annotator_that_is_named_again() -> None:
     assert set(found.sampled().annotate.options) == {"model_pack"}
 
 
+@pytest.mark.parametrize("name", ["blurb/bc2gm", "blurb/ebm-nlp", "blurb/ncbi-disease", "mimic"])
+def test_sampled__claims_nothing_of_the_corpus(name: str) -> None:
+    corpus = pipeline.read(name).about
+    sample = pipeline.read(name).sampled().about
+
+    assert sample.title == f"Sample text in the form of: {corpus.title}"
+    assert (sample.licence, sample.licence_id) == ("CC0 1.0", "cc0-1.0")
+    assert (sample.homepage, sample.citation) == ("", "")
+    assert sample.protected == corpus.protected
+
+
 def test_read__lets_another_segmenter_begin_without_the_options_of_the_one_before() -> None:
     tables = {"name": "mine", **SMALL, "segment": {"use": "spacy", "model": "en"}}
 

@@ -48,10 +48,11 @@ _HEAD = """\
 Written by `python -m experiments.page` from the lines in [results](results). [README.md](README.md)
 has the protocol, and [the guide](../docs/evidence.md) says in plain words what follows. F1,
 precision and recall are those of mentions on unmasked test text, in percent: mean ± standard
-deviation over seeds. A difference is taken between runs of the same seed that began with the same
-weights. Its 95 % interval is a bootstrap over seeds and sentences; with one seed over sentences
-alone, so that it is too narrow. `could be seen` is the smallest true difference that would be found
-in four of five such studies."""
+deviation over runs, of which a seed may have several that began with different weights. A
+difference is taken between runs of the same seed that began with the same weights. Its 95 %
+interval is a bootstrap over seeds and sentences; with one pair over sentences alone, so that it is
+too narrow. `could be seen` is the smallest true difference that would be found in four of five such
+studies."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +146,7 @@ def _questions() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
 
 def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[str]:
     """Return the lines of a table: an arm a row, the one to compare with first."""
-    header = ("arm", "seeds", "hidden", "F1", "precision", "recall", "against the first", "95 %")
+    header = ("arm", "runs", "hidden", "F1", "precision", "recall", "against the first", "95 %")
     rows: list[tuple[str, ...]] = [(*header, "could be seen")]
     apart = differences(found, arms, corpus)
     for arm in arms:
@@ -227,7 +228,7 @@ def _sensitivity(found: Sequence[Line]) -> list[str]:
 
     rows: list[tuple[str, ...]] = [
         (
-            "adapted with", "seeds", "hidden",
+            "adapted with", "runs", "hidden",
             "terms: accuracy", "terms: perplexity",
             "other words: accuracy", "other words: perplexity",
             "terms, accuracy against token", "95 %",
@@ -290,7 +291,7 @@ def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]
         if not by_arm:
             return []
 
-        header = ("adapted with", "seeds", "hidden", score.replace("_f1", " F1"))
+        header = ("adapted with", "runs", "hidden", score.replace("_f1", " F1"))
         rows = [(*header, "against no adaptation", "95 %", "could be seen")]
         first = by_arm.get("no adaptation", {})
         for arm in CLASSIFIED:
@@ -348,7 +349,7 @@ def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
         return "-", "-", "-"
     interval = f"{one.low:+.1f} to {one.high:+.1f}"
     if one.seeds == 1:
-        return f"{one.mean:+.1f}", f"{interval} (one seed)", "-"
+        return f"{one.mean:+.1f}", f"{interval} (one pair)", "-"
     return f"{one.mean:+.1f}", interval, f"{one.seen:.1f}"
 
 
@@ -391,11 +392,11 @@ def _verdicts(found: Sequence[Line]) -> list[str]:
         for corpus in corpora if arms[0] == "plain" else ():
             for arm, one in differences(found, arms, corpus).items():
                 mean, interval, _ = _difference_cells(one)
-                by = f"{mean} points, {interval}, {one.seeds} seeds"
+                by = f"{mean} points, {interval}, {one.seeds} pairs"
                 told = "cannot be told from"
                 if one.seeds == 1:
                     told = "cannot be judged yet against"
-                    by = f"{mean} points, one seed"
+                    by = f"{mean} points, one pair"
                 elif one.low > 0:
                     told = "scores higher than"
                 elif one.high < 0:

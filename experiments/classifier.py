@@ -35,7 +35,7 @@ _WEIGHTS = "classifier.safetensors"
 
 
 class Output(NamedTuple):
-    """What a classifier returns.
+    """Loss and logits of a classifier's forward pass.
 
     Attributes:
         loss: Mean cross-entropy; None without labels.

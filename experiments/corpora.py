@@ -250,7 +250,7 @@ def source(name: str) -> Path:
 
 
 def origin() -> str:
-    """Say whether corpora are real."""
+    """Return where the text comes from: BLURB, or the shipped samples where BLURB is missing."""
     if (inputs.real() / "blurb").is_dir():
         return "BLURB"
     return "the shipped samples, which were made up"

@@ -1,1 +1,1 @@
-"""What the manual's pages are made of, besides the pages themselves."""
+"""Makes those pages of the manual that come from code and data, when Sphinx builds it."""

@@ -67,7 +67,7 @@ class Annotator(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether it reads some kilobytes of text a second, so that work units are small."""
+        """Whether it is slow, some kilobytes of text a second, so that work units must be small."""
         ...
 
     def digest(self) -> str:

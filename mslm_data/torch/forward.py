@@ -6,7 +6,7 @@ Dimensions: B rows, L tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -102,12 +102,19 @@ def device_of(model: Model) -> torch.device:
 def evaluating(model: Model) -> Iterator[None]:
     """Put a module into evaluation mode, and each part of it back into its own mode afterwards."""
     module = module_of(model)
-    parts = [] if module is None else list(module.modules())
+    with nullcontext() if module is None else in_mode(module, training=False):
+        yield
+
+
+@contextmanager
+def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
+    """Put all parts of a module into one mode, and each back into its own afterwards."""
+    parts = list(module.modules())
     modes = [part.training for part in parts]
 
     try:
         for part in parts:
-            part.training = False
+            part.training = training
         yield
     finally:
         for part, mode in zip(parts, modes, strict=True):

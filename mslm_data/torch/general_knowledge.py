@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch.attention_heads import attention_layers, gated_heads
-from mslm_data.torch.forward import device_of, language_model
+from mslm_data.torch.forward import device_of, in_mode, language_model
 from mslm_data.torch.loss import check_name
 
 TEMPERATURE = 0.05
@@ -97,7 +97,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     gates_KN = torch.ones(len(layers), layers[0].heads, device=device, requires_grad=True)
     total_KN = torch.zeros_like(gates_KN)
     tokens = 0
-    with _dropping(model), gated_heads(model, gates_KN), torch.enable_grad():
+    with in_mode(model, training=True), gated_heads(model, gates_KN), torch.enable_grad():
         for batch in batches:
             rows_BL, present_BL = _rows(batch, device)
             first, second = (
@@ -251,17 +251,3 @@ def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tenso
         labels_BL = torch.as_tensor(batch["labels"])
         rows_BL = torch.where(labels_BL == IGNORED, rows_BL, labels_BL)
     return rows_BL.to(device), torch.as_tensor(batch["attention_mask"]).to(device)
-
-
-@contextmanager
-def _dropping(model: nn.Module) -> Iterator[None]:
-    """Put a module into training mode, and each part of it back into its own mode afterwards."""
-    parts = list(model.modules())
-    modes = [part.training for part in parts]
-    try:
-        for part in parts:
-            part.training = True
-        yield
-    finally:
-        for part, mode in zip(parts, modes, strict=True):
-            part.training = mode

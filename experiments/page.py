@@ -163,6 +163,37 @@ def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[s
 _SCORES = ("f1", "precision", "recall")
 
 
+def _by_length(found: Sequence[Line]) -> list[str]:
+    """Return the tables of sentences with fewer and with more words than the average."""
+    made: list[str] = []
+    for corpus in CORPORA:
+        first = _runs(found, "plain", corpus)
+        rows: list[tuple[str, ...]] = [
+            ("arm", "pairs", "shorter: F1", "against plain", "longer: F1", "against plain")
+        ]
+        for arm in dict.fromkeys((*JOINT, *RATED)):
+            runs = _runs(found, arm, corpus)
+            common = [key for key in runs if key in first]
+            if not common:
+                continue
+            cells = [arm, str(len(common))]
+            for length in ("shorter", "longer"):
+                scores, before = (
+                    [_f1_of(side[key]["scores"][length]) for key in common]
+                    for side in (runs, first)
+                )
+                apart = [after - other for after, other in zip(scores, before, strict=True)]
+                cells += [spread(scores), "-" if arm == "plain" else spread(apart, sign="+")]
+            rows.append(tuple(cells))
+        if len(rows) > 2:
+            made += [*([""] if made else []), f"{corpus}:", "", *as_table(rows)]
+    return made
+
+
+def _f1_of(counts: Mapping[str, float]) -> float:
+    return float(intervals.f1(np.array([counts[name] for name in _COUNTED[0]], np.float64)))
+
+
 def differences(found: Sequence[Line], arms: Sequence[str], corpus: str) -> dict[str, Difference]:
     """Return the difference of F1 of each arm and the first, in points, of common seeds."""
     first = _runs(found, arms[0], corpus)
@@ -219,10 +250,7 @@ def _rates(found: Sequence[Line]) -> list[str]:
 
 def _sensitivity(found: Sequence[Line]) -> list[str]:
     """Return the table of how well hidden tokens are predicted after each adaptation."""
-    by_arm: dict[str, list[Line]] = {}
-    for line in found:
-        if line["run"]["task"] == "adaptation":
-            by_arm.setdefault(line["run"]["arm"], []).append(line)
+    by_arm = _adaptations(found)
     if not by_arm:
         return []
 
@@ -235,10 +263,7 @@ def _sensitivity(found: Sequence[Line]) -> list[str]:
             "others, accuracy against token", "95 %",
         )
     ]  # fmt: skip
-    for arm in ("", *ADAPTED):
-        runs = by_arm.get(arm, [])
-        if not runs:
-            continue
+    for arm, runs in by_arm.items():
         hidden = statistics.fmean(run.get("hidden", 0.0) for run in runs)
         cells = [arm or "nothing", str(len(runs)), _percent(hidden) if hidden else "-"]
         for kind in ("terms", "others"):
@@ -246,13 +271,40 @@ def _sensitivity(found: Sequence[Line]) -> list[str]:
             cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
             cells.append(spread([float(intervals.perplexity(one)) / 100 for one in counts]))
         for kind in ("terms", "others"):
-            apart = _against_token(runs, by_arm.get("token", []), kind)
-            cells += _difference_cells(apart if arm not in ("", "token") else None)[:2]
+            apart = _against_token(arm, by_arm, kind)
+            cells += _difference_cells(apart)[:2]
         rows.append(tuple(cells))
     return as_table(rows)
 
 
-def _against_token(runs: Sequence[Line], token: Sequence[Line], kind: str) -> Difference | None:
+def _confidence(found: Sequence[Line]) -> list[str]:
+    """Return the table of how probable each mention is found, hidden by itself."""
+    by_arm = _adaptations(found)
+    rows: list[tuple[str, ...]] = [
+        ("adapted with", "runs", "confidence", "against token", "95 %", "could be seen")
+    ]
+    for arm, runs in by_arm.items():
+        counts = [_of_all_corpora(run, "mentions").sum(axis=0) for run in runs]
+        confidence = spread([float(intervals.accuracy(one)) for one in counts])
+        apart = _difference_cells(_against_token(arm, by_arm, "mentions"))
+        rows.append((arm or "nothing", str(len(runs)), confidence, *apart))
+    return as_table(rows) if by_arm else []
+
+
+def _adaptations(found: Sequence[Line]) -> dict[str, list[Line]]:
+    """Return the lines of each adaptation, in the order of the plan; "" is none."""
+    by_arm: dict[str, list[Line]] = {arm: [] for arm in ("", *ADAPTED)}
+    for line in found:
+        if line["run"]["task"] == "adaptation":
+            by_arm[line["run"]["arm"]].append(line)
+    return {arm: runs for arm, runs in by_arm.items() if runs}
+
+
+def _against_token(arm: str, by_arm: Mapping[str, Sequence[Line]], kind: str) -> Difference | None:
+    """Return how much better an arm predicts than `token`; None where there is no pair."""
+    if arm in ("", "token"):
+        return None
+    runs, token = by_arm[arm], by_arm.get("token", [])
     first = {(line["run"]["seed"], line["start"]): line for line in token}
     second = {(line["run"]["seed"], line["start"]): line for line in runs}
     common = [key for key in second if key in first]
@@ -265,7 +317,7 @@ def _against_token(runs: Sequence[Line], token: Sequence[Line], kind: str) -> Di
 
 
 def _of_all_corpora(line: Line, kind: str) -> Floats:
-    """Return hits, tokens and losses of the groups of all corpora, `[G, 3]`."""
+    """Return the counts of the groups of all corpora, `[G, K]`."""
     return np.concatenate([_counts(line["scores"][corpus][kind]["groups"]) for corpus in HELD_OUT])
 
 
@@ -326,9 +378,14 @@ _SIDES = ("gold", "predicted")
 # Cells -------------------------------------------------------------------------------------------
 
 
-def spread(shares: Sequence[float]) -> str:
-    """Return the mean of shares in percent, with its standard deviation if there are several."""
-    text = _percent(statistics.fmean(shares))
+def spread(shares: Sequence[float], *, sign: str = "") -> str:
+    """Return the mean of shares in percent, with its standard deviation if there are several.
+
+    Args:
+        shares: One or more.
+        sign: "+" writes the sign of a positive mean too.
+    """
+    text = f"{100 * statistics.fmean(shares):{sign}.1f}"
     return f"{text} ± {_percent(statistics.stdev(shares))}" if len(shares) > 1 else text
 
 
@@ -358,9 +415,12 @@ def _percent(share: float) -> str:
 
 
 def _counts(groups: Mapping[str, Sequence[float]]) -> Floats:
-    """Return a line's counts by group, `[G, K]`: hits first."""
-    names = ("hits", "gold", "predicted") if "gold" in groups else ("hits", "tokens", "loss")
+    """Return a line's counts by group, `[G, K]`: hits first, or what stands in their place."""
+    names = next(names for names in _COUNTED if set(names) == set(groups))
     return np.array([groups[name] for name in names], np.float64).T
+
+
+_COUNTED = (("hits", "gold", "predicted"), ("hits", "tokens", "loss"), ("confidence", "mentions"))
 
 
 def _slug(text: str) -> str:
@@ -428,11 +488,15 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "ACL-ARC": _classified("ACL-ARC", "macro_f1"),
     "ChemProt": _classified("ChemProt", "micro_f1"),
     "sensitivity": _sensitivity,
+    "confidence": _confidence,
+    "lengths": _by_length,
     "about": lambda found: _about(found) if found else [],
 }
 """Name of a mark in the guide -> what makes the lines between."""
 _TABLES = {
+    "Short sentences and long ones": "lengths",
     "What is predicted after adaptation": "sensitivity",
+    "Confidence in mentions after adaptation": "confidence",
     "Adapt on a task's text, then classify: ACL-ARC": "ACL-ARC",
     "Adapt on a task's text, then classify: ChemProt": "ChemProt",
     "Learning rates": "rates",

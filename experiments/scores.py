@@ -21,12 +21,14 @@ from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
 from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
 from mslm_data.shard.split import Split
-from mslm_data.torch import MslmModel
+from mslm_data.torch import MslmModel, mention_confidence
 from mslm_data.torch.families import decoder_of
 from mslm_data.torch.forward import evaluating, padded, places_by_length
 
 GROUPS = 100
 BATCH = 64
+CONFIDENCE_ROWS = 1_000
+"""Test rows of a corpus whose mentions are hidden one by one: each mention is a row to read."""
 
 Counts = npt.NDArray[np.int64]
 
@@ -106,11 +108,12 @@ def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
     """Measure how well hidden tokens of terms, and of other words, are predicted in test text.
 
     The masks are fixed: every mention whole, and apart from that 15 % of the tokens outside of
-    mentions. Both hide by `[MASK]` alone.
+    mentions. Both hide by `[MASK]` alone. Apart from that each mention is hidden by itself.
 
     Returns:
         Corpus -> `terms` and `others` -> `accuracy`, `perplexity` and `groups`: hits, tokens, and
-        the sum of losses of each group.
+        the sum of losses of each group; and `mentions` -> `confidence` and `groups`, see
+        `_confidence`.
     """
     fixed = {
         "terms": (md.strategy("elm"), MaskKind.ENTITY),
@@ -123,6 +126,7 @@ def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
             name: _predicted(model, test, strategy, kind)
             for name, (strategy, kind) in fixed.items()
         }
+        found[corpus]["mentions"] = _confidence(model, test)
     return found
 
 
@@ -167,5 +171,28 @@ def _predicted(
             "hits": groups[:, 0].astype(int).tolist(),
             "tokens": groups[:, 1].astype(int).tolist(),
             "loss": groups[:, 2].round(2).tolist(),
+        },
+    }
+
+
+def _confidence(model: MslmModel, split: Split) -> dict[str, Any]:
+    """Measure how probable the model finds each mention where it is hidden.
+
+    Returns:
+        `confidence`, the mean over mentions of the geometric mean of their tokens' probabilities
+        (Figure 2 of Abaho et al. 2024); and `groups`: its sum, and the mentions of each group.
+    """
+    examples = split.take(range(min(CONFIDENCE_ROWS, len(split))))
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        found = mention_confidence(model, examples, batch_size=BATCH).geometric_mean
+
+    groups = np.zeros((GROUPS, 2))
+    rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
+    np.add.at(groups, rows % GROUPS, np.stack([found, np.ones(len(found))], axis=1))
+    return {
+        "confidence": float(found.mean()),
+        "groups": {
+            "confidence": groups[:, 0].round(5).tolist(),
+            "mentions": groups[:, 1].astype(int).tolist(),
         },
     }

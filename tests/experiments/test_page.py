@@ -19,6 +19,8 @@ def ner(arm: str, seed: int, hits: int, *, start: str = "s", scored: str = "test
     groups = {"hits": [hits] * GROUPS, "gold": [10] * GROUPS, "predicted": [10] * GROUPS}
     share = hits / 10
     scores = {"f1": share, "precision": share, "recall": share, "groups": groups}
+    for length, more in (("shorter", 0), ("longer", 1)):
+        scores[length] = {"hits": hits - more, "gold": 10, "predicted": 10}
     options = {"scored": scored, "rate": 1e-4}
     about = {"task": "ner", "corpus": "NCBI-disease", "arm": arm, "seed": seed, "options": options}
     return {
@@ -29,6 +31,7 @@ def ner(arm: str, seed: int, hits: int, *, start: str = "s", scored: str = "test
 def adapted(arm: str, hits: int) -> Any:
     groups = {"hits": [hits] * GROUPS, "tokens": [10] * GROUPS, "loss": [10 * math.log(4)] * GROUPS}
     kinds = {kind: {"groups": groups} for kind in ("terms", "others")}
+    kinds["mentions"] = {"groups": {"confidence": [hits / 2] * GROUPS, "mentions": [5] * GROUPS}}
     about = {"task": "adaptation", "corpus": "domain", "arm": arm, "seed": 0, "options": {}}
     scores = dict.fromkeys(page.HELD_OUT, kinds)
     return {
@@ -123,7 +126,9 @@ def test_page__tables_of_every_kind() -> None:
     assert (
         "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | +10.0 to +10.0 (one pair) |" in text
     )
+    assert "| joint | 1 | 30.0 | +10.0 | +10.0 to +10.0 (one pair) | - |" in text
     assert "| token | 1 | - | 100.0 | +33.3 |" in text
+    assert "| the paper's | 1 | 40.0 | -10.0 | 30.0 | -10.0 |" in text
     assert "7 runs, 7.0 hours" in text
 
 

@@ -111,6 +111,9 @@ def test_do__an_adaptation_is_made_once_and_measured(cache: Cache) -> None:
     assert set(before["scores"]) == {"NCBI-disease", "BC5CDR-chem", "BC2GM"}
     # What was hidden is fixed: only how well it is predicted may differ.
     for corpus, kinds in before["scores"].items():
+        mentions, same = (one["scores"][corpus].pop("mentions") for one in (before, after))
+        assert same["groups"]["mentions"] == mentions["groups"]["mentions"]
+        assert 0 < same["confidence"] != mentions["confidence"]
         for kind, found in kinds.items():
             same = after["scores"][corpus][kind]
             assert same["groups"]["tokens"] == found["groups"]["tokens"]

@@ -50,8 +50,8 @@ has the protocol, and [the guide](../docs/evidence.md) says in plain words what 
 precision and recall are those of mentions on unmasked test text, in percent: mean ± standard
 deviation over runs, of which a seed may have several that began with different weights. A
 difference is taken between runs of the same seed that began with the same weights. Its 95 %
-interval is a bootstrap over seeds and sentences; with one pair over sentences alone, so that it is
-too narrow. `could be seen` is the smallest true difference that would be found in four of five such
+interval is a bootstrap over seeds and sentences. In brackets it is of one pair, over sentences
+alone, and too narrow. `could be seen` is the smallest true difference that would be found in four of five such
 studies."""
 
 
@@ -406,7 +406,7 @@ def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
         return "-", "-", "-"
     interval = f"{one.low:+.1f} to {one.high:+.1f}"
     if one.seeds == 1:
-        return f"{one.mean:+.1f}", f"{interval} (one pair)", "-"
+        return f"{one.mean:+.1f}", f"({interval})", "-"
     return f"{one.mean:+.1f}", interval, f"{one.seen:.1f}"
 
 

@@ -98,7 +98,7 @@ def test_page__pairs_runs_of_a_seed() -> None:
     table = page.ner_table(found, ("plain", "the paper's"), "NCBI-disease")
 
     assert table[2].startswith("| plain | 2 | - | 60.0 ± 14.1 |")
-    assert "| -30.0 | -30.0 to -30.0 (one pair) | - |" in table[3]
+    assert "| -30.0 | (-30.0 to -30.0) | - |" in table[3]
 
 
 def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
@@ -124,9 +124,9 @@ def test_page__tables_of_every_kind() -> None:
     assert list(figures) == ["joint-training-ncbi-disease.svg"]
     assert "| nothing | 1 | 20.0 | 10.0 | 4.0 | 10.0 | 4.0 | - |" in text
     assert (
-        "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | +10.0 to +10.0 (one pair) |" in text
+        "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | (+10.0 to +10.0) |" in text
     )
-    assert "| joint | 1 | 30.0 | +10.0 | +10.0 to +10.0 (one pair) | - |" in text
+    assert "| joint | 1 | 30.0 | +10.0 | (+10.0 to +10.0) | - |" in text
     assert "| token | 1 | - | 100.0 | +33.3 |" in text
     assert "| the paper's | 1 | 40.0 | -10.0 | 30.0 | -10.0 |" in text
     assert "7 runs, 7.0 hours" in text

@@ -79,7 +79,7 @@ def bar(parts: Sequence[tuple[str, float, str]]) -> Markup:
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
     """Return a legend: class and words of each entry."""
-    drawn = "".join(
+    drawn = " ".join(
         f'<span><span class="sw {kind}"></span>{text(words)}</span>' for kind, words in entries
     )
     return f'<div class="key">{drawn}</div>'
@@ -88,14 +88,17 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 def tiles(facts: Sequence[tuple[str, str]], *, small: bool = False) -> str:
     """Return facts side by side.
 
+    A list of definitions would be the element for them, but notebooks lay those out in their own
+    way. Without the style sheet each fact is a line.
+
     Args:
         facts: The name and the value of each.
         small: Whether they are less than what readers look for first.
     """
     drawn = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts
+        f"<div><span>{text(name)}</span> <span>{text(value)}</span></div>" for name, value in facts
     )
-    return f'<dl class="tiles{" small" if small else ""}">{drawn}</dl>'
+    return f'<div class="tiles{" small" if small else ""}">{drawn}</div>'
 
 
 def _cell(value: object) -> str:

@@ -34,8 +34,8 @@ _MARKS = ("", ' class="b" title="BLM"', ' class="e" title="ELM"')
 """The attributes of a token of each kind."""
 
 HIDDEN = (
-    '<div class="key"><span><mark class="e">hidden as a term (ELM)</mark></span>'
-    '<span><mark class="b">hidden as another word (BLM)</mark></span>'
+    '<div class="key"><span><mark class="e">hidden as a term (ELM)</mark></span> '
+    '<span><mark class="b">hidden as another word (BLM)</mark></span> '
     '<span><u class="m">mention</u></span></div>'
 )
 """Legend of rows with what is hidden in one epoch."""

@@ -105,7 +105,8 @@ def build(
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
             one that the pipeline names.
         out: The folder. None: `shards/NAME`.
-        workers: Number of work units that are done at a time. None: by the size of the input.
+        workers: Number of work units that are done at a time. None: by the size of the input,
+            and by the CPUs that may be used.
         engine: `local`, processes of this machine, or `ray`, a Ray cluster.
         options: `stage.option` -> value, on top of the pipeline.
         sample: Whether the small corpus and tokenizer that the package ships are built.

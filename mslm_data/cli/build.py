@@ -72,7 +72,8 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     "--workers",
     type=click.IntRange(1),
     metavar="N",
-    help="Do N work units at a time.  [default: by the size of the input]",
+    help="Do N work units at a time.  "
+    "[default: by the size of the input, and by the CPUs that may be used]",
 )
 @click.option(
     "--engine",

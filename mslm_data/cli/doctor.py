@@ -131,7 +131,11 @@ def _cpus(found: Findings) -> str:
     cpus = found.cpus
     words = f"{cpus['usable']} of {cpus['machine']} can be used"
     limit = cpus["control_group"]
-    words += ", no limit by a control group" if limit is None else f", limited to {limit:g}"
+    if limit is None:
+        words += ", no limit by a control group"
+    else:
+        words += f", limited to the time of {limit:g} by a control group"
+    words += f", builds start {cpus['workers']} worker{'' if cpus['workers'] == 1 else 's'}"
     given = [f"{name}={number}" for name, number in found.threads.items()]
     if found.gpu is not None:
         given.append(f"torch has {found.gpu['threads']} threads")

@@ -44,7 +44,8 @@ class Findings:
         platform: System, processor and C library.
         packages: Each package that is needed or installed.
         extras: Name -> the packages that it lacks; empty where it is installed.
-        cpus: How many there are, how many this process may use, and what its control group allows.
+        cpus: How many there are, how many this process may run on, what its control group allows,
+            and how many workers builds start.
         threads: Variables that limit threads -> their numbers.
         gpu: What torch can use; None where torch is not installed or broken.
         cache: Where the cache folder is, and whether it can be written.
@@ -92,7 +93,7 @@ def examine(said: Callable[[str], None] = lambda _: None) -> Findings:
 
     there = [package for package in found.packages if package.version is not None]
     said(f"importing {len(there)} packages, each in a process of its own")
-    with ThreadPoolExecutor(max_workers=max(1, found.cpus["usable"])) as pool:
+    with ThreadPoolExecutor(max_workers=found.cpus["workers"]) as pool:
         kernels = pool.submit(run, "kernels", seconds=_IMPORT_S)
         outcomes = list(pool.map(_imported, there))
     _look_at_packages(found, there, outcomes)
@@ -124,16 +125,23 @@ def _look_at_python(found: Findings) -> None:
 
 
 def _look_at_cpus(found: Findings) -> None:
+    """Advise to limit the threads of libraries where a control group allows fewer CPUs.
+
+    Builds know such a limit. Libraries such as torch know the CPUs alone, and start a thread for
+    each, which then wait for each other.
+    """
     limit = found.cpus["control_group"]
     usable = found.cpus["usable"]
-    if limit is not None and limit < usable:
-        workers = max(1, int(limit))
-        found.advice.append(
-            Advice(
-                f"the control group allows the time of {limit:g} CPUs, though {usable} can be used",
-                f"pass --workers {workers} to builds",
-            )
+    workers = found.cpus["workers"]
+    if limit is None or limit >= usable or found.threads.get("OMP_NUM_THREADS", usable) <= workers:
+        return
+    found.advice.append(
+        Advice(
+            f"the control group allows the time of {limit:g} CPUs, though {usable} can be run on: "
+            "builds heed it, but torch and other libraries start a thread for each of them",
+            f"set OMP_NUM_THREADS={workers}",
         )
+    )
 
 
 def _look_at_packages(

@@ -7,11 +7,12 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mslm_data.engine.cpus import cpus as default_workers
+from mslm_data.engine.cpus import cpus_of_group, usable_cpus
 from mslm_data.errors import MslmDataError
 from mslm_data.io import cache
 from mslm_data.io.files import make_folder
@@ -21,8 +22,6 @@ FLOCK = "flock"
 OWNER_FILES = "files that name their owner"
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
-_GROUPS = Path("/sys/fs/cgroup")
-_OWN_GROUP = Path("/proc/self/cgroup")
 _LEAST_NAME = 3
 """Shorter names of users and machines stand in too many words to be taken out of them."""
 
@@ -48,68 +47,18 @@ def system() -> dict[str, str]:
 
 
 def cpus() -> dict[str, Any]:
-    """Return how many CPUs there are, how many can be used, and how many a control group allows."""
-    there = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
-    return {"machine": there, "usable": usable, "control_group": cpus_of_group()}
+    """Return how many CPUs there are, and how many of them this process may use.
 
-
-def cpus_of_group(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> float | None:
-    """Return the CPUs' time that control groups allow this process, in CPUs; None for all.
-
-    Args:
-        groups: Where control groups are mounted.
-        own: The file that names the group of this process.
+    Returns:
+        `machine` CPUs are there, `usable` may be run on, control groups allow the time of
+        `control_group` (None: all), and builds start `workers` of their own accord.
     """
-    try:
-        lines = own.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-
-    limits = []
-    for line in lines:
-        _, controllers, place = (*line.split(":", 2), "", "")[:3]
-        below = place.strip("/")
-        if not controllers:
-            limits += [_new_limit(group) for group in _upwards(groups, below)]
-        elif "cpu" in controllers.split(","):
-            for name in (controllers, "cpu"):
-                limits += [_old_limit(group) for group in _upwards(groups / name, below)]
-    return min((limit for limit in limits if limit), default=None)
-
-
-def _upwards(root: Path, below: str) -> Iterator[Path]:
-    """Give a group's folder and those above it; the limits of all of them hold."""
-    folder = root / below
-    yield folder
-    while folder != root:
-        folder = folder.parent
-        yield folder
-
-
-def _new_limit(group: Path) -> float | None:
-    """Return the limit of a group of version 2: `200000 100000` means 2 CPUs, `max 100000` all."""
-    words = _words(group / "cpu.max")
-    return _share(words[0], words[1]) if len(words) > 1 else None
-
-
-def _old_limit(group: Path) -> float | None:
-    """Return the limit of a group of version 1, where -1 means all CPUs."""
-    quota, period = _words(group / "cpu.cfs_quota_us"), _words(group / "cpu.cfs_period_us")
-    return _share(quota[0], period[0]) if quota and period else None
-
-
-def _share(quota: str, period: str) -> float | None:
-    if not (quota.isdecimal() and period.isdecimal() and int(period)):
-        return None
-    return int(quota) / int(period)
-
-
-def _words(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return []
+    return {
+        "machine": os.cpu_count() or 1,
+        "usable": usable_cpus(),
+        "control_group": cpus_of_group(),
+        "workers": default_workers(),
+    }
 
 
 def threads() -> dict[str, int]:

@@ -109,7 +109,8 @@ class Engine(Protocol):
         Args:
             work: What is done to each task.
             tasks: What can be done at once.
-            workers: How many tasks are done at a time; None: as many as there are CPUs.
+            workers: How many tasks are done at a time; None: as many as there are CPUs
+                that may be used.
             done: Called here, as tasks finish, with the value that `work` returned. It returns the
                 tasks that have become possible through it, often none.
             preload: What workers need in memory before they begin, loaded once a machine if

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -59,7 +58,8 @@ def run(
     Args:
         work: See `Engine`.
         tasks: See `Engine`.
-        workers: Number of processes; None: one for each CPU that this process may use.
+        workers: Number of processes; None: one for each CPU that this process may use, by its
+            affinity and its control groups.
         done: See `Engine`.
         preload: See `Engine`; loaded once, by the process that the workers are forked from.
 
@@ -80,6 +80,7 @@ def run(
         return
 
     # Imported here, as a process that does everything itself needs none of them.
+    from mslm_data.engine.cpus import cpus
     from mslm_data.engine.crew import supervise
     from mslm_data.engine.launch import launching
     from mslm_data.engine.processes import Processes
@@ -93,11 +94,4 @@ def run(
     else:
         started = launching(preload)
     with started as launcher:
-        supervise(work, tasks, Processes(work, workers or _cpus(), launcher), done)
-
-
-def _cpus() -> int:
-    """Return the number of CPUs that this process may use, which a scheduler may have limited."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        supervise(work, tasks, Processes(work, workers or cpus(), launcher), done)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data._optional import load
+from mslm_data.engine.cpus import cpus
 from mslm_data.errors import BuildError
 
 _QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -46,7 +47,7 @@ def connected(workers: int | None) -> Iterator[Any]:
     and ended at the end.
 
     Args:
-        workers: CPUs of a cluster that is started; None: those of this machine.
+        workers: CPUs of a cluster that is started; None: those that this process may use.
 
     Raises:
         BuildError: There is no such cluster, or it cannot be joined or started.
@@ -90,7 +91,7 @@ def _private(workers: int | None) -> Iterator[dict[str, Any]]:
     try:
         yield {
             "address": "local",
-            "num_cpus": workers,
+            "num_cpus": workers or cpus(),
             "include_dashboard": False,
             "object_store_memory": _STORE_BYTES,
             "_temp_dir": f"{folder}/r",  # in a folder, as Ray opens this one to all

@@ -142,18 +142,48 @@ def test_doctor__names_neither_user_nor_machine_nor_secrets(
         assert word not in said
 
 
-def test_advice__is_to_use_as_many_workers_as_a_control_group_allows(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("given", "limit", "advised"),
+    [
+        (None, 2.5, True),
+        ("64", 2.5, True),
+        ("3", 2.5, False),
+        (None, 64.0, False),
+        (None, None, False),
+    ],
+)
+def test_advice__is_to_limit_threads_where_a_control_group_allows_fewer_cpus(
+    given: str | None, limit: float | None, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_packages(monkeypatch)
-    monkeypatch.setattr(
-        doctor.machine, "cpus", lambda: {"machine": 64, "usable": 64, "control_group": 2.5}
-    )
+    monkeypatch.setattr(machine, "usable_cpus", lambda: 64)
+    monkeypatch.setattr(machine, "cpus_of_group", lambda: limit)
+    monkeypatch.setattr(machine, "default_workers", lambda: 3)
+    monkeypatch.setattr(doctor, "run", lambda *_, **__: run_child("nothing", seconds=60))
+    if given is None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+
+    found = run("doctor", "--json").json
+
+    assert [advice["do"] for advice in found["advice"]] == ["set OMP_NUM_THREADS=3"] * advised
+
+
+def test_doctor__says_how_many_workers_a_limit_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_packages(monkeypatch)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(machine, "usable_cpus", lambda: 64)
+    monkeypatch.setattr(machine, "cpus_of_group", lambda: 0.5)
+    monkeypatch.setattr(machine, "default_workers", lambda: 1)
     monkeypatch.setattr(doctor, "run", lambda *_, **__: run_child("nothing", seconds=60))
 
-    (advice,) = run("doctor", "--json").json["advice"]
+    said = " ".join(run("doctor").out.split())
 
-    assert advice["do"] == "pass --workers 2 to builds"
+    assert (
+        "64 of 64 can be used, limited to the time of 0.5 by a control group, builds start 1 worker"
+        in said
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""CPUs that control groups allow, the cache folder, its locks, and what is not said."""
+"""Variables that limit threads, the cache folder, its locks, and what is not said."""
 
 from __future__ import annotations
 
@@ -11,37 +11,6 @@ import pytest
 
 from mslm_data.doctor import machine
 from mslm_data.io import cache
-
-
-def group(folder: Path, **files: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
-
-
-def test_cpus_of_group__takes_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
-    (tmp_path / "own").write_text("0::/pods/mine\n")
-    group(tmp_path / "groups" / "pods", cpu__max="150000 100000\n")
-    group(tmp_path / "groups" / "pods" / "mine", cpu__max="max 100000\n")
-
-    assert machine.cpus_of_group(tmp_path / "groups", tmp_path / "own") == 1.5
-
-
-def test_cpus_of_group__reads_version_1(tmp_path: Path) -> None:
-    (tmp_path / "own").write_text("5:memory:/job\n4:cpu,cpuacct:/job\n")
-    job = tmp_path / "groups" / "cpu" / "job"
-    group(job, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
-    group(job.parent, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
-
-    assert machine.cpus_of_group(tmp_path / "groups", tmp_path / "own") == 4
-
-
-@pytest.mark.parametrize("own", ["0::/mine\n", "nonsense\n", ""])
-def test_cpus_of_group__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
-    (tmp_path / "own").write_text(own)
-
-    assert machine.cpus_of_group(tmp_path / "groups", tmp_path / "own") is None
-    assert machine.cpus_of_group(tmp_path / "groups", tmp_path / "nothing") is None
 
 
 def test_threads__are_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,117 @@
+"""CPUs that a process may use, on made folders of control groups."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mslm_data.engine import Preload, local, processes
+from mslm_data.engine import cpus as counting
+from mslm_data.engine.cpus import cpus, cpus_of_group
+from tests.engine.works import Done, Fake, units
+
+
+def group(folder: Path, **files: str) -> None:
+    """Make a group's files; `__` in a name stands for a dot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_cpus_of_group__takes_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("0::/pods/mine\n")
+    group(tmp_path / "groups" / "pods", cpu__max="150000 100000\n")
+    group(tmp_path / "groups" / "pods" / "mine", cpu__max="max 100000\n")
+
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 1.5
+
+
+def test_cpus_of_group__finds_a_container_s_own_by_a_name_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("0::/system.slice/docker-0123.scope\n")
+    group(tmp_path / "groups", cpu__max="200000 100000\n")
+
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 2
+
+
+@pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
+def test_cpus_of_group__reads_version_1(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("5:memory:/job\n4:cpu,cpuacct:/job\n")
+    job = tmp_path / "groups" / folder / "job"
+    group(job, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
+    group(job.parent, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
+
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 4
+
+
+@pytest.mark.parametrize("own", ["0::/mine\n", "0::/../other\n", "0::/a\0b", "nonsense\n", ""])
+def test_cpus_of_group__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
+    (tmp_path / "own").write_text(own)
+
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") is None
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["max 100000", "max", "", "0 100000", "200000 0", "many few", "-1 1"]
+)
+def test_cpus_of_group__takes_no_limit_from_odd_files(text: str, tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("0::/\n")
+    group(tmp_path / "groups", cpu__max=text)
+
+    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("200000 100000", 2),
+        ("250000 100000", 3),
+        ("50000 100000", 1),
+        ("12800000 100000", 64),
+        ("max 100000", 64),
+    ],
+)
+def test_cpus__are_those_of_the_limit_rounded_up(
+    limit: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    (tmp_path / "own").write_text("0::/\n")
+    group(tmp_path / "groups", cpu__max=limit)
+
+    assert cpus(tmp_path / "groups", tmp_path / "own") == expected
+
+
+def test_cpus__without_control_groups_and_affinity_are_those_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+
+    assert cpus(tmp_path / "groups", tmp_path / "own") == 12
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 3), (5, 5)])
+def test_run__starts_as_many_workers_as_cpus_may_be_used(
+    given: int | None, expected: int, work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = []
+    started = processes.Processes
+
+    def counted(what: Fake, number: int, launcher: object) -> object:
+        numbers.append(number)
+        return started(what, 1, launcher)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(counting, "cpus", lambda: 3)
+    monkeypatch.setattr(processes, "Processes", counted)
+
+    local.run(
+        work,
+        units(2),
+        workers=given,
+        done=Done(),
+        preload=Preload("mslm_data.engine", ""),
+    )
+
+    assert numbers == [expected]

@@ -94,6 +94,7 @@ JOINT: dict[str, Arm] = {
     "the paper's": Arm(views="masked", masks="joint"),
     "two views, token": Arm(views="two", masks="token"),
     "plain, twice as long": Arm(epochs=6, tries="plain"),
+    "two views, light": Arm(views="two", masks="joint", weights=(0.1, 0.1)),
 }
 """Arms of the first question; each is compared with `plain`."""
 _TWO = "two views, joint"

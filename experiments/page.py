@@ -51,8 +51,8 @@ precision and recall are those of mentions on unmasked test text, in percent: me
 deviation over runs, of which a seed may have several that began with different weights. A
 difference is taken between runs of the same seed that began with the same weights. Its 95 %
 interval is a bootstrap over seeds and sentences. In brackets it is of one pair, over sentences
-alone, and too narrow. `could be seen` is the smallest true difference that would be found in four of five such
-studies."""
+alone, and too narrow. `could be seen` is the smallest true difference that would be found in four
+of five such studies."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,9 @@ DEMO := .venv-demo/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 
+# Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: docs demo test check test-gliner bench bench-all soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
@@ -64,12 +67,13 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see requirements/README.md' .venv-
 	--quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--constraint constraints.txt
 
-# A requirements file names all that is needed, so nothing else is resolved or fetched.
+# A requirements file names all that is needed, so nothing else is resolved or fetched. Most modules
+# are never imported, so they are compiled when they are.
 .venv/ready: pyproject.toml constraints.txt requirements/build.txt requirements/test.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/$(INSTALL) $(HASHED) --requirement requirements/build.txt
-	$(BIN)/$(INSTALL) $(HASHED) --requirement requirements/test.txt
-	$(BIN)/$(INSTALL) --constraint constraints.txt torch
+	$(BIN)/$(INSTALL) --no-compile $(HASHED) --requirement requirements/test.txt
+	$(BIN)/$(INSTALL) --no-compile --constraint constraints.txt torch
 	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
 	$(BIN)/pip check
 	touch $@

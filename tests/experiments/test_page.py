@@ -123,9 +123,7 @@ def test_page__tables_of_every_kind() -> None:
 
     assert list(figures) == ["joint-training-ncbi-disease.svg"]
     assert "| nothing | 1 | 20.0 | 10.0 | 4.0 | 10.0 | 4.0 | - |" in text
-    assert (
-        "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | (+10.0 to +10.0) |" in text
-    )
+    assert "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | (+10.0 to +10.0) |" in text
     assert "| joint | 1 | 30.0 | +10.0 | (+10.0 to +10.0) | - |" in text
     assert "| token | 1 | - | 100.0 | +33.3 |" in text
     assert "| the paper's | 1 | 40.0 | -10.0 | 30.0 | -10.0 |" in text

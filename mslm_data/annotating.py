@@ -248,13 +248,18 @@ def refuse_losses(told: Told, pipeline: Pipeline) -> None:
     Raises:
         SourceError: More than `source.max_loss` of them were set aside.
     """
+    from mslm_data.builds.losses import advice
+    from mslm_data.builds.stages import source_of
+
     aside = told.set_aside.total()
     every = aside + told.documents
     if aside > pipeline.max_loss * every:
         reason, _ = told.set_aside.most_common(1)[0]
+        helps = advice(source_of(pipeline), reason)
         raise SourceError(
             f"input: expected at most {pipeline.max_loss:.0%} of the documents set aside "
             f"(source.max_loss), got {aside:,} of {every:,}, the first at {told.first}: {reason}; "
+            f"{f'{helps}; ' if helps else ''}"
             "mend it and run the same command again, or pass --set source.max_loss=1"
         )
 

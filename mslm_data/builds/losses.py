@@ -19,6 +19,8 @@ from mslm_data.data import context
 from mslm_data.errors import BuildError
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
+from mslm_data.source import Source
+from mslm_data.source.formats.brat import TEXT_ALONE
 from mslm_data.source.reading import cells, standoff
 from mslm_data.source.reading.records import WITHDRAWN
 
@@ -54,10 +56,24 @@ class _Advice(NamedTuple):
 
 _ADVICE = (
     _Advice(
-        ("expected an id that no document before it has",),
+        (
+            "expected an id that no document before it has",
+            "expected an id in column",
+            "expected an id of at most",
+        ),
         "id_column",
         "name the column of the id with source.id_column, or number documents with "
         "--set source.id_column=''",
+    ),
+    _Advice(
+        ("expected a text in column", "expected columns tokens", "expected a task whose data"),
+        "text_column",
+        "name the column of the text with source.text_column",
+    ),
+    _Advice(
+        (standoff.OTHER_TEXT,),
+        "text_column",
+        "choose the text that is read with source.text_column",
     ),
     _Advice(
         ("expected UTF-8",),
@@ -65,15 +81,36 @@ _ADVICE = (
         "say the encoding, such as --set source.encoding=latin-1",
     ),
     _Advice(
-        ("expected a tag", "expected a token and a tag"),
-        "scheme",
-        "--set source.scheme=label if tags are labels without B- and I-; source.word_column and "
-        "source.tag_column name the columns, from 0",
+        ("expected a record with as many columns",),
+        "separator",
+        "say what stands between columns with source.separator",
     ),
     _Advice(
-        ("expected tags", "expected a tag"),
+        ("expected an error flag",),
+        "error_column",
+        "name the column of the flag with source.error_column, or --set source.error_column='' "
+        "if notes have none",
+    ),
+    _Advice(
+        ("expected a note that says whose it is",),
+        "patient_column",
+        "name the column of the patient with source.patient_column, or --set "
+        "source.patient_column='' and source.patient_pattern to find the patient in the id",
+    ),
+    _Advice(
+        ("expected a tag in column", "expected a token and a tag"),
+        "tag_column",
+        "say which column has the tags with source.tag_column",
+    ),
+    _Advice(
+        ("expected integers from 0",),
         "tag_names",
         "say what tags are called with source.tag_names",
+    ),
+    _Advice(
+        (TEXT_ALONE,),
+        "without_annotations",
+        "--set source.without_annotations=empty if such texts have no mentions",
     ),
     _Advice(
         (standoff.MISMATCH,),
@@ -82,6 +119,7 @@ _ADVICE = (
         "the corpus has them",
     ),
 )
+"""Advice for reasons that do not say themselves which option helps."""
 
 
 def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
@@ -160,8 +198,8 @@ def _refuse(
     ]
     for reason, count in lost.most_common(_SHOWN):
         first = f", first at {plain(places[reason])}" if reason in places else ""
-        advice = _advice(inputs, reason)
-        lines.append(f"  {count:,}: {reason}{first}{f'; {advice}' if advice else ''}")
+        helps = advice(inputs.source, reason)
+        lines.append(f"  {count:,}: {reason}{first}{f'; {helps}' if helps else ''}")
     if len(lost) > _SHOWN:
         lines.append(f"  and {len(lost) - _SHOWN} other reason(s)")
     lines.append(
@@ -170,12 +208,12 @@ def _refuse(
     raise BuildError("\n".join(lines))
 
 
-def _advice(inputs: Inputs, reason: str) -> str:
+def advice(source: Source, reason: str) -> str:
     """Return what helps against a loss where the source has options for it, else ""."""
-    options = {option.name for option in fields(inputs.source)}
-    for advice in _ADVICE:
-        if reason.startswith(advice.begins) and advice.option in options:
-            return advice.words
+    options = {option.name for option in fields(source)}
+    for one in _ADVICE:
+        if reason.startswith(one.begins) and one.option in options:
+            return one.words
     return ""
 
 
@@ -210,7 +248,7 @@ def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
     most, _ = reasons.most_common(1)[0]
     raise BuildError(
         f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
-        f"reason '{most}'; {_advice(inputs, most) or 'check [source]'}, or {none}"
+        f"reason '{most}'; {advice(inputs.source, most) or 'check [source]'}, or {none}"
     )
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mslm_data.builds import losses
+from mslm_data.builds.stages import source_of
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.loading import load
+from mslm_data.source.formats.brat import TEXT_ALONE
+from mslm_data.source.table import SOURCES
 from tests import made
 from tests.builds.test_accounts import conll, jsonl
 
@@ -44,6 +50,61 @@ def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, st
     assert "got 6 of 100" in str(caught.value)
     assert "first at train.jsonl:95; name the column of the id" in str(caught.value)
     assert "source.max_loss=1" in str(caught.value)
+
+
+def test_build__names_the_option_for_texts_without_annotations(tmp_path: Path) -> None:
+    train = tmp_path / "in" / "train"
+    train.mkdir(parents=True)
+    for name in ("a", "b", "c", "d", "e"):
+        (train / f"{name}.txt").write_text("kinase")
+    (train / "a.ann").write_text("T1\tX 0 6\tkinase\n")
+
+    with pytest.raises(BuildError) as caught:
+        made.built(tmp_path / "out", tmp_path / "in", pipeline(use="brat"))
+
+    said = str(caught.value).splitlines()
+    assert "got 4 of 5" in said[0]
+    assert said[1] == (
+        "  4: expected a file of annotations (.ann) beside the text, found none, first at "
+        "b.txt:1; --set source.without_annotations=empty if such texts have no mentions"
+    )
+    assert len(said) == 3  # one reason, though there are four texts
+
+
+@pytest.mark.parametrize(
+    ("use", "reason", "option"),
+    [
+        ("brat", TEXT_ALONE, "without_annotations"),
+        ("brat", "expected a text (.txt) beside the file of annotations", ""),
+        ("brat", "offsets do not match the text", "ends"),
+        ("conll", "expected UTF-8 or the encoding", "encoding"),
+        ("conll", "expected a token and a tag, got 1 field(s)", "tag_column"),
+        ("conllu", "expected a tag in column ner, got another word", "tag_column"),
+        ("jsonl", "expected a text in column 'body', got none", "text_column"),
+        ("jsonl", "expected integers from 0 to 4 in column 'tags', got 7", "tag_names"),
+        ("jsonl", "expected a tag for each token, got 3 token(s) and 2 tag(s)", ""),
+        ("notes", "expected a note that says whose it is, got none", "patient_column"),
+        ("notes", "expected an error flag that is 1, 0 or empty, got another", "error_column"),
+        ("notes", "expected a record with as many columns as the header", "separator"),
+        ("notes", "expected a note with text, got none", ""),
+        ("label-studio", "in another text of the record", "text_column"),
+    ],
+)
+def test_advice__names_an_option_that_the_source_has(use: str, reason: str, option: str) -> None:
+    words = losses.advice(source_of(made.pipeline_of(source={"use": use})), reason)
+
+    assert (f"source.{option}" in words) if option else (words == "")
+
+
+@pytest.mark.parametrize("use", SOURCES.names())
+def test_advice__never_names_an_option_that_the_source_lacks(use: str) -> None:
+    kind = SOURCES.load(use)
+    options = {option.name for option in fields(kind)}
+
+    words = [one.words for one in losses._ADVICE if one.option in options]
+
+    named = set(re.findall(r"source\.(\w+)", " ".join(words)))
+    assert named <= options
 
 
 def test_build__looks_at_each_split(tmp_path: Path) -> None:

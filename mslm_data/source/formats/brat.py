@@ -21,6 +21,9 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 _MENTION = re.compile(
     r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
 )
+TEXT_ALONE = "expected a file of annotations (.ann) beside the text, found none"
+_ANNOTATIONS_ALONE = "expected a text (.txt) beside the file of annotations, found none"
+"""Why half a document is set aside."""
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
@@ -78,10 +81,10 @@ class Brat(OffsetOptions, TextOptions, Source):
         doc_id = stem(path)
         place = f"{path.name}:1"
         annotations = _sibling(path, ".ann")
-        may_lack = self.without_annotations == "empty"
-        if _is_annotations(path) or (annotations is None and not may_lack):
-            reason = f"expected {doc_id}.txt and {doc_id}.ann side by side, found only one of them"
-            return SetAside(doc_id, place, reason)
+        if _is_annotations(path):
+            return SetAside(doc_id, place, _ANNOTATIONS_ALONE)
+        if annotations is None and self.without_annotations == "set_aside":
+            return SetAside(doc_id, place, TEXT_ALONE)
 
         try:
             text = decode_utf8(self.utf8(path))

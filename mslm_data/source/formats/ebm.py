@@ -42,6 +42,7 @@ FINE = {
 EBM-NLP)."""
 _FOLDERS = ("train", "test/gold")
 _LABELS = "annotations/aggregated"
+_NO_TOKENS = "expected a file of tokens in documents/ for the file of labels, found none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +173,7 @@ class EbmNlp(TextOptions, Source):
         pmid = _pmid(path)
         tokens, of_elements = self._places(path)
         if not tokens.is_file():
-            return SetAside(pmid, f"{path.name}:1", f"expected documents/{tokens.name}, found none")
+            return SetAside(pmid, f"{path.name}:1", _NO_TOKENS)
         try:
             words = _read_tokens(self.utf8(tokens))
         except RecordError as error:

@@ -27,6 +27,11 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 _HEAD = 1 << 16
 _BOM = "\ufeff"
 _NOWHERE = (-1, -1)
+_TEXT_ALONE = "expected a file of concepts (.con) for the text, found none; check [source] concepts"
+_CONCEPTS_ALONE = (
+    "expected a text (.txt) for the file of concepts, found none; check [source] concepts"
+)
+"""Why half a document is set aside."""
 """The range of a mention whose line or token the text does not have."""
 
 
@@ -137,13 +142,11 @@ class I2b2(OffsetOptions, TextOptions, Source):
     def _of_lines(self, path: Path) -> Document | SetAside:
         doc_id = stem(path)
         place = f"{path.name}:1"
-        concepts = None if _ends_with(path, ".con") else self._concept_file(path)
+        if _ends_with(path, ".con"):
+            return SetAside(doc_id, place, _CONCEPTS_ALONE)
+        concepts = self._concept_file(path)
         if concepts is None:
-            reason = (
-                f"expected {doc_id}.txt and {doc_id}.con, found only one of them; check [source] "
-                f"concepts"
-            )
-            return SetAside(doc_id, place, reason)
+            return SetAside(doc_id, place, _TEXT_ALONE)
 
         try:
             text = decode_utf8(self.utf8(path)).removeprefix(_BOM)

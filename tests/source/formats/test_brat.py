@@ -103,15 +103,19 @@ def test_read__sets_a_broken_document_aside(
     assert "Gout" not in found.reason
 
 
-@pytest.mark.parametrize("name", ["n.txt", "n.ann"])
-def test_read__sets_half_a_document_aside(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("n.txt", "expected a file of annotations (.ann) beside the text, found none"),
+        ("n.ann", "expected a text (.txt) beside the file of annotations, found none"),
+    ],
+)
+def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str) -> None:
     (tmp_path / name).write_text("Gout", encoding="utf-8")
 
     (found,) = read(tmp_path)
 
-    assert found == SetAside(
-        "n", f"{name}:1", "expected n.txt and n.ann side by side, found only one of them"
-    )
+    assert found == SetAside("n", f"{name}:1", reason)
 
 
 def test_read__a_text_without_annotations_may_be_one_without_mentions(tmp_path: Path) -> None:

@@ -172,7 +172,12 @@ def test_find__says_what_the_folder_lacks(tmp_path: Path) -> None:
         ),
         ("a\n\nb\n", "0\n0\n0\n", "1.tokens:2", "expected a token, got an empty line"),
         ("", "0\n", "1.tokens:1", "expected tokens, got an empty file"),
-        (None, "0\n", "1.AGGREGATED.ann:1", "expected documents/1.tokens, found none"),
+        (
+            None,
+            "0\n",
+            "1.AGGREGATED.ann:1",
+            "expected a file of tokens in documents/ for the file of labels, found none",
+        ),
     ],
 )
 def test_read__sets_a_document_aside(

@@ -131,13 +131,19 @@ def test_read__files_may_have_another_encoding(tmp_path: Path) -> None:
     assert found(record) == [("Très malade", "X")]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.con"])
-def test_read__sets_half_a_document_aside(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a.txt", "expected a file of concepts (.con) for the text, found none; check [source]"),
+        ("a.con", "expected a text (.txt) for the file of concepts, found none; check [source]"),
+    ],
+)
+def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str) -> None:
     (record,) = written(tmp_path, {name: ""})
 
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", f"{name}:1")
-    assert record.reason.startswith("expected a.txt and a.con, found only one of them")
+    assert record.reason.startswith(reason)
 
 
 # XML --------------------------------------------------------------------------------------------

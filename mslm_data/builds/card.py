@@ -33,15 +33,8 @@ def card(manifest: Manifest) -> str:
     lines += [f"* {name}: {markdown(about[key])}" for name, key in _FACTS if about[key]]
     lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}", ""]
 
-    lines += ["## Counts", ""]
-    lines += [
-        "| split | documents | rows | tokens | mentions | set aside |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, of in manifest.splits.items():
-        counts = (of.written, of.sequences, of.tokens, of.mentions, of.set_aside)
-        lines.append(f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |")
-    lines += ["", *_mentions(manifest), *_agreement(manifest)]
+    lines += ["## Counts", "", *_counts(manifest), *_not_chosen(manifest)]
+    lines += [*_mentions(manifest), *_agreement(manifest)]
 
     lines += [
         "## How it was made",
@@ -148,6 +141,32 @@ def size_category(rows: int) -> str:
 
 
 # Accounts -----------------------------------------------------------------------------------------
+
+
+def _counts(manifest: Manifest) -> Iterator[str]:
+    """Give the table of splits, in which each record of the source is accounted for."""
+    yield "| split | records | documents | set aside | not chosen | rows | tokens | mentions |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for name, of in manifest.splits.items():
+        not_chosen = sum(of.not_chosen.values())
+        records = of.read + not_chosen
+        documents = (records, of.written, of.set_aside, not_chosen)
+        counts = (*documents, of.sequences, of.tokens, of.mentions)
+        yield f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |"
+    yield ""
+    yield "A record of the source is a document with rows, is set aside with a reason in"
+    yield "`set_aside.jsonl`, or was not chosen by the options of the pipeline."
+    yield ""
+
+
+def _not_chosen(manifest: Manifest) -> list[str]:
+    """Return the lines about records outside the corpus that was asked for."""
+    reasons = [
+        f"* {markdown(name)}: {count:,} ({markdown(reason)})"
+        for name, split in manifest.splits.items()
+        for reason, count in split.not_chosen.items()
+    ]
+    return ["Records that were not chosen:", "", *reasons, ""] if reasons else []
 
 
 def _mentions(manifest: Manifest) -> list[str]:

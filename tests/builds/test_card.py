@@ -17,6 +17,7 @@ from mslm_data.errors import PipelineError
 from mslm_data.pipeline import of_tables
 from mslm_data.shard.manifest import Manifest
 from tests import made
+from tests.builds.test_accounts import jsonl
 
 ABOUT = {
     "title": "Names: [a] corpus",
@@ -130,6 +131,43 @@ def test_about__without_the_later_options_is_as_before() -> None:
     about = of_tables({"source": {"use": "conll"}}, name="mine").about
 
     assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}
+
+
+# Accounts -----------------------------------------------------------------------------------------
+
+
+def test_card__accounts_for_every_record(tmp_path: Path) -> None:
+    answers = ["accept", "accept", "reject", "ignore", "reject", "accept"]
+    rows = [
+        {"text": "kinase", "spans": [{"start": 0, "end": 6, "label": "X"}], "answer": answer}
+        for answer in answers
+    ]
+    rows[1]["text"] = ""  # set aside
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+    source = {"use": "prodigy", "max_loss": 1}
+
+    made.built(tmp_path / "out", inputs, made.pipeline_of(source=source))
+
+    text = (tmp_path / "out" / "README.md").read_text()
+    head, _, row = next(
+        text.splitlines()[number : number + 3]
+        for number, line in enumerate(text.splitlines())
+        if line.startswith("| split |")
+    )
+    names = [name.strip() for name in head.strip("|").split("|")]
+    found = dict(zip(names, row.strip("|").split("|"), strict=True))
+    counts = {
+        name: int(found[name]) for name in ("records", "documents", "set aside", "not chosen")
+    }
+    assert counts == {"records": 6, "documents": 2, "set aside": 1, "not chosen": 3}
+    reasons = text.partition("Records that were not chosen:\n\n")[2].partition("\n\n")[0]
+    assert len(reasons.splitlines()) == 2
+    assert "* train: 2 (" in reasons
+    assert "* train: 1 (" in reasons
+
+
+def test_card__says_nothing_of_choices_where_none_was_made(tmp_path: Path) -> None:
+    assert "not chosen:" not in card(built(tmp_path / "out"))
 
 
 # What FORMAT.md and the card say of readers -------------------------------------------------------

@@ -19,7 +19,7 @@ from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
 from mslm_data.errors import CallError, PipelineError
 from mslm_data.io import resources
-from mslm_data.log import LOGGER
+from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
 
 # Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mslm_data.loading import Shards
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
+    from mslm_data.source.recognise import Recognised
 
 AUTO = "auto"
 """The source that is found by looking at the files."""
@@ -156,6 +157,7 @@ class Prepared:
         copies: Cache folders that hold copies of inputs, from a URL or unpacked.
         workers: See `build`.
         engine: See `build`.
+        recognised: What was found by looking at the files; None where a source was named.
     """
 
     pipeline: Pipeline
@@ -165,6 +167,7 @@ class Prepared:
     copies: tuple[Path, ...]
     workers: int | None
     engine: str
+    recognised: Recognised | None
 
     @cached_property
     def found(self) -> Inputs:
@@ -263,8 +266,10 @@ def prepared(
         )
     ENGINES.resolve(engine)
     given = [input] if isinstance(input, str | Path) else list(input)
+    recognised = None
     if source == AUTO:
-        source = _recognised(given, sample=sample)
+        recognised = _recognised(given, sample=sample)
+        source = recognised.tables
     pipeline = read(source, sets=sets, options=options)
     if sample:
         pipeline = pipeline.sampled()
@@ -285,11 +290,12 @@ def prepared(
             copies=tuple(_copies(paths, given)),
             workers=workers,
             engine=engine,
+            recognised=recognised,
         )
 
 
-def _recognised(given: Sequence[str | Path], *, sample: bool) -> dict[str, Any]:
-    """Look at files for what reads them, say what was found, and return the pipeline's tables.
+def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
+    """Look at files for what reads them, and say what was found.
 
     Raises:
         CallError: There are no files.
@@ -308,8 +314,9 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> dict[str, Any]:
         found.what,
         found.why,
         AUTO,
+        extra=TO_KEEP,
     )
-    return found.tables
+    return found
 
 
 def _worth_workers(given: Sequence[str | Path]) -> bool:

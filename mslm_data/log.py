@@ -11,6 +11,9 @@ import unicodedata
 LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
 
+TO_KEEP = {"is_to_keep": True}
+"""Passed as `extra` with a note that the log of a job without a terminal should have too."""
+
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that steer a terminal, turn the direction of text, or cannot be seen."""
 

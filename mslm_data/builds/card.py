@@ -40,8 +40,10 @@ def card(manifest: Manifest) -> str:
         "## How it was made",
         "",
         f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
-        f"{markdown(manifest.name)}; `manifest.json` has every",
-        "option, the digest of every input and of the tokenizer, and the checksum of every shard.",
+        f"{markdown(manifest.name)},",
+        f"whose source is {markdown(manifest.pipeline['source']['use'])};",
+        "`manifest.json` has every option, the digest of every input and of the tokenizer, and the",
+        "checksum of every shard.",
         "",
         *_READING,
         "",

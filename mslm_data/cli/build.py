@@ -13,6 +13,7 @@ from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import plain
 
 if TYPE_CHECKING:
+    from mslm_data.building import Prepared
     from mslm_data.builds.plan import Plan
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
@@ -172,7 +173,7 @@ def _build(
         downloading=downloading,
     ) as ready:
         if dry_run:
-            report = _planned(ready.out, *ready.plan()) | _files(*ready.files())
+            report = _planned(ready.out, *ready.plan()) | _origin(ready) | _files(*ready.files())
             if not quiet:
                 _print_plan(report)
             return report
@@ -187,9 +188,14 @@ def _build(
                 f"{ready.out}: part {number} of {parts} is done; the same command without --part "
                 "finishes the folder"
             )
-        return {"out": str(ready.out), "part": [number, parts]}
+        return {"out": str(ready.out), "part": [number, parts], **_origin(ready)}
 
-    report = {"out": str(ready.out), **report_of(manifest), **_files(*ready.files())}
+    report = {
+        "out": str(ready.out),
+        **report_of(manifest),
+        **_origin(ready),
+        **_files(*ready.files()),
+    }
     if not quiet:
         _print_report(report, manifest)
     return report
@@ -227,6 +233,14 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
         **totals,
         **agreement_of(manifest),
     }
+
+
+def _origin(ready: Prepared) -> dict[str, Any]:
+    """Return what reads the files, and for `--source auto` what was found and why."""
+    source: dict[str, Any] = {"use": ready.pipeline.source.use}
+    if ready.recognised is not None:
+        source |= {"found": ready.recognised.what, "why": ready.recognised.why}
+    return {"source": source}
 
 
 def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from types import FrameType
 import click
 
 from mslm_data.errors import MslmDataError, of_the_system
-from mslm_data.log import LOGGER, plain
+from mslm_data.log import LOGGER, TO_KEEP, plain
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
 """Exit codes as shells give them: 128 plus the number of SIGINT, SIGPIPE or SIGTERM."""
@@ -96,7 +96,7 @@ def rare_collections() -> Iterator[None]:
 
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Show on stderr what the package logs: warnings, and on a terminal notes too."""
+    """Show on stderr what the package logs: warnings, notes to keep, on a terminal all."""
     handler = _OnStderr(logging.INFO)
     before = LOGGER.level
     LOGGER.addHandler(handler)
@@ -112,10 +112,11 @@ class _OnStderr(logging.Handler):
     """Prints records on the stderr of the moment, which a progress bar may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a warning, or a note for somebody who waits at a terminal."""
+        """Print a warning, a note to keep, or a note for somebody who waits at a terminal."""
+        is_to_keep = TO_KEEP.items() <= vars(record).items()
         if record.levelno >= logging.WARNING:
             say(f"warning: {record.getMessage()}")
-        elif sys.stderr.isatty():
+        elif is_to_keep or sys.stderr.isatty():
             say(record.getMessage())
 
 

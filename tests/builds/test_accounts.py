@@ -130,7 +130,10 @@ def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
     assert train.set_aside == 1
     card = (tmp_path / "out" / "README.md").read_text()
     assert "2 left out (no token)" in card
-    assert "| split | records | documents | set aside | not chosen | rows | tokens | mentions |" in card
+    assert (
+        "| split | records | documents | set aside | not chosen | rows | tokens | mentions |"
+        in card
+    )
     assert "| train | 2 | 1 | 1 | 0 | 1 |" in card
 
 

@@ -83,6 +83,32 @@ def test_recognise__gives_a_pipeline_file_that_can_be_built(
     assert run("recipes", "auto", "--input", folder, "--json").json["name"] == "prodigy"
 
 
+def test_build__says_what_auto_found_without_a_terminal_and_as_json(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text(
+        '{"text": "Aspirin helps.", "_input_hash": 1, "_task_hash": 2, "answer": "accept", '
+        '"spans": [{"start": 0, "end": 7, "label": "Drug"}]}\n'
+    )
+    words = ["build", "--input", tmp_path / "train.jsonl", "--tokenizer", VOCAB, "--json"]
+
+    planned = run(*words, "--source", "auto", "--out", tmp_path / "auto", "--dry-run")
+    part = run(*words, "--source", "auto", "--out", tmp_path / "auto", "--part", "1/1")
+    done = run(*words, "--source", "auto", "--out", tmp_path / "auto")
+    (tmp_path / "mine.toml").write_text(recognise([tmp_path / "train.jsonl"]).toml)
+    named = run(*words, "--source", tmp_path / "mine.toml", "--out", tmp_path / "named")
+
+    for one in (planned, part, done):
+        assert "source 'auto': found 'prodigy', as train.jsonl: " in one.err
+        assert one.json["source"]["use"] == one.json["source"]["found"] == "prodigy"
+        assert one.json["source"]["why"].startswith("train.jsonl: ")
+    assert named.json["source"] == {"use": "prodigy"}
+    assert "found" not in named.err
+    # How the source was found is no part of the folder, which a pipeline file makes too.
+    assert made.tree(tmp_path / "auto") == made.tree(tmp_path / "named")
+    assert "with the pipeline train,\nwhose source is prodigy;" in (
+        (tmp_path / "auto" / "README.md").read_text()
+    )
+
+
 def test_recognise__knows_the_corpora_of_shipped_pipelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

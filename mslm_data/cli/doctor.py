@@ -166,7 +166,12 @@ def _kernels(kernels: dict[str, Any]) -> str:
         return "compiled in each run, and not kept"
     before, after = kernels["stored"], kernels.get("stored_after", kernels["stored"])
     compiled = f", {after - before} more were compiled now" if after > before else ""
-    return f"{before} were compiled before{compiled}, kept in the cache folder"
+    words = f"{before} were compiled before{compiled}, kept in the cache folder"
+    others = kernels["others"]
+    if others["folders"]:
+        size = f"{others['bytes'] / 1e6:,.1f} MB"
+        words += f"; {others['folders']:,} folders of other versions take {size}"
+    return words
 
 
 def _trial(trial: dict[str, Any] | None) -> str:

@@ -10,15 +10,18 @@ threads, so it can be shown to others.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from mslm_data._version import __version__
 from mslm_data.doctor import machine
 from mslm_data.doctor.children import Outcome, run
 from mslm_data.doctor.packages import Package, extras, is_in_range, known_packages, python_range
+from mslm_data.doctor.trial import UNUSED_DAYS
 
 _IMPORT_S = 180.0
 """Seconds after which an import is called stuck."""
@@ -50,7 +53,8 @@ class Findings:
         gpu: What torch can use; None where torch is not installed or broken.
         cache: Where the cache folder is, and whether it can be written.
         locks: Whether files in it can be locked.
-        kernels: Where compiled kernels are kept, how many there were before the trial, and after.
+        kernels: Where compiled kernels are kept, how many there were before the trial, and after;
+            folders of other versions, and those of them that are unused.
         trial: What was built and masked; None where that failed.
         problems: What keeps the package, or something that is installed for it, from working.
         advice: What works, but not as well as it could.
@@ -221,6 +225,25 @@ def _look_at_kernels(found: Findings, outcome: Outcome) -> None:
                 "another folder",
             )
         )
+
+    unused = found.kernels["unused"]
+    if unused["folders"]:
+        kernels = _for_shell(str(PurePath(found.kernels["folder"]).parent))
+        found.advice.append(
+            Advice(
+                f"{unused['folders']:,} folders of kernels that other versions compiled take "
+                f"{unused['bytes'] / 1e6:,.1f} MB, and were not used for {UNUSED_DAYS} days",
+                f"find {kernels} -mindepth 1 -maxdepth 1 -type d -mtime +{UNUSED_DAYS} "
+                "-exec rm -r {} +",
+            )
+        )
+
+
+def _for_shell(path: str) -> str:
+    """Return a path as a shell takes it, which knows a home by its `~` outside of quotes only."""
+    if path.startswith("~/"):
+        return f"~/{shlex.quote(path[2:])}"
+    return shlex.quote(path)
 
 
 def _look_at_trial(found: Findings, outcome: Outcome) -> None:

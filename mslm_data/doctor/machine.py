@@ -83,7 +83,7 @@ def cache_folder() -> dict[str, Any]:
     try:
         root = cache.root()
         found["folder"] = anonymous(str(root))
-        found["files"], found["bytes"] = _size(root)
+        found["files"], found["bytes"] = size_of(root)
         with _trial_folder() as folder:
             (Path(folder) / "file").write_bytes(b"1")
     except ImportError as error:
@@ -131,7 +131,7 @@ def _trial_folder() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix=".doctor-", dir=root)
 
 
-def _size(root: Path) -> tuple[int, int]:
+def size_of(root: Path) -> tuple[int, int]:
     """Return the number of files below a folder, and their bytes, as far as it can be read."""
     files = size = 0
     for place, _, names in os.walk(root):

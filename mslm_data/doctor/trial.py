@@ -7,13 +7,19 @@ of them runs.
 from __future__ import annotations
 
 import importlib
+import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+UNUSED_DAYS = 30
+"""Days after which a folder of compiled kernels that no process has used is called unused."""
 _SOURCE = "blurb/ebm-nlp"
 """The shipped pipeline whose sample is the smallest."""
+_OF_A_VERSION = re.compile(r"[0-9a-f]{16}")
+"""Names of folders of compiled kernels."""
 
 
 def imported(name: str) -> dict[str, Any] | None:
@@ -43,14 +49,22 @@ def _devices(torch: Any) -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """Return where compiled kernels are kept, None for nowhere, and how many there are."""
+    """Return where compiled kernels are kept, None for nowhere, and how many there are.
+
+    Beside that folder lie those of other versions: `others` counts them and their bytes, and
+    `unused` those that no process has used for 30 days.
+    """
     from mslm_data.doctor.machine import anonymous
     from mslm_data.kernels._jit import cache_folder
 
     folder = cache_folder()
+    others = _others(folder)
+    unused_since = time.time() - UNUSED_DAYS * 24 * 60 * 60
     return {
         "folder": None if folder is None else anonymous(str(folder)),
         "stored": _stored(folder),
+        "others": _counted(others),
+        "unused": _counted([path for path in others if path.stat().st_mtime < unused_since]),
     }
 
 
@@ -77,6 +91,24 @@ def masked_batch() -> dict[str, Any]:
             "batch_s": round(batched - built, 2),
             "stored": _stored(cache_folder()),
         }
+
+
+def _others(folder: Path | None) -> list[Path]:
+    """Return the folders of kernels of other versions: of our making by their names."""
+    if folder is None:
+        return []
+    return [
+        path
+        for path in sorted(folder.parent.iterdir())
+        if path != folder and _OF_A_VERSION.fullmatch(path.name) and path.is_dir()
+    ]
+
+
+def _counted(folders: Sequence[Path]) -> dict[str, int]:
+    """Return how many folders there are, and what they take."""
+    from mslm_data.doctor.machine import size_of
+
+    return {"folders": len(folders), "bytes": sum(size_of(folder)[1] for folder in folders)}
 
 
 def _stored(folder: Path | None) -> int:

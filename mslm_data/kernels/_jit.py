@@ -148,6 +148,7 @@ def cache_folder() -> Path | None:
 
     It is `kernels/DIGEST` below `$MSLM_DATA_CACHE`, or else below the user's cache folder. numba
     unpickles what it finds there, so a folder that another user owns or may write to is not used.
+    The folder's time is that of its last use, by which `mslm-data doctor` finds unused ones.
     """
     base = os.environ.get("MSLM_DATA_CACHE")
     caches = Path(base).expanduser() if base else user_cache_path("mslm-data")
@@ -160,7 +161,12 @@ def cache_folder() -> Path | None:
         usable = _is_ours(kernels) and _is_ours(folder)
     except OSError:
         return None
-    return folder if usable else None
+    if not usable:
+        return None
+
+    with suppress(OSError):  # a file system may keep no times
+        os.utime(folder)
+    return folder
 
 
 def sources_digest(folder: Path) -> str:

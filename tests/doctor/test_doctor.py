@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,43 @@ def test_doctor__says_how_many_workers_a_limit_leaves(monkeypatch: pytest.Monkey
         "64 of 64 can be used, limited to the time of 0.5 by a control group, builds start 1 worker"
         in said
     )
+
+
+def test_advice__removes_the_kernels_of_versions_that_nobody_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_packages(monkeypatch)
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "my cache"))
+    kernels = tmp_path / "my cache" / "kernels"
+    for name, days in (("0" * 16, 40), ("1" * 16, 32), ("2" * 16, 20)):
+        (kernels / name / "draws").mkdir(parents=True)
+        (kernels / name / "draws" / "a.nbi").write_bytes(bytes(1_500_000))
+        used = time.time() - days * 24 * 60 * 60
+        os.utime(kernels / name, (used, used))
+    (kernels / "of others").mkdir()
+    kernels.chmod(0o700)
+    monkeypatch.setattr(
+        doctor,
+        "run",
+        lambda name, *_, **__: run_child("kernels" if name == "kernels" else "nothing", seconds=60),
+    )
+
+    found = run("doctor", "--json").json
+    said = " ".join(run("doctor").out.split())
+
+    assert found["kernels"]["others"] == {"folders": 3, "bytes": 4_500_000}
+    assert found["kernels"]["unused"] == {"folders": 2, "bytes": 3_000_000}
+    assert "; 3 folders of other versions take 4.5 MB" in said
+    (advice,) = [one for one in found["advice"] if "kernels" in one["what"]]
+    assert "2 folders" in advice["what"]
+    assert "take 3.0 MB" in advice["what"]
+
+    subprocess.run(["bash", "-c", advice["do"]], check=True)
+
+    # Left are the folder of this version, the one that was used, and what is not ours.
+    left = {path.name for path in kernels.iterdir()}
+    assert len(left) == 3
+    assert {"2" * 16, "of others"} < left
 
 
 @pytest.mark.parametrize(

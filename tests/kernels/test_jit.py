@@ -48,6 +48,17 @@ def test_cache_folder__cannot_be_made(tmp_path, monkeypatch):
     assert _jit.kernel(lambda x: x + 1)(1) == 2
 
 
+def test_cache_folder__has_the_time_of_its_last_use(tmp_path, monkeypatch):
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path))
+    folder = _jit.cache_folder()
+    os.utime(folder, (1, 1))
+    _jit.cache_folder.cache_clear()
+
+    _jit.cache_folder()
+
+    assert folder.stat().st_mtime > 1
+
+
 def test_sources_digest__follows_every_source(tmp_path):
     (tmp_path / "a.py").write_text("x = 1")
     first = _jit.sources_digest(tmp_path)

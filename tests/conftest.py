@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 
 # Threads wait for each other longer than models this small compute, and tests run side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# What a shell runs in its background ignores interrupts, and the tests of interrupts send some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXAMPLES = "MSLM_DATA_TEST_EXAMPLES"
 """Environment variable: how many examples a property is tried on, where 100 would take long."""

@@ -363,6 +363,7 @@ def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
     made = Cache(folder=root / "cache", encoder=cache.encoder)
     (made.folder / "corpora").mkdir(parents=True)
+    (cache.folder / "encoders").mkdir(exist_ok=True)  # this may be the first test of a process
     (made.folder / "encoders").symlink_to(cache.folder / "encoders")
     (made.folder / "corpora" / "everything").symlink_to(cache.folder / "corpora" / "everything")
     with pytest.MonkeyPatch.context() as patch:

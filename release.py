@@ -157,6 +157,7 @@ def unready(version: str) -> list[str]:
     problems += heading_problem(changelog, version)
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     problems += citation_problem(citation, version)
+    problems += links_problem((ROOT / "README.md").read_text(encoding="utf-8"))
     return problems
 
 
@@ -179,6 +180,18 @@ def citation_problem(citation: str, version: str) -> list[str]:
     if not re.search(r'^date-released: "?\d{4}-\d\d-\d\d"?$', citation, re.MULTILINE):
         problems.append("CITATION.cff: expected 'date-released: YYYY-MM-DD', got none")
     return problems
+
+
+def links_problem(readme: str) -> list[str]:
+    """Return what is wrong with the links of the README, which a package index shows too."""
+    target = r"(?!https?://|mailto:|#)\S"
+    relative = re.findall(rf"\]\({target}|^\[[^]]+\]: {target}", readme, re.MULTILINE)
+    if not relative:
+        return []
+    return [
+        f"README.md: expected links that lead somewhere from a package index, got {len(relative)} "
+        "to files beside it; write them with the address of the repository at the tag"
+    ]
 
 
 # Building -----------------------------------------------------------------------------------------

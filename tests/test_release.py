@@ -78,6 +78,21 @@ def test_citation_problem__wants_the_version_and_a_date(citation: str, problems:
     assert all(problem.startswith("CITATION.cff: expected") for problem in found)
 
 
+@pytest.mark.parametrize(
+    ("readme", "found"),
+    [
+        ("[a](docs/a.md), ![b](b.svg), [c](https://example.org/c.md)", ["2 to files"]),
+        ("[a][d]\n\n[d]: docs/a.md\n", ["1 to files"]),
+        ("[a](https://example.org), [b](#b), [c][d]\n\n[d]: https://example.org", []),
+    ],
+)
+def test_links_problem__is_about_files_beside_the_readme(readme: str, found: list[str]) -> None:
+    problems = release.links_problem(readme)
+
+    assert len(problems) == len(found)
+    assert all(words in problem for words, problem in zip(found, problems, strict=True))
+
+
 def test_version_of__is_that_of_the_package() -> None:
     import mslm_data
 

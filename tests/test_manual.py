@@ -28,14 +28,34 @@ PACKAGE = ROOT / "mslm_data"
 
 @pytest.fixture(scope="module")
 def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the manual as `make docs` does, where a warning is an error."""
+    """Build the manual as `make docs` does, where a warning is an error.
+
+    What that does not install cannot be imported here either.
+    """
     out = tmp_path_factory.mktemp("manual")
     options = ["--fail-on-warning", "--keep-going", "--quiet", "-b", "html"]
-    command = [sys.executable, "-m", "sphinx", *options, "docs", str(out)]
+    begin = f"import sys; sys.modules.update(dict.fromkeys({not_for_docs()}))"
+    build = "from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", f"{begin}; {build}", *options, "docs", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     return out
+
+
+def not_for_docs() -> list[str]:
+    """Return the packages that the extra `all` brings, and the extra `docs` does not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def brought(extra: str) -> set[str]:
+        names: set[str] = set()
+        for requirement in map(Requirement, extras[extra]):
+            more = requirement.extras if requirement.name == project["name"] else ()
+            names = names.union({requirement.name} if not more else (), *map(brought, more))
+        return names
+
+    return sorted(brought("all") - brought("docs"))
 
 
 def text_of(manual: Path, page: str) -> str:
@@ -46,6 +66,11 @@ def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
     for page in (ROOT / "docs").glob("*.md"):
         assert (manual / f"{page.stem}.html").is_file(), page.name
     assert (manual / "searchindex.js").is_file()
+
+
+def test_not_for_docs__are_packages_of_other_extras() -> None:
+    assert {"datasets", "medcat", "ray", "spacy", "wordfreq"} <= set(not_for_docs())
+    assert not {"torch", "transformers", "sphinx"} & set(not_for_docs())
 
 
 def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 
 from experiments.intervals import Difference
@@ -12,38 +12,65 @@ LEFT = 210
 WIDTH = 640
 RIGHT = 90
 TOP = 34
+REACH = 10.0
+"""How far from 0 the axis reaches; an arm whose interval lies beyond is an arrow at its end."""
 
 
 def intervals(title: str, found: Mapping[str, Difference]) -> str:
     """Return an SVG: a line for each arm from the lower to the upper end, a dot at the mean.
+
+    It is light or dark as the reader's system is.
 
     Args:
         title: Stands above, with the unit.
         found: Name of an arm -> its difference, in the unit.
     """
     ends = [0.0, *(end for one in found.values() for end in (one.low, one.high))]
-    low, high = min(ends), max(ends)
+    low, high = max(min(ends), -REACH), min(max(ends), REACH)
     space = max(high - low, 1e-9)
 
     def x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / space
+        return LEFT + (WIDTH - LEFT - RIGHT) * (min(max(value, low), high) - low) / space
 
     height = TOP + ROW * len(found) + 10
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        _STYLE,
+        f'<rect class="page" width="{WIDTH}" height="{height}"/>',
         f'<text x="8" y="18" font-weight="bold">{escape(title)}</text>',
-        f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{TOP - 6}" y2="{height - 6}" '
-        'stroke="#999" stroke-dasharray="3 3"/>',
+        f'<line class="zero" x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{TOP - 6}" y2="{height - 6}"/>',
     ]
     for index, (name, one) in enumerate(found.items()):
         y = TOP + ROW * index + ROW / 2
         parts += [
             f'<text x="8" y="{y + 4:.1f}">{escape(name)}</text>',
-            f'<line x1="{x(one.low):.1f}" x2="{x(one.high):.1f}" y1="{y:.1f}" y2="{y:.1f}" '
-            'stroke="#1f5fa8" stroke-width="2"/>',
-            f'<circle cx="{x(one.mean):.1f}" cy="{y:.1f}" r="4" fill="#1f5fa8"/>',
+            _mark(one, x, y),
             f'<text x="{WIDTH - RIGHT + 12}" y="{y + 4:.1f}">{one.mean:+.1f}</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
+
+
+_STYLE = """\
+<style>
+.page { fill: white } text { fill: #1c1e21 }
+.arm { stroke: #1f5fa8; stroke-width: 2; fill: #1f5fa8 }
+.zero { stroke: #999; stroke-dasharray: 3 3 }
+@media (prefers-color-scheme: dark) {
+.page { fill: #131416 } text { fill: #e9eaec } .arm { stroke: #5fb8ee; fill: #5fb8ee }
+}
+</style>"""
+
+
+def _mark(one: Difference, x: Callable[[float], float], y: float) -> str:
+    """Return an interval with its mean, or an arrow where all of it is beyond the axis."""
+    if one.high < -REACH or one.low > REACH:
+        tip, back = x(one.mean), x(one.mean) + (10 if one.mean < 0 else -10)
+        return (
+            f'<path class="arm" d="M {tip:.1f} {y:.1f} L {back:.1f} {y - 5:.1f} V {y + 5:.1f} Z"/>'
+        )
+    return (
+        f'<line class="arm" x1="{x(one.low):.1f}" x2="{x(one.high):.1f}" '
+        f'y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<circle class="arm" cx="{x(one.mean):.1f}" cy="{y:.1f}" r="4"/>'
+    )

@@ -47,8 +47,8 @@ _HEAD = """\
 
 Written by `python -m experiments.page` from the lines in [results](results). [README.md](README.md)
 has the protocol, and [the guide](../docs/evidence.md) says in plain words what follows. F1,
-precision and recall are those of mentions on unmasked test text, in percent: mean ± standard
-deviation over runs, of which a seed may have several that began with different weights. A
+precision and recall are those of mentions on unmasked test text, in percent: means over runs, F1
+with its standard deviation. A seed may have several runs that began with different weights. A
 difference is taken between runs of the same seed that began with the same weights. Its 95 %
 interval is a bootstrap over seeds and sentences. In brackets it is of one pair, over sentences
 alone, and too narrow. `could be seen` is the smallest true difference that would be found in four
@@ -154,13 +154,12 @@ def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[s
         if not runs:
             continue
         hidden = statistics.fmean(run["hidden"] for run in runs)
-        scores = [spread([run["scores"][name] for run in runs]) for name in _SCORES]
+        scores = [spread([run["scores"]["f1"] for run in runs])]
+        for name in ("precision", "recall"):
+            scores.append(_percent(statistics.fmean(run["scores"][name] for run in runs)))
         row = (arm, str(len(runs)), _percent(hidden) if hidden else "-", *scores)
         rows.append((*row, *_difference_cells(apart.get(arm))))
     return as_table(rows)
-
-
-_SCORES = ("f1", "precision", "recall")
 
 
 def _by_length(found: Sequence[Line]) -> list[str]:
@@ -369,11 +368,11 @@ def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]
 
 def _of_classes(scores: Mapping[str, Any]) -> Floats:
     """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
-    gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _SIDES)
+    gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _OF_CLASSES)
     return intervals.by_class(gold, predicted, scores["classes"])
 
 
-_SIDES = ("gold", "predicted")
+_OF_CLASSES = ("gold", "predicted")
 
 # Cells -------------------------------------------------------------------------------------------
 

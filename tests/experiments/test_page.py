@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,22 @@ def test_figure__is_a_drawing_with_a_line_for_each_arm() -> None:
     assert len(circles) == 2
     assert float(circles[0].get("cx")) < float(circles[1].get("cx"))
     assert "a &lt; b" in svg
+
+
+def test_figure__what_is_far_beyond_the_others_is_an_arrow() -> None:
+    found = {"near": Difference(-2, -3, -1, 2, 5), "far": Difference(-80, -82, -78, 2, 5)}
+
+    alone = figure.intervals("title", {"near": found["near"]})
+    both = figure.intervals("title", found)
+
+    assert "<path" not in alone
+    assert both.count("<path") == both.count("<circle") == 1
+    assert "-80.0" in both
+
+
+def test_figure__an_interval_that_reaches_beyond_the_axis_ends_there() -> None:
+    svg = figure.intervals("title", {"wide": Difference(-9, -25, 4, 2, 5)})
+
+    (line,) = re.findall(r'<line class="arm" x1="(\S+)" x2="(\S+)"', svg)
+    assert float(line[0]) == figure.LEFT
+    assert figure.LEFT < float(line[1]) <= figure.WIDTH - figure.RIGHT

@@ -154,10 +154,12 @@ def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[s
         if not runs:
             continue
         hidden = statistics.fmean(run["hidden"] for run in runs)
-        scores = [spread([run["scores"]["f1"] for run in runs])]
-        for name in ("precision", "recall"):
-            scores.append(_percent(statistics.fmean(run["scores"][name] for run in runs)))
-        row = (arm, str(len(runs)), _percent(hidden) if hidden else "-", *scores)
+        f1 = spread([run["scores"]["f1"] for run in runs])
+        precision, recall = (
+            _percent(statistics.fmean(run["scores"][name] for run in runs))
+            for name in ("precision", "recall")
+        )
+        row = (arm, str(len(runs)), _percent(hidden) if hidden else "-", f1, precision, recall)
         rows.append((*row, *_difference_cells(apart.get(arm))))
     return as_table(rows)
 
@@ -403,10 +405,11 @@ def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
 def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "-", "-", "-"
-    interval = f"{one.low:+.1f} to {one.high:+.1f}"
+    mean, low, high = (f"{round(end, 1) + 0.0:+.1f}" for end in one[:3])  # "+0.0", never "-0.0"
+    interval = f"{low} to {high}"
     if one.seeds == 1:
-        return f"{one.mean:+.1f}", f"({interval})", "-"
-    return f"{one.mean:+.1f}", interval, f"{one.seen:.1f}"
+        return mean, f"({interval})", "-"
+    return mean, interval, f"{one.seen:.1f}"
 
 
 def _percent(share: float) -> str:

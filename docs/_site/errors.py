@@ -247,7 +247,8 @@ def _prepared() -> Iterator[None]:
         _hidden("wordfreq"),
     ):
         shards = md.build("blurb/ncbi-disease", sample=True, out="shards/ncbi", workers=1)
-        protected = {"about.protected": True}  # as notes are, which need packages to be built
+        # Notes are protected by themselves, but building them needs packages that this does not.
+        protected = {"about.protected": True}
         md.build("blurb/bc5cdr-chem", sample=True, out="shards/notes", options=protected, workers=1)
         silent = io.StringIO()
         with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):

@@ -67,7 +67,7 @@ class Annotator(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether it is slow, some kilobytes of text a second, so that work units must be small."""
+        """Whether work units must be small, because it reads only kilobytes of text a second."""
         ...
 
     def digest(self) -> str:

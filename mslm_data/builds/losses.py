@@ -20,7 +20,6 @@ from mslm_data.errors import BuildError
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source import Source
-from mslm_data.source.formats.brat import TEXT_ALONE
 from mslm_data.source.reading import cells, standoff
 from mslm_data.source.reading.records import WITHDRAWN
 
@@ -108,7 +107,7 @@ _ADVICE = (
         "say what tags are called with source.tag_names",
     ),
     _Advice(
-        (TEXT_ALONE,),
+        ("expected a file of annotations (.ann) beside the text",),
         "without_annotations",
         "--set source.without_annotations=empty if such texts have no mentions",
     ),

@@ -27,12 +27,12 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 _HEAD = 1 << 16
 _BOM = "\ufeff"
 _NOWHERE = (-1, -1)
+"""The range of a mention whose line or token the text does not have."""
 _TEXT_ALONE = "expected a file of concepts (.con) for the text, found none; check [source] concepts"
 _CONCEPTS_ALONE = (
     "expected a text (.txt) for the file of concepts, found none; check [source] concepts"
 )
 """Why half a document is set aside."""
-"""The range of a mention whose line or token the text does not have."""
 
 
 @dataclass(frozen=True, kw_only=True)

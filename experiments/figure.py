@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 
-from experiments.intervals import Difference
+from experiments.intervals import Difference, signed
 
 ROW = 26
 LEFT = 210
@@ -46,7 +46,7 @@ def intervals(title: str, found: Mapping[str, Difference]) -> str:
         parts += [
             f'<text x="8" y="{y + 4:.1f}">{escape(name)}</text>',
             _mark(one, x, y),
-            f'<text x="{WIDTH - RIGHT + 12}" y="{y + 4:.1f}">{one.mean:+.1f}</text>',
+            f'<text x="{WIDTH - RIGHT + 12}" y="{y + 4:.1f}">{signed(one.mean)}</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
 

@@ -38,6 +38,11 @@ class Difference(NamedTuple):
     seeds: int
 
 
+def signed(points: float) -> str:
+    """Return a difference with its sign and one decimal: `+0.0`, never `-0.0`."""
+    return f"{round(points, 1) + 0.0:+.1f}"
+
+
 def f1(counts: Floats) -> Floats:
     """Return F1 of hits, gold and predicted."""
     both = counts[..., 1] + counts[..., 2]

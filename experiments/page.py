@@ -13,6 +13,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,31 +165,26 @@ def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[s
     return as_table(rows)
 
 
-def _by_length(found: Sequence[Line]) -> list[str]:
-    """Return the tables of sentences with fewer and with more words than the average."""
-    made: list[str] = []
-    for corpus in CORPORA:
-        first = _runs(found, "plain", corpus)
-        rows: list[tuple[str, ...]] = [
-            ("arm", "pairs", "shorter: F1", "against plain", "longer: F1", "against plain")
-        ]
-        for arm in dict.fromkeys((*JOINT, *RATED)):
-            runs = _runs(found, arm, corpus)
-            common = [key for key in runs if key in first]
-            if not common:
-                continue
-            cells = [arm, str(len(common))]
-            for length in ("shorter", "longer"):
-                scores, before = (
-                    [_f1_of(side[key]["scores"][length]) for key in common]
-                    for side in (runs, first)
-                )
-                apart = [after - other for after, other in zip(scores, before, strict=True)]
-                cells += [spread(scores), "-" if arm == "plain" else spread(apart, sign="+")]
-            rows.append(tuple(cells))
-        if len(rows) > 2:
-            made += [*([""] if made else []), f"{corpus}:", "", *as_table(rows)]
-    return made
+def _by_length(found: Sequence[Line], corpus: str) -> list[str]:
+    """Return the table of sentences with fewer and with more words than the average."""
+    first = _runs(found, "plain", corpus)
+    rows: list[tuple[str, ...]] = [
+        ("arm", "pairs", "shorter: F1", "against plain", "longer: F1", "against plain")
+    ]
+    for arm in dict.fromkeys((*JOINT, *RATED)):
+        runs = _runs(found, arm, corpus)
+        common = [key for key in runs if key in first]
+        if not common:
+            continue
+        cells = [arm, str(len(common))]
+        for length in ("shorter", "longer"):
+            scores, before = (
+                [_f1_of(side[key]["scores"][length]) for key in common] for side in (runs, first)
+            )
+            apart = [after - other for after, other in zip(scores, before, strict=True)]
+            cells += [spread(scores), "-" if arm == "plain" else spread(apart, sign="+")]
+        rows.append(tuple(cells))
+    return as_table(rows)
 
 
 def _f1_of(counts: Mapping[str, float]) -> float:
@@ -370,11 +366,11 @@ def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]
 
 def _of_classes(scores: Mapping[str, Any]) -> Floats:
     """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
-    gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _OF_CLASSES)
+    gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _SIDES)
     return intervals.by_class(gold, predicted, scores["classes"])
 
 
-_OF_CLASSES = ("gold", "predicted")
+_SIDES = ("gold", "predicted")
 
 # Cells -------------------------------------------------------------------------------------------
 
@@ -405,7 +401,7 @@ def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
 def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "-", "-", "-"
-    mean, low, high = (f"{round(end, 1) + 0.0:+.1f}" for end in one[:3])  # "+0.0", never "-0.0"
+    mean, low, high = map(intervals.signed, one[:3])
     interval = f"{low} to {high}"
     if one.seeds == 1:
         return mean, f"({interval})", "-"
@@ -472,14 +468,19 @@ def _first(question: int) -> Callable[[Sequence[Line]], list[str]]:
 
     def make(found: Sequence[Line]) -> list[str]:
         _, arms, corpora = _questions()[question]
-        made: list[str] = []
-        for corpus in corpora:
-            table = ner_table(found, arms, corpus)
-            if len(table) >= 4:
-                made += [*([""] if made else []), f"{corpus}:", "", *table]
-        return made
+        return _of_corpora(corpora, partial(ner_table, found, arms))
 
     return make
+
+
+def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) -> list[str]:
+    """Return a table of each corpus under its name, where two arms can be compared."""
+    made: list[str] = []
+    for corpus in corpora:
+        table = table_of(corpus)
+        if len(table) >= 4:
+            made += [*([""] if made else []), f"{corpus}:", "", *table]
+    return made
 
 
 _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
@@ -491,7 +492,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "ChemProt": _classified("ChemProt", "micro_f1"),
     "sensitivity": _sensitivity,
     "confidence": _confidence,
-    "lengths": _by_length,
+    "lengths": lambda found: _of_corpora(CORPORA, partial(_by_length, found)),
     "about": lambda found: _about(found) if found else [],
 }
 """Name of a mark in the guide -> what makes the lines between."""

@@ -108,7 +108,7 @@ def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
     """Measure how well hidden tokens of terms, and of other words, are predicted in test text.
 
     The masks are fixed: every mention whole, and apart from that 15 % of the tokens outside of
-    mentions. Both hide by `[MASK]` alone. Apart from that each mention is hidden by itself.
+    mentions. Both hide by `[MASK]` alone. Afterwards each mention is hidden by itself.
 
     Returns:
         Corpus -> `terms` and `others` -> `accuracy`, `perplexity` and `groups`: hits, tokens, and

@@ -141,11 +141,12 @@ class Cache:
         """
         files = ["--input", str(inputs.real() / "tasks" / TASKS[name])]
         table = self.folder / "corpora" / f"{name}.terms.csv"
-        if not table.is_file():
-            terms = self._marked(name) or self._ngrams(name, files)
-            rows = ["name,label", *(f'"{term}",Term' for term in terms)]
-            table.parent.mkdir(parents=True, exist_ok=True)
-            table.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        table.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{table}.lock"):
+            if not table.is_file():
+                terms = self._marked(name) or self._ngrams(name, files)
+                rows = ["name,label", *(f'"{term}",Term' for term in terms)]
+                table.write_text("\n".join(rows) + "\n", encoding="utf-8")
         annotate = _TERMS.format(table=table)
         return self._built(name, files, _TASK.format(name=name.lower(), annotate=annotate))
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from filelock import FileLock
 
 import mslm_data as md
 from experiments import classifier as classifier_module
@@ -82,16 +83,19 @@ def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         model = MslmModel.wrap(encoder.masked_lm(start), w_elm=1.0, w_blm=1.0)
         return {"steps": 0, "tokens": 0, "scores": sensitivity(model, cache)}
 
-    made = _adapt(run, cache, start)
-    model = MslmModel.wrap(encoder.masked_lm(_folder(run, cache, start)), w_elm=1.0, w_blm=1.0)
+    folder = _folder(run, cache, start)
+    with FileLock(f"{folder}.lock"):
+        made = _adapt(run, cache, start)
+    model = MslmModel.wrap(encoder.masked_lm(folder), w_elm=1.0, w_blm=1.0)
     return {**made, "scores": sensitivity(model, cache)}
 
 
 def adapted(run: Run, cache: Cache, start: Path) -> Path:
     """Return the folder of an adapted encoder, which is trained again if it is not there."""
     folder = _folder(run, cache, start)
-    if not (folder / "config.json").is_file():
-        _adapt(run, cache, start)
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "config.json").is_file():
+            _adapt(run, cache, start)
     return folder
 
 
@@ -131,7 +135,8 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     made: dict[str, Any] = {"hidden": 0.0}
     if options["masks"]:
         if options["masks"] == "selective":
-            _score_by_task_model(run.corpus, cache, start)
+            with FileLock(f"{shards.folder}.scores.lock"):
+                _score_by_task_model(run.corpus, cache, start)
         strategy, made = _hidden(
             options["masks"], shards, start, seed=run.seed, target=options["hidden"]
         )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from experiments.corpora import command
 from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
@@ -92,7 +94,8 @@ def masks(
         seed: Of the masks that are counted.
         target: The share of tokens to hide; None takes that of joint masking at `HEADLINE`.
     """
-    _make_lexicon(name, shards, encoder)
+    with FileLock(f"{shards.folder}.lexicons.lock"):
+        _make_lexicon(name, shards, encoder)
     make = MASKS[name]
     if name in _WITHOUT_RATE:
         strategy = make(shards, 0.0)

@@ -136,20 +136,33 @@ class Step:
     Attributes:
         run: The run.
         against: Runs that it is compared with, so that they must begin with the same weights.
+        needs: Runs that must have ended before any of these: they choose a learning rate, or adapt
+            the encoder.
     """
 
     run: Run
     against: tuple[Run, ...] = ()
+    needs: tuple[Run, ...] = ()
+
+    def done(self, starts: Mapping[str, Collection[str]]) -> bool:
+        """Return whether the run, and all that it is compared with, began with the same weights.
+
+        Args:
+            starts: Identity of a run -> the weights that its lines began with.
+        """
+        together = [set(starts.get(one.key, ())) for one in (self.run, *self.against)]
+        return bool(set.intersection(*together))
 
     def open_runs(self, starts: Mapping[str, Collection[str]], start: str) -> list[Run]:
-        """Return what has yet to be done, by the weights that finished runs began with.
+        """Return what can be done now, by the weights that finished runs began with.
+
+        That is nothing while a run that is needed has not ended.
 
         Args:
             starts: Identity of a run -> the weights that its lines began with.
             start: The weights that are at hand.
         """
-        together = [set(starts.get(one.key, ())) for one in (self.run, *self.against)]
-        if set.intersection(*together):
+        if self.done(starts) or any(one.key not in starts for one in self.needs):
             return []
         return [one for one in (*self.against, self.run) if start not in starts.get(one.key, ())]
 
@@ -183,20 +196,20 @@ def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
     yield Step(run=before)
     for corpus in CORPORA:
         for seed in SEEDS:
-            yield from ner_steps("plain", JOINT["plain"], corpus, seed, lines)
-            plain = ner_run("plain", JOINT["plain"], corpus, seed, lines)
-            token = _fine_tuned(ADAPTED[0], corpus, seed, lines)
+            plain = ner_step("plain", JOINT["plain"], corpus, seed, lines)
+            yield from with_needs(plain)
+            against: tuple[Step, ...] = (plain,)
             for masks in ADAPTED:
-                first = () if masks == ADAPTED[0] else (adaptation(ADAPTED[0], seed),)
-                yield Step(run=adaptation(masks, seed), against=(before, *first))
-                run = _fine_tuned(masks, corpus, seed, lines)
-                yield Step(run=run, against=(plain,) if run == token else (plain, token))
+                adapt = adaptation(masks, seed)
+                token = () if masks == ADAPTED[0] else (adaptation(ADAPTED[0], seed),)
+                yield Step(run=adapt, against=(before, *token))
 
-
-def _fine_tuned(masks: str, corpus: str, seed: int, lines: Sequence[Line]) -> Run:
-    """Return the run that fine-tunes an adapted encoder as `plain` does."""
-    arm = Arm(adapted=masks, tries="plain")
-    return ner_run(f"adapted, {masks}", arm, corpus, seed, lines)
+                arm = Arm(adapted=masks, tries="plain")
+                step = ner_step(f"adapted, {masks}", arm, corpus, seed, lines, against=against)
+                step = replace(step, needs=(*step.needs, adapt))
+                yield step
+                if masks == ADAPTED[0]:
+                    against = (plain, step)
 
 
 def _weights(lines: Sequence[Line]) -> Iterator[Step]:
@@ -217,11 +230,11 @@ def _arms(arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
 def _arms_of_seed(
     arms: Mapping[str, Arm], corpus: str, seed: int, lines: Sequence[Line]
 ) -> Iterator[Step]:
-    first, *others = arms
-    yield from ner_steps(first, arms[first], corpus, seed, lines)
-    against = ner_run(first, arms[first], corpus, seed, lines)
+    name, *others = arms
+    first = ner_step(name, arms[name], corpus, seed, lines)
+    yield from with_needs(first)
     for name in others:
-        yield from ner_steps(name, arms[name], corpus, seed, lines, against=against)
+        yield from with_needs(ner_step(name, arms[name], corpus, seed, lines, against=(first,)))
 
 
 def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
@@ -247,9 +260,9 @@ def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
     for corpus, seeds in TASK_SEEDS.items():
         for seed in seeds:
             first, *others = (_classified(corpus, arm, seed, rate) for arm in CLASSIFIED)
-            yield Step(run=first)
+            yield Step(run=first, needs=tuple(tries))
             for run in others:
-                yield Step(run=run, against=(first,))
+                yield Step(run=run, against=(first,), needs=tuple(tries))
 
 
 def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = "test") -> Run:
@@ -277,20 +290,31 @@ def adaptation(masks: str, seed: int) -> Run:
     return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
 
 
-def ner_steps(
+def ner_step(
     name: str,
     arm: Arm,
     corpus: str,
     seed: int,
     lines: Sequence[Line],
     *,
-    against: Run | None = None,
-) -> Iterator[Step]:
-    """Yield the tries of an arm's learning rate, and then its run at the chosen one."""
-    for run in tries_of(arm.tries or name):
+    against: Sequence[Step] = (),
+) -> Step:
+    """Return the step of an arm's run, which needs the tries of its learning rate."""
+    return Step(
+        run=ner_run(name, arm, corpus, seed, lines),
+        against=tuple(step.run for step in against),
+        needs=(
+            *tries_of(arm.tries or name),
+            *(need for step in against for need in step.needs),
+        ),
+    )
+
+
+def with_needs(step: Step) -> Iterator[Step]:
+    """Yield the runs that a step needs, and then the step."""
+    for run in step.needs:
         yield Step(run=run)
-    run = ner_run(name, arm, corpus, seed, lines)
-    yield Step(run=run, against=() if against is None else (against,))
+    yield step
 
 
 def ner_run(name: str, arm: Arm, corpus: str, seed: int, lines: Sequence[Line]) -> Run:

@@ -4,8 +4,8 @@ The same command resumes an interrupted experiment: a run whose line is in `expe
 not repeated, but where what it is compared with is missing, and the language modelling head came
 out in other bits on this processor. Stop it at any time; only the run that was going on is lost.
 
-It uses one thread, at the lowest priority, so that it can go on beside other work. Timings are not
-results.
+It uses one thread, at the lowest priority, so that it can go on beside other work. Start the same
+command several times, and the processes share the work. Timings are not results.
 """
 
 from __future__ import annotations
@@ -29,6 +29,15 @@ from experiments import encoder, jobs, lines
 from experiments.corpora import Cache, origin
 from experiments.lines import Run
 from experiments.plan import QUESTIONS, TRIED_SEED, plan
+from experiments.queue import Queue
+
+WAIT_S = 10
+"""Time between two looks for a run, while other processes do what all open ones need."""
+PRIMITIVES = "20000"
+"""Products of matrices that oneDNN keeps ready, one for each shape.
+
+Rows of about a hundred lengths make more than its usual 1,024, and it would prepare each anew.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,35 +59,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _list(questions, wanted, options.results)
         return 0
 
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", PRIMITIVES)
     torch.set_num_threads(1)
     os.nice(19 - os.nice(0))
     cache = Cache(folder=options.cache, encoder=options.encoder or encoder.packaged())
     end = time.time() + options.hours * 3600 if options.hours else float("inf")
 
+    queue = Queue(
+        questions=questions,
+        wanted=wanted,
+        results=options.results,
+        start=encoder.digest(encoder.with_head(cache)),
+        locks=options.cache / "locks",
+    )
     longest = 0.0
-    start = encoder.digest(encoder.with_head(cache))
-    while run := next_run(questions, wanted, options.results, start):
+    while not queue.done():
         if time.time() + longest > end:
             print("stopped: the next run would not end in time", flush=True)
             return 0
 
-        result = jobs.do(run, cache)
-        lines.append(run, {**result, "about": about()}, options.results)
+        taken = queue.take()
+        if taken is None:
+            time.sleep(WAIT_S)
+            continue
+        run, lock = taken
+        with lock:
+            result = jobs.do(run, cache)
+            lines.append(run, {**result, "about": about()}, options.results)
         longest = max(longest, result["hours"] * 3600)
         print(
             f"{_say(run)}: {_brief(result['scores'])}, {result['hours'] * 60:.1f} min", flush=True
         )
     return 0
-
-
-def next_run(
-    questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path, start: str
-) -> Run | None:
-    """Return the first run of a plan that is open, None when none is; see `Step.open_runs`."""
-    found = lines.read(folder)
-    starts = lines.starts(found)
-    steps = (step for step in plan(questions, found) if wanted(step.run))
-    return next((run for step in steps for run in step.open_runs(starts, start)), None)
 
 
 def about() -> dict[str, str]:
@@ -99,10 +111,10 @@ def _list(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path)
     found = lines.read(folder)
     starts = lines.starts(found)
     steps = {step.run.key: step for step in plan(questions, found) if wanted(step.run)}
-    open_keys = {key for key, step in steps.items() if step.open_runs(starts, start="")}
+    done = {key for key, step in steps.items() if step.done(starts)}
     for key, step in steps.items():
-        print("open" if key in open_keys else "done", _say(step.run))
-    print(f"{len(steps) - len(open_keys)} of {len(steps)} runs are done")
+        print("done" if key in done else "open", _say(step.run))
+    print(f"{len(done)} of {len(steps)} runs are done")
 
 
 def _say(run: Run) -> str:

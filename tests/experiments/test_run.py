@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from filelock import FileLock
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -13,6 +15,7 @@ pytest.importorskip("transformers")
 from experiments import encoder, jobs, lines, masks, plan, run, scores, training  # noqa: E402
 from experiments.lines import Run  # noqa: E402
 from experiments.plan import Step  # noqa: E402
+from experiments.queue import Queue  # noqa: E402
 from mslm_data.torch import MslmModel, evaluate  # noqa: E402
 
 if TYPE_CHECKING:
@@ -63,6 +66,100 @@ def test_main__resumes_and_repeats_nothing(
     assert str(tmp_path) not in whole
     assert run.main([*options, "--list"]) == 0
     assert "3 of 3 runs are done" in capsys.readouterr().out
+
+
+def queue(
+    steps: list[Step], folder: Path, monkeypatch: pytest.MonkeyPatch, *, start: str = "a"
+) -> Queue:
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
+    locks = folder / "locks"
+    return Queue(
+        questions=["joint"], wanted=lambda _: True, results=folder, start=start, locks=locks
+    )
+
+
+def test_queue__gives_each_run_to_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = queue([Step(run=ner()), Step(run=TWO, against=(ner(),))], tmp_path, monkeypatch)
+
+    first, second = works.take(), works.take()
+    assert first is not None
+    assert second is not None
+    assert (first[0], second[0]) == (ner(), TWO)
+    assert works.take() is None
+
+    with first[1]:
+        pass  # ends without a line, as a process that is killed
+    again = works.take()
+    assert again is not None
+    assert again[0] == ner()
+    lines.append(ner(), {"scores": {}, "start": "a"}, tmp_path)
+    with again[1], second[1]:
+        pass
+    third = works.take()
+    assert third is not None
+    assert third[0] == TWO
+    assert not works.done()
+    lines.append(TWO, {"scores": {}, "start": "a"}, tmp_path)
+    assert works.done()
+    with third[1]:
+        assert works.take() is None
+
+
+def test_queue__gives_no_run_before_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = ner(scored="validation")
+    works = queue([Step(run=tried), Step(run=TWO, needs=(tried,))], tmp_path, monkeypatch)
+
+    first = works.take()
+    assert first is not None
+    assert first[0] == tried
+    assert works.take() is None
+    lines.append(tried, {"scores": {}, "start": "a"}, tmp_path)
+    second = works.take()
+    assert second is not None
+    assert second[0] == TWO
+
+
+def test_queue__does_not_repeat_a_run_that_ended_while_it_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = queue([Step(run=ner()), Step(run=TWO)], tmp_path, monkeypatch)
+    acquire = FileLock.acquire
+
+    def ended(lock: FileLock, **options: Any) -> Any:
+        if not lines.read(tmp_path):
+            lines.append(ner(), {"scores": {}, "start": "a"}, tmp_path)
+        return acquire(lock, **options)
+
+    monkeypatch.setattr(FileLock, "acquire", ended)
+
+    taken = works.take()
+    assert taken is not None
+    assert taken[0] == TWO
+
+
+def test_main__waits_for_what_another_process_does(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = queue([Step(run=ner())], tmp_path, monkeypatch)
+    locks = cache.folder / "locks"
+    start = encoder.digest(encoder.with_head(cache))
+    taken = replace(other, locks=locks, start=start).take()
+    assert taken is not None
+
+    def end(seconds: float) -> None:
+        assert seconds == run.WAIT_S
+        lines.append(ner(), {"scores": {}, "start": start}, tmp_path)
+
+    monkeypatch.setattr(run.time, "sleep", end)
+    options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
+    with taken[1]:
+        assert run.main([*options, "--results", str(tmp_path)]) == 0
+
+    assert len(lines.read(tmp_path)) == 1
 
 
 def test_main__begins_no_run_that_would_end_late(
@@ -272,13 +369,21 @@ def test_step__is_done_where_a_pair_began_alike(
     assert [one.arm for one in step.open_runs(known, start="b")] == expected
 
 
+def test_step__waits_for_what_it_needs() -> None:
+    step = Step(run=TWO, needs=(ner(),))
+
+    assert step.open_runs({}, start="a") == []
+    assert step.open_runs({ner().key: {"b"}}, start="a") == [TWO]
+    assert not step.done({ner().key: {"b"}})
+
+
 @pytest.mark.parametrize("question", list(plan.QUESTIONS))
 def test_plan__compares_with_runs_that_it_has(question: str) -> None:
     steps = list(plan.plan([question], []))
     runs = {step.run.key for step in steps}
 
     for step in steps:
-        assert {one.key for one in step.against} <= runs
+        assert {one.key for one in (*step.against, *step.needs)} <= runs
         assert all(one.seed == step.run.seed or one.arm == "" for one in step.against)
     assert any(step.against for step in steps)
 

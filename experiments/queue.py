@@ -1,0 +1,71 @@
+"""The runs of a plan that are open, of which each process takes one at a time.
+
+A process holds a lock on the run that it does. The lock ends with the process, so that an
+interrupted run is open again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from experiments import lines
+from experiments.lines import Run
+from experiments.plan import plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """Open runs, in the order of their plan.
+
+    Attributes:
+        questions: Names of the plan's questions.
+        wanted: Whether a run is to be done at all.
+        results: Folder of the lines.
+        start: The weights that runs begin with here.
+        locks: Folder of the locks, for all processes that share the work.
+    """
+
+    questions: Sequence[str]
+    wanted: Callable[[Run], bool]
+    results: Path
+    start: str
+    locks: Path
+
+    def done(self) -> bool:
+        """Return whether all runs have lines."""
+        starts = lines.starts(found := lines.read(self.results))
+        return all(
+            step.done(starts) for step in plan(self.questions, found) if self.wanted(step.run)
+        )
+
+    def take(self) -> tuple[Run, AbstractContextManager[Any]] | None:
+        """Return the first run that nobody does, and its lock, a context in which to do it.
+
+        Returns:
+            None if all open runs are taken, or need one that is.
+        """
+        self.locks.mkdir(parents=True, exist_ok=True)
+        for run in self._open():
+            name = hashlib.sha256(run.key.encode()).hexdigest()[:16]
+            with contextlib.suppress(Timeout):
+                lock = FileLock(self.locks / f"{name}.lock")
+                held = lock.acquire(blocking=False)
+                # Another process may have ended it since the lines were read.
+                if run in self._open():
+                    return run, held
+                lock.release()
+        return None
+
+    def _open(self) -> Iterator[Run]:
+        starts = lines.starts(found := lines.read(self.results))
+        for step in plan(self.questions, found):
+            if self.wanted(step.run):
+                yield from step.open_runs(starts, self.start)

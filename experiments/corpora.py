@@ -122,6 +122,16 @@ class Cache:
     folder: Path
     encoder: Path
 
+    def origin(self) -> str:
+        """Return where the text comes from: BLURB, or the shipped samples where it is missing."""
+        if (inputs.real() / "blurb").is_dir():
+            return "BLURB"
+        return "the shipped samples, which were made up"
+
+    def build(self) -> str:
+        """Return which build the runs depend on; "" where the commit says it."""
+        return ""
+
     def ner(self, name: str) -> Shards:
         """Return a corpus of named entities with its own splits."""
         if name in NER:
@@ -221,6 +231,33 @@ class Cache:
         return load(folder)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnCache(Cache):
+    """One corpus that somebody has built; the head of its encoder is trained on it too.
+
+    Attributes:
+        shards: Its folder, which is only read.
+    """
+
+    shards: Path
+
+    def origin(self) -> str:
+        """Return where the text comes from."""
+        return "a corpus that was built before"
+
+    def build(self) -> str:
+        """Return the first 16 digits of what the build's plan digests to, inputs and all."""
+        return load(self.shards).manifest.plan[:16]
+
+    def ner(self, name: str) -> Shards:  # noqa: ARG002
+        """Return the corpus, whatever it is called."""
+        return load(self.shards)
+
+    def everything(self) -> Shards:
+        """Return the corpus."""
+        return load(self.shards)
+
+
 def command(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
     """Run a command of the package, in a process of its own.
 
@@ -248,13 +285,6 @@ def source(name: str) -> Path:
         if path.is_dir():
             return path
     return inputs.ROOT / "vocab" / "sample" / NER[name]
-
-
-def origin() -> str:
-    """Return where the text comes from: BLURB, or the shipped samples where BLURB is missing."""
-    if (inputs.real() / "blurb").is_dir():
-        return "BLURB"
-    return "the shipped samples, which were made up"
 
 
 def domain_sentences() -> list[Sentence]:

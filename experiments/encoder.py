@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import transformers
 from filelock import FileLock
+from safetensors import safe_open
 
 import mslm_data as md
 from experiments.corpora import Cache
@@ -63,9 +64,14 @@ def packaged() -> Path:
 def with_head(cache: Cache) -> Path:
     """Return the folder of the encoder with its head, which is trained if it is not there.
 
-    The head that was trained alone is kept too, so that an interruption costs less.
+    An encoder that brings a head is taken as it is. A head that was trained alone is kept too, so
+    that an interruption costs less.
     """
-    made = json.dumps([asdict(HEAD), HEAD_ON, asdict(TOGETHER), MASKS, SEED, digest(cache.encoder)])
+    if _has_head(cache.encoder):
+        return cache.encoder
+
+    parts = [asdict(HEAD), HEAD_ON, asdict(TOGETHER), MASKS, SEED, digest(cache.encoder)]
+    made = json.dumps([*parts, cache.build()] if cache.build() else parts)
     name = hashlib.sha256(made.encode()).hexdigest()[:12]
     folder = cache.folder / "encoders" / f"start-{name}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +83,21 @@ def with_head(cache: Cache) -> Path:
                 save(_head_alone(cache).masked_lm, alone, tokenizer=cache.encoder)
             save(_together(cache, alone).masked_lm, folder, tokenizer=cache.encoder)
     return folder
+
+
+def _has_head(folder: Path) -> bool:
+    """Return whether a folder's weights hold a language modelling head besides an encoder."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        model = transformers.AutoModelForMaskedLM.from_config(config)
+    of_head = {
+        name for name in model.state_dict() if not name.startswith(f"{model.base_model_prefix}.")
+    }
+    saved: set[str] = set()
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            saved |= set(file.keys())
+    return bool(of_head & saved)
 
 
 def _head_alone(cache: Cache) -> MslmModel:

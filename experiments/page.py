@@ -26,13 +26,13 @@ from experiments.intervals import Difference, Floats
 from experiments.lines import Line
 from experiments.plan import (
     ADAPTED,
+    ARMS,
+    BLURB,
     CLASSIFIED,
-    CORPORA,
     ELSEWHERE,
     JOINT,
     RATED,
     RATES,
-    TRIED_ON,
     TRIED_SEED,
     WEIGHTS,
     current,
@@ -41,6 +41,9 @@ from experiments.plan import (
 GUIDE = ROOT / "docs" / "evidence.md"
 FIGURES = Path("figures")
 """Folder of the figures, beside the page."""
+
+Question = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Title, arms with the one to compare with first, and corpora."""
 
 _END = "<!-- end -->"
 _HEAD = """\
@@ -129,15 +132,26 @@ def filled(guide: str, found: Sequence[Line]) -> str:
     return guide
 
 
-def _questions() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def of_corpus(found: Sequence[Line], corpus: str, names: Sequence[str]) -> list[str]:
+    """Return tables and sentences of some questions of `ARMS` about one corpus."""
+    asked = [(name, tuple(ARMS[name]), (corpus,)) for name in names]
+    parts: list[str] = []
+    for name, arms, _ in asked:
+        table = ner_table(found, arms, corpus)
+        if len(table) >= 4:
+            parts += [f"## {name}", "", *table, ""]
+    return [*parts, *_verdicts(found, asked)]
+
+
+def _questions() -> list[Question]:
     """Return title, arms with the one to compare with first, and corpora of each question."""
     adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
     return [
-        ("Joint training", tuple(JOINT), CORPORA),
-        ("Adapt, then fine-tune", ("plain", *adapted), CORPORA),
-        ("Adaptation with other masks", adapted, CORPORA),
-        ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), CORPORA),
-        ("Rates in two views", ("plain", *RATED), CORPORA),
+        ("Joint training", tuple(JOINT), BLURB.corpora),
+        ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
+        ("Adaptation with other masks", adapted, BLURB.corpora),
+        ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora),
+        ("Rates in two views", ("plain", *RATED), BLURB.corpora),
         ("Joint training outside of medicine", tuple(JOINT), tuple(ELSEWHERE)),
     ]
 
@@ -238,7 +252,7 @@ def _rates(found: Sequence[Line]) -> list[str]:
                 f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
             )
         rows.append((arm, *cells))
-    note = f"F1 on validation text of {TRIED_ON} after one epoch; the rate in bold is taken."
+    note = f"F1 on validation text of {BLURB.tried_on} after one epoch; the rate in bold is taken."
     return [note, "", *as_table(rows)]
 
 
@@ -443,10 +457,10 @@ def _about(found: Sequence[Line]) -> list[str]:
     ]
 
 
-def _verdicts(found: Sequence[Line]) -> list[str]:
+def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]:
     """Return a sentence for each arm that was compared with plain fine-tuning."""
     said = []
-    for _, arms, corpora in _questions():
+    for _, arms, corpora in questions:
         for corpus in corpora if arms[0] == "plain" else ():
             for arm, one in differences(found, arms, corpus).items():
                 mean, interval, _ = _difference_cells(one)
@@ -486,13 +500,13 @@ def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) ->
 _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "joint": _first(0),
     "adaptation": _first(1),
-    "verdicts": _verdicts,
+    "verdicts": lambda found: _verdicts(found, _questions()),
     "rates": _rates,
     "ACL-ARC": _classified("ACL-ARC", "macro_f1"),
     "ChemProt": _classified("ChemProt", "micro_f1"),
     "sensitivity": _sensitivity,
     "confidence": _confidence,
-    "lengths": lambda found: _of_corpora(CORPORA, partial(_by_length, found)),
+    "lengths": lambda found: _of_corpora(BLURB.corpora, partial(_by_length, found)),
     "about": lambda found: _about(found) if found else [],
 }
 """Name of a mark in the guide -> what makes the lines between."""

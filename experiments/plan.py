@@ -13,7 +13,8 @@ again there, and its partner with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from experiments.lines import Line, Run, key_of
@@ -21,10 +22,9 @@ from experiments.lines import Line, Run, key_of
 SEEDS = range(5)
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)
 """Learning rates that each arm tries, the same number for all."""
-TRIED_ON = "NCBI-disease"
 TRIED_SEED = 100
 """A seed of no comparison."""
-CORPORA = ("NCBI-disease", "BC5CDR-chem", "BC2GM")
+
 
 NER: dict[str, Any] = {"epochs": 3, "batch_size": 16, "scored": "test"}
 ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4}
@@ -167,36 +167,117 @@ class Step:
         return [one for one in (*self.against, self.run) if start not in starts.get(one.key, ())]
 
 
-def plan(questions: Sequence[str], lines: Sequence[Line]) -> Iterator[Step]:
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Corpora of named entities on which arms are compared.
+
+    Attributes:
+        corpora: Their names.
+        tried_on: The one on whose validation text learning rates are chosen.
+        options: What a run depends on besides its arm.
+    """
+
+    corpora: tuple[str, ...]
+    tried_on: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def steps(self, arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
+        """Yield the steps of arms of which each is compared with the first, on all corpora."""
+        for corpus in self.corpora:
+            for seed in SEEDS:
+                yield from self.steps_of(arms, corpus, seed, lines)
+
+    def steps_of(
+        self, arms: Mapping[str, Arm], corpus: str, seed: int, lines: Sequence[Line]
+    ) -> Iterator[Step]:
+        """Yield the steps of one corpus and seed."""
+        against: tuple[Step, ...] = ()
+        for name, arm in arms.items():
+            step = self.step(name, arm, corpus, seed, lines, against=against)
+            yield from with_needs(step)
+            against = against or (step,)
+
+    def step(
+        self,
+        name: str,
+        arm: Arm,
+        corpus: str,
+        seed: int,
+        lines: Sequence[Line],
+        *,
+        against: Sequence[Step] = (),
+    ) -> Step:
+        """Return an arm's run at the learning rate that its tries have chosen so far."""
+        tries = self.tries(arm.tries or name)
+        options = {**arm.options(chosen_rate(tries, lines)), **self.options}
+        return Step(
+            run=Run(task="ner", corpus=corpus, arm=name, seed=seed, options=options),
+            against=tuple(step.run for step in against),
+            needs=(*tries, *(need for step in against for need in step.needs)),
+        )
+
+    def tries(self, name: str) -> list[Run]:
+        """Return the runs that choose an arm's learning rate.
+
+        They take one epoch, and are scored on validation text.
+
+        Args:
+            name: One of `JOINT`.
+        """
+        tried = {"epochs": 1, "scored": "validation", **self.options}
+        return [
+            Run(
+                task="ner",
+                corpus=self.tried_on,
+                arm=name,
+                seed=TRIED_SEED,
+                options={**JOINT[name].options(rate), **tried},
+            )
+            for rate in RATES
+        ]
+
+
+BLURB = Study(corpora=("NCBI-disease", "BC5CDR-chem", "BC2GM"), tried_on="NCBI-disease")
+
+Questions = Mapping[str, Callable[[Sequence[Line]], Iterator[Step]]]
+"""Name of a question -> its runs, from the lines of finished ones, which choose learning rates."""
+
+
+def questions_of(study: Study) -> Questions:
+    """Return the questions that can be asked of any corpus."""
+    return {name: partial(study.steps, arms) for name, arms in ARMS.items()}
+
+
+def plan(
+    names: Sequence[str], lines: Sequence[Line], questions: Questions | None = None
+) -> Iterator[Step]:
     """Yield the runs of some questions in order, finished ones too; a run may stand there twice.
 
     Args:
-        questions: Names of `QUESTIONS`.
+        names: Names of questions.
         lines: Lines of finished runs, from which learning rates are chosen.
+        questions: What the names mean; None is `QUESTIONS`.
     """
-    for question in questions:
-        yield from QUESTIONS[question](lines)
+    for name in names:
+        yield from (questions or QUESTIONS)[name](lines)
 
 
-def current(lines: Sequence[Line]) -> list[Line]:
+def current(lines: Sequence[Line], questions: Questions | None = None) -> list[Line]:
     """Return the lines of runs that the plan has now.
 
     A run at a learning rate that a later try has beaten is not among them.
     """
-    wanted = {step.run.key for step in plan(list(QUESTIONS), lines)}
+    asked = questions or QUESTIONS
+    wanted = {step.run.key for step in plan(list(asked), lines, asked)}
     return [line for line in lines if key_of(line) in wanted]
-
-
-def _joint(lines: Sequence[Line]) -> Iterator[Step]:
-    yield from _arms(JOINT, lines)
 
 
 def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
     before = Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
     yield Step(run=before)
-    for corpus in CORPORA:
+    for corpus in BLURB.corpora:
         for seed in SEEDS:
-            plain = ner_step("plain", JOINT["plain"], corpus, seed, lines)
+            plain = BLURB.step("plain", JOINT["plain"], corpus, seed, lines)
             yield from with_needs(plain)
             against: tuple[Step, ...] = (plain,)
             for masks in ADAPTED:
@@ -205,36 +286,11 @@ def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
                 yield Step(run=adapt, against=(before, *token))
 
                 arm = Arm(adapted=masks, tries="plain")
-                step = ner_step(f"adapted, {masks}", arm, corpus, seed, lines, against=against)
+                step = BLURB.step(f"adapted, {masks}", arm, corpus, seed, lines, against=against)
                 step = replace(step, needs=(*step.needs, adapt))
                 yield step
                 if masks == ADAPTED[0]:
                     against = (plain, step)
-
-
-def _weights(lines: Sequence[Line]) -> Iterator[Step]:
-    yield from _arms(WEIGHTS, lines)
-
-
-def _rates(lines: Sequence[Line]) -> Iterator[Step]:
-    yield from _arms({"plain": JOINT["plain"], **RATED}, lines)
-
-
-def _arms(arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
-    """Yield the steps of arms of which each is compared with the first."""
-    for corpus in CORPORA:
-        for seed in SEEDS:
-            yield from _arms_of_seed(arms, corpus, seed, lines)
-
-
-def _arms_of_seed(
-    arms: Mapping[str, Arm], corpus: str, seed: int, lines: Sequence[Line]
-) -> Iterator[Step]:
-    name, *others = arms
-    first = ner_step(name, arms[name], corpus, seed, lines)
-    yield from with_needs(first)
-    for name in others:
-        yield from with_needs(ner_step(name, arms[name], corpus, seed, lines, against=(first,)))
 
 
 def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
@@ -246,7 +302,7 @@ def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
             for name, arm in JOINT.items()
         }
         for seed in SEEDS:
-            yield from _arms_of_seed(arms, corpus, seed, lines)
+            yield from BLURB.steps_of(arms, corpus, seed, lines)
 
 
 def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
@@ -274,15 +330,21 @@ def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = 
     return Run(task="classification", corpus=corpus, arm=arm, seed=seed, options=options)
 
 
-QUESTIONS: Mapping[str, Callable[[Sequence[Line]], Iterator[Step]]] = {
-    "joint": _joint,
+ARMS: Mapping[str, Mapping[str, Arm]] = {
+    "joint": JOINT,
+    "weights": WEIGHTS,
+    "rates": {"plain": JOINT["plain"], **RATED},
+}
+"""Name of a question that can be asked of any corpus -> its arms."""
+QUESTIONS: Questions = {
+    "joint": partial(BLURB.steps, ARMS["joint"]),
     "adaptation": _adaptation,
     "tasks": _tasks,
-    "weights": _weights,
-    "rates": _rates,
+    "weights": partial(BLURB.steps, ARMS["weights"]),
+    "rates": partial(BLURB.steps, ARMS["rates"]),
     "elsewhere": _elsewhere,
 }
-"""Name of a question -> its runs."""
+"""The questions of docs/evidence.md."""
 
 
 def adaptation(masks: str, seed: int) -> Run:
@@ -290,52 +352,11 @@ def adaptation(masks: str, seed: int) -> Run:
     return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
 
 
-def ner_step(
-    name: str,
-    arm: Arm,
-    corpus: str,
-    seed: int,
-    lines: Sequence[Line],
-    *,
-    against: Sequence[Step] = (),
-) -> Step:
-    """Return the step of an arm's run, which needs the tries of its learning rate."""
-    return Step(
-        run=ner_run(name, arm, corpus, seed, lines),
-        against=tuple(step.run for step in against),
-        needs=(
-            *tries_of(arm.tries or name),
-            *(need for step in against for need in step.needs),
-        ),
-    )
-
-
 def with_needs(step: Step) -> Iterator[Step]:
     """Yield the runs that a step needs, and then the step."""
     for run in step.needs:
         yield Step(run=run)
     yield step
-
-
-def ner_run(name: str, arm: Arm, corpus: str, seed: int, lines: Sequence[Line]) -> Run:
-    """Return an arm's run at the learning rate that its tries have chosen so far."""
-    rate = chosen_rate(tries_of(arm.tries or name), lines)
-    return Run(task="ner", corpus=corpus, arm=name, seed=seed, options=arm.options(rate))
-
-
-def tries_of(name: str) -> list[Run]:
-    """Return the runs that choose an arm's learning rate: one epoch, scored on validation text."""
-    arm = JOINT[name]
-    return [
-        Run(
-            task="ner",
-            corpus=TRIED_ON,
-            arm=name,
-            seed=TRIED_SEED,
-            options={**arm.options(rate), "epochs": 1, "scored": "validation"},
-        )
-        for rate in RATES
-    ]
 
 
 def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float:

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from experiments import lines
 from experiments.lines import Run
-from experiments.plan import plan
+from experiments.plan import Questions, plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +26,16 @@ class Queue:
     """Open runs, in the order of their plan.
 
     Attributes:
-        questions: Names of the plan's questions.
+        names: Of the plan's questions.
+        questions: What the names mean.
         wanted: Whether a run is to be done at all.
         results: Folder of the lines.
         start: The weights that runs begin with here.
         locks: Folder of the locks, for all processes that share the work.
     """
 
-    questions: Sequence[str]
+    names: Sequence[str]
+    questions: Questions
     wanted: Callable[[Run], bool]
     results: Path
     start: str
@@ -43,7 +45,9 @@ class Queue:
         """Return whether all runs have lines."""
         starts = lines.starts(found := lines.read(self.results))
         return all(
-            step.done(starts) for step in plan(self.questions, found) if self.wanted(step.run)
+            step.done(starts)
+            for step in plan(self.names, found, self.questions)
+            if self.wanted(step.run)
         )
 
     def take(self) -> tuple[Run, AbstractContextManager[Any]] | None:
@@ -66,6 +70,6 @@ class Queue:
 
     def _open(self) -> Iterator[Run]:
         starts = lines.starts(found := lines.read(self.results))
-        for step in plan(self.questions, found):
+        for step in plan(self.names, found, self.questions):
             if self.wanted(step.run):
                 yield from step.open_runs(starts, self.start)

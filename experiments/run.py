@@ -25,11 +25,23 @@ import transformers
 import mslm_data
 from benchmarks.inputs import ROOT
 from benchmarks.report import commit
-from experiments import encoder, jobs, lines
-from experiments.corpora import Cache, origin
+from experiments import encoder, jobs, lines, page
+from experiments.corpora import Cache, OwnCache
 from experiments.lines import Run
-from experiments.plan import QUESTIONS, TRIED_SEED, plan
+from experiments.plan import (
+    ARMS,
+    QUESTIONS,
+    TRIED_SEED,
+    Questions,
+    Study,
+    current,
+    plan,
+    questions_of,
+)
 from experiments.queue import Queue
+from mslm_data.encode import tokenizer as tokenizers
+from mslm_data.errors import MslmDataError
+from mslm_data.loading import load
 
 WAIT_S = 10
 """Time between two looks for a run, while other processes do what all open ones need."""
@@ -44,10 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do the runs of some questions that have no line yet."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    unknown = sorted(set(options.questions) - set(QUESTIONS))
+    questions = QUESTIONS
+    if options.shards:
+        questions = questions_of(_study(parser, options))
+    unknown = sorted(set(options.questions) - set(questions))
     if unknown:
-        parser.error(f"expected {', '.join(QUESTIONS)}, got {', '.join(unknown)}")
-    questions = options.questions or list(QUESTIONS)
+        parser.error(f"expected {', '.join(questions)}, got {', '.join(unknown)}")
+    names = options.questions or list(questions)
 
     def wanted(run: Run) -> bool:
         if run.seed == TRIED_SEED:  # chooses what all others need
@@ -56,16 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return seed and run.corpus in (*(options.corpora or [run.corpus]), "domain")
 
     if options.list:
-        _list(questions, wanted, options.results)
+        _list(names, questions, wanted, options.results)
+        if options.shards:
+            _say_results(names, questions, options)
         return 0
 
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", PRIMITIVES)
     torch.set_num_threads(1)
     os.nice(19 - os.nice(0))
-    cache = Cache(folder=options.cache, encoder=options.encoder or encoder.packaged())
+    cache = _cache(options)
     end = time.time() + options.hours * 3600 if options.hours else float("inf")
 
     queue = Queue(
+        names=names,
         questions=questions,
         wanted=wanted,
         results=options.results,
@@ -76,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while not queue.done():
         if time.time() + longest > end:
             print("stopped: the next run would not end in time", flush=True)
-            return 0
+            break
 
         taken = queue.take()
         if taken is None:
@@ -85,15 +103,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run, lock = taken
         with lock:
             result = jobs.do(run, cache)
-            lines.append(run, {**result, "about": about()}, options.results)
+            lines.append(run, {**result, "about": about(cache)}, options.results)
         longest = max(longest, result["hours"] * 3600)
         print(
             f"{_say(run)}: {_brief(result['scores'])}, {result['hours'] * 60:.1f} min", flush=True
         )
+    if options.shards:
+        _say_results(names, questions, options)
     return 0
 
 
-def about() -> dict[str, str]:
+def _cache(options: argparse.Namespace) -> Cache:
+    folder, begin = options.cache, options.encoder or encoder.packaged()
+    if options.shards:
+        return OwnCache(folder=folder, encoder=begin, shards=options.shards)
+    return Cache(folder=folder, encoder=begin)
+
+
+def _study(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Study:
+    """Return the study of the user's own corpus, and refuse what cannot be compared."""
+    if options.corpora:
+        parser.error("--corpora: expected none with --shards, which is one corpus")
+    if options.results == lines.RESULTS:
+        parser.error("--results: expected a folder for the lines of your corpus, got none")
+    try:
+        shards = load(options.shards)
+        tokenizer = tokenizers.load(str(options.encoder or encoder.packaged()))
+    except MslmDataError as error:
+        parser.error(str(error))
+
+    missing = sorted({"train", "validation", "test"} - set(shards.splits))
+    if missing:
+        parser.error(
+            f"--shards: expected the splits train, validation and test, got {', '.join(shards)}; "
+            "build the folder from files of these names"
+        )
+    if tokenizer.digest != shards.manifest.tokenizer["sha256"]:
+        parser.error(
+            "--encoder: expected the encoder whose tokenizer the shards were built with, got "
+            "another; build them with `--tokenizer` and its folder"
+        )
+    build = {"build": _cache(options).build()}
+    return Study(corpora=(_name(options),), tried_on=_name(options), options=build)
+
+
+def _name(options: argparse.Namespace) -> str:
+    return str(options.shards.resolve().name)
+
+
+def _say_results(names: Sequence[str], questions: Questions, options: argparse.Namespace) -> None:
+    """Print the tables of the user's own corpus; those of the shipped plan are pages."""
+    found = current(lines.read(options.results), questions)
+    print("\n".join(["", *page.of_corpus(found, _name(options), names)]), flush=True)
+
+
+def about(cache: Cache) -> dict[str, str]:
     """Return what made a line: commit, versions, data, processor."""
     return {
         "commit": commit(ROOT),
@@ -101,16 +165,18 @@ def about() -> dict[str, str]:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "numpy": np.__version__,
-        "data": origin(),
+        "data": cache.origin(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
     }
 
 
-def _list(questions: Sequence[str], wanted: Callable[[Run], bool], folder: Path) -> None:
+def _list(
+    names: Sequence[str], questions: Questions, wanted: Callable[[Run], bool], folder: Path
+) -> None:
     """Print each run of a plan once, finished ones marked."""
     found = lines.read(folder)
     starts = lines.starts(found)
-    steps = {step.run.key: step for step in plan(questions, found) if wanted(step.run)}
+    steps = {step.run.key: step for step in plan(names, found, questions) if wanted(step.run)}
     done = {key for key, step in steps.items() if step.done(starts)}
     for key, step in steps.items():
         print("done" if key in done else "open", _say(step.run))
@@ -149,21 +215,31 @@ def _parser() -> argparse.ArgumentParser:
     add("--corpora", nargs="+", help="do the runs of these corpora only", metavar="NAME")
     add("--seeds", type=int, help="do seeds 0 to N - 1 only", metavar="N")
     add("--hours", type=float, help="begin no run that would end later", metavar="H")
+    add(
+        "--shards",
+        type=Path,
+        metavar="FOLDER",
+        help="compare the arms on a corpus of your own, built with the encoder's tokenizer into "
+        f"train, validation and test; the questions are {', '.join(ARMS)}",
+    )
     add("--list", action="store_true", help="print the plan and what of it is done, and end")
     add(
         "--encoder",
         type=Path,
+        metavar="FOLDER",
         help=f"begin with this folder, not the encoder of the package {encoder.PACKAGE}",
     )
     add(
         "--cache",
         type=Path,
+        metavar="FOLDER",
         default=Path(platformdirs.user_cache_dir("mslm-data")) / "experiments",
         help="keep corpora and encoders in this folder, which can be removed at any time",
     )
     add(
         "--results",
         type=Path,
+        metavar="FOLDER",
         default=lines.RESULTS,
         help="read and add lines here (default experiments/results)",
     )

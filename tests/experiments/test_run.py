@@ -72,9 +72,13 @@ def queue(
     steps: list[Step], folder: Path, monkeypatch: pytest.MonkeyPatch, *, start: str = "a"
 ) -> Queue:
     monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
-    locks = folder / "locks"
     return Queue(
-        questions=["joint"], wanted=lambda _: True, results=folder, start=start, locks=locks
+        names=["joint"],
+        questions=run.QUESTIONS,
+        wanted=lambda _: True,
+        results=folder,
+        start=start,
+        locks=folder / "locks",
     )
 
 
@@ -181,6 +185,85 @@ def test_main__refuses_an_unknown_question(capsys: pytest.CaptureFixture) -> Non
         run.main(["jiont"])
 
     assert "got jiont" in capsys.readouterr().err
+
+
+@pytest.fixture
+def own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The options of a small comparison on a folder that somebody has built."""
+    arms = {name: replace(plan.JOINT[name], epochs=1) for name in ("plain", "two views, joint")}
+    monkeypatch.setitem(plan.ARMS, "joint", arms)
+    monkeypatch.setattr(plan, "RATES", (1e-3,))
+    folders = {
+        "--shards": cache.ner("NCBI-disease").folder,
+        "--encoder": cache.encoder,
+        "--cache": tmp_path / "cache",
+        "--results": tmp_path / "lines",
+    }
+    return [str(word) for option in folders.items() for word in option]
+
+
+def test_main__compares_arms_on_a_corpus_of_ones_own(
+    own: list[str], cache: Cache, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    folder = Path(str(cache.ner("NCBI-disease").folder))
+    before = sorted(path.name for path in folder.parent.iterdir())
+
+    assert run.main(["joint", "--seeds", "1", *own]) == 0
+
+    said = capsys.readouterr().out
+    assert "| two views, joint | 1 |" in said
+    assert "*two views, joint* cannot be judged yet against plain fine-tuning" in said
+    made = lines.read(tmp_path / "lines")
+    assert [line["run"]["options"]["scored"] for line in made] == ["validation", "test"] * 2
+    assert {line["run"]["options"]["build"] for line in made} == {
+        cache.ner("NCBI-disease").manifest.plan[:16]
+    }
+    assert sorted(path.name for path in folder.parent.iterdir()) == before
+
+    assert run.main(["joint", "--seeds", "1", *own, "--list"]) == 0
+    again = capsys.readouterr().out
+    assert "4 of 4 runs are done" in again
+    assert said[said.index("## joint") :] in again
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["tasks"], "expected joint, weights, rates, got tasks"),
+        (["--corpora", "NCBI-disease"], "--corpora: expected none with --shards"),
+        (["--results", str(lines.RESULTS)], "--results: expected a folder for the lines of your"),
+        (["--shards", "nowhere"], "nowhere"),
+    ],
+)
+def test_main__refuses_what_it_cannot_do_on_a_corpus_of_ones_own(
+    own: list[str], options: list[str], expected: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        run.main([*own, *options])
+
+    assert expected in capsys.readouterr().err
+
+
+def test_main__refuses_shards_of_another_tokenizer_and_without_all_splits(
+    own: list[str], tmp_path: Path, cache: Cache, capsys: pytest.CaptureFixture
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (cache.encoder / "vocab.txt").read_text(encoding="utf-8")
+    (other / "vocab.txt").write_text(text + "more\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        run.main([*own, "--encoder", str(other)])
+    assert "the encoder whose tokenizer the shards were built with" in capsys.readouterr().err
+
+    with pytest.raises(SystemExit):
+        run.main([*own, "--shards", str(cache.domain().folder)])
+    assert "the splits train, validation and test, got train" in capsys.readouterr().err
+
+
+def test_with_head__takes_an_encoder_that_brings_one(cache: Cache, tmp_path: Path) -> None:
+    encoder.save(encoder.masked_lm(cache.encoder), tmp_path / "whole", tokenizer=cache.encoder)
+
+    assert encoder.with_head(replace(cache, encoder=tmp_path / "whole")) == tmp_path / "whole"
 
 
 @pytest.mark.parametrize("one", [ner(), TWO], ids=["plain", "two views"])
@@ -299,7 +382,7 @@ def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
 
 
 def test_plan__tries_rates_first_and_takes_the_best() -> None:
-    tries = plan.tries_of("plain")
+    tries = plan.BLURB.tries("plain")
     done = [
         {"run": one.__dict__, "start": "a", "scores": {"f1": f1}}
         for one, f1 in zip(tries, (0.3, 0.1, 0.5, 0.2), strict=True)
@@ -316,7 +399,7 @@ def test_plan__tries_rates_first_and_takes_the_best() -> None:
 def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
     tries = [
         {"run": one.__dict__, "scores": {"f1": one.options["rate"]}}
-        for one in plan.tries_of("plain")
+        for one in plan.BLURB.tries("plain")
     ]
     runs = [
         {"run": {**one.__dict__, "options": plan.JOINT["plain"].options(rate)}, "scores": {}}

@@ -252,7 +252,7 @@ def _rates(found: Sequence[Line]) -> list[str]:
                 f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
             )
         rows.append((arm, *cells))
-    note = f"F1 on validation text of {BLURB.tried_on} after one epoch; the rate in bold is taken."
+    note = f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
     return [note, "", *as_table(rows)]
 
 

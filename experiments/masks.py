@@ -17,6 +17,7 @@ HEADLINE: dict[str, Any] = {"elm": 1.0, "blm": 0.075}
 """Rates of ELM and BLM that the paper's main results have."""
 RATES = ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
 """Other rates of ELM and BLM; at the first Eq. 5 gives weights that differ."""
+_WITH_LEXICONS = ("pmi", "difference", "mst", "attention-high")
 _TRIES = 6
 
 Make = Callable[[Shards, float], Strategy]
@@ -94,8 +95,9 @@ def masks(
         seed: Of the masks that are counted.
         target: The share of tokens to hide; None takes that of joint masking at `HEADLINE`.
     """
-    with FileLock(f"{shards.folder}.lexicons.lock"):
-        _make_lexicon(name, shards, encoder)
+    if name in _WITH_LEXICONS:
+        with FileLock(f"{shards.folder}.lexicons.lock"):
+            _make_lexicon(name, shards, encoder)
     make = MASKS[name]
     if name in _WITHOUT_RATE:
         strategy = make(shards, 0.0)

@@ -125,7 +125,10 @@ def on_masked_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
 
 
 def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Predict hidden tokens in masked rows (Eq. 6), and find mentions in the same rows unmasked."""
+    """Predict hidden tokens in masked rows (Eq. 6), and find mentions in the same rows unmasked.
+
+    It is what `MslmModel` does with `two_views`, one view after the other, in half of the memory.
+    """
     return [*on_plain_rows(batch), *of_hidden_tokens(batch)]
 
 

@@ -30,6 +30,9 @@ class MslmConfig(PreTrainedConfig):
         balance: How Eq. 12 weighs its three parts. "means": each is divided by its own count, Eq. 6
             by masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums,
             all divided by the masked tokens.
+        two_views: Whether the heads read rows as they were before masking, in a second pass of
+            the encoder. The paper has them read masked rows, and a head that sees mentions hidden
+            alone finds none in text.
         detection_size: k of Eq. 7.
         classification_size: d of Eq. 10.
         dropout: Of the heads.
@@ -57,6 +60,7 @@ class MslmConfig(PreTrainedConfig):
         w_elm: float = 0.5,
         w_blm: float = 0.5,
         balance: str = "means",
+        two_views: bool = False,
         detection_size: int = VECTOR_SIZE,
         classification_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
@@ -67,8 +71,8 @@ class MslmConfig(PreTrainedConfig):
         """Take the attributes above, and what every Hugging Face configuration takes.
 
         Raises:
-            ValueError: There is no masked language model, a weight is negative, or the balance is
-                not known.
+            ValueError: There is no masked language model, a weight is negative, the balance is not
+                known, or there are two views without labels.
         """
         if masked_lm is None:
             raise ValueError(
@@ -77,6 +81,11 @@ class MslmConfig(PreTrainedConfig):
             )
         check_weights("MslmConfig", w_elm, w_blm)
         check_name("MslmConfig", "balance", balance, BALANCES)
+        if two_views and not labels:
+            raise ValueError(
+                "MslmConfig: expected labels with two_views=True, got none; the second view is for "
+                "the heads, which a model without labels does not have"
+            )
 
         # Before `masked_lm` is set: transformers would reset the attention implementation that it
         # has.
@@ -93,6 +102,7 @@ class MslmConfig(PreTrainedConfig):
         self.w_elm = float(w_elm)
         self.w_blm = float(w_blm)
         self.balance = balance
+        self.two_views = two_views
         self.detection_size = detection_size
         self.classification_size = classification_size
         self.dropout = dropout

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mslm_data.data.ragged import Ragged
-from mslm_data.kernels.pad import pad_rows
+from mslm_data.kernels.pad import IGNORED, pad_rows
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
@@ -33,6 +33,11 @@ def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
     out = np.empty((len(rows), max(width, int(rows.lengths.max(initial=0)))), np.int64)
     pad_rows(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
     return out
+
+
+def unmasked(input_ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
+    """Return rows as they were before masking, int64 `[B, L]`: labels where there are any."""
+    return torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
 
 
 def places_by_length(

@@ -31,9 +31,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch.attention_heads import attention_layers, gated_heads
-from mslm_data.torch.forward import device_of, in_mode, language_model
+from mslm_data.torch.forward import device_of, in_mode, language_model, unmasked
 from mslm_data.torch.loss import check_name
 
 TEMPERATURE = 0.05
@@ -248,6 +247,5 @@ def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tenso
     """Return a batch's ids as they were before masking, and which are there, `[B, L]` each."""
     rows_BL = torch.as_tensor(batch["input_ids"])
     if "labels" in batch:
-        labels_BL = torch.as_tensor(batch["labels"])
-        rows_BL = torch.where(labels_BL == IGNORED, rows_BL, labels_BL)
+        rows_BL = unmasked(rows_BL, torch.as_tensor(batch["labels"]))
     return rows_BL.to(device), torch.as_tensor(batch["attention_mask"]).to(device)

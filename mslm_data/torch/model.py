@@ -22,6 +22,7 @@ from mslm_data.kernels.pad import IGNORED
 from mslm_data.torch import saved
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
+from mslm_data.torch.forward import unmasked
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
@@ -49,6 +50,9 @@ class MslmModel(PreTrainedModel):
     its own: Eq. 6 over masked tokens, Eq. 8 over tagged tokens, Eq. 11 over mentions. The paper
     adds plain sums, to which tagged tokens contribute about five times as often as masked ones at
     the usual rates; `balance="sums"` keeps that balance and divides by one common count.
+
+    With `config.two_views` Eq. 6 is of the masked rows, and Eq. 7 to 11 of the same rows unmasked.
+    This costs a second pass of the encoder, where the paper has one of masked rows alone.
 
     Attributes:
         masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it adapted, in its own form.
@@ -311,7 +315,8 @@ class MslmModel(PreTrainedModel):
         Returns:
             `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
             each divided already, to be logged as they are. They are None where the batch has no
-            labels for them.
+            labels for them. In two views, logits are of the rows unmasked, where the batch has
+            tags or mentions.
 
         Raises:
             ValueError: Labels come without mask kinds, or the counts of a step of several batches
@@ -333,6 +338,11 @@ class MslmModel(PreTrainedModel):
         # Eq. 6: which tokens were masked.
         if labels is not None and mask_kinds is not None:
             sums["mslm_loss"] = self._mslm_loss(hidden, logits, labels, mask_kinds)
+
+        has_tags = bio is not None or span_starts is not None
+        if self.config.two_views and labels is not None and has_tags:
+            plain_ids = unmasked(input_ids, labels)
+            hidden, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
 
         # Eq. 7 and 8: which tokens are entities.
         if self.detection is not None:

@@ -172,6 +172,51 @@ def test_forward__is_equation_12(balance: str) -> None:
     assert out.loss.item() == pytest.approx(sum(expected), rel=1e-9)
 
 
+@pytest.mark.parametrize("family", KNOWN)
+def test_forward__in_two_views_is_a_masked_row_and_the_same_row_unmasked(family: str) -> None:
+    model, given = wrapped(family, two_views=True), batch()
+    one_view, plain = wrapped(family), dict(given)
+    at = given["labels"] >= 0
+    plain["input_ids"] = plain["input_ids"].masked_scatter(at, given["labels"][at])
+    masks, tags = ("labels", "mask_kinds"), ("bio", "span_starts", "span_ends", "span_labels")
+    masked_row, unmasked_row = of(given, *masks), of(plain, *tags)
+    one_view.load_state_dict(model.state_dict())
+
+    out = model(**given)
+    out.loss.backward()
+    parts = [one_view(**row) for row in (masked_row, unmasked_row)]
+    sum(part.loss for part in parts).backward()
+
+    assert at.any()
+    torch.testing.assert_close(out.mslm_loss, parts[0].mslm_loss)
+    torch.testing.assert_close(out.detection_loss, parts[1].detection_loss)
+    torch.testing.assert_close(out.classification_loss, parts[1].classification_loss)
+    torch.testing.assert_close(out.tag_logits, parts[1].tag_logits)
+    torch.testing.assert_close(out.span_logits, parts[1].span_logits)
+    for ours, theirs in zip(model.parameters(), one_view.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_forward__in_two_views_reads_rows_twice_only_for_tags() -> None:
+    model, given = wrapped(two_views=True), batch(2)
+    calls: list[Any] = []
+    model.encoder().register_forward_hook(lambda *call: calls.append(call))
+
+    read = []
+    for names in (("labels", "mask_kinds"), ("bio",), ("labels", "mask_kinds", "bio")):
+        calls.clear()
+        model(**of(given, *names))
+        read.append(len(calls))
+
+    assert read == [1, 1, 2]
+
+
+def test_save_pretrained__keeps_two_views(tmp_path: Path) -> None:
+    wrapped(two_views=True).save_pretrained(tmp_path)
+
+    assert MslmModel.from_pretrained(tmp_path).config.two_views
+
+
 def test_forward__computes_the_losses_that_it_has_labels_for() -> None:
     model, given = wrapped(), batch(2)
 
@@ -268,6 +313,7 @@ def test_from_pretrained__of_a_plain_masked_lm_says_how_to_wrap_it(tmp_path: Pat
     ("options", "message"),
     [
         ({"w_elm": -1.0}, "expected w_elm to be 0 or more, got -1.0"),
+        ({"two_views": True, "labels": []}, "expected labels with two_views=True, got none"),
         ({"balance": "sum"}, "expected balance means or sums, got 'sum'; did you mean 'sums'"),
     ],
 )

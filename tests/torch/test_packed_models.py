@@ -144,12 +144,14 @@ def test_packed__changing_a_row_changes_no_other(
     assert not torch.equal(before[~same], after[~same])
 
 
+@pytest.mark.parametrize("two_views", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", sorted(OF_FAMILY))
 def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
-    family: str, shape: str, rows: list[dict[str, Any]]
+    family: str, shape: str, two_views: bool, rows: list[dict[str, Any]]
 ) -> None:
     model = wrapped(family)
+    model.config.two_views = two_views
     results = []
     for options in ({}, SHAPES[shape]):
         model.zero_grad()

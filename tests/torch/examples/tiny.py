@@ -19,4 +19,6 @@ def tiny_model(shards: md.Shards, strategy: md.Strategy) -> MslmModel:
     )
     masked = strategy.plan(shards["train"].examples()).counts()
     w_elm, w_blm = md.mask_specific_weights(*masked)
-    return MslmModel.wrap(BertForMaskedLM(config), labels=shards.labels, w_elm=w_elm, w_blm=w_blm)
+    return MslmModel.wrap(
+        BertForMaskedLM(config), labels=shards.labels, w_elm=w_elm, w_blm=w_blm, two_views=True
+    )

@@ -253,7 +253,8 @@ def _weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> Sequen
 
 
 def _schedule(options: Mapping[str, Any]) -> Schedule:
-    return Schedule(**{name: options[name] for name in ("epochs", "batch_size", "rate")})
+    names = ("epochs", "batch_size", "rate", "dropout")
+    return Schedule(**{name: options[name] for name in names if name in options})
 
 
 _JOBS = {"ner": _ner, "adaptation": _adaptation, "classification": _classification}

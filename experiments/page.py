@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -44,6 +43,8 @@ FIGURES = Path("figures")
 
 Question = tuple[str, tuple[str, ...], tuple[str, ...]]
 """Title, arms with the one to compare with first, and corpora."""
+Runs = dict[tuple[int, str], Line]
+"""Lines of an arm by seed and by the weights that they began with: what makes a pair."""
 
 _END = "<!-- end -->"
 _HEAD = """\
@@ -207,29 +208,29 @@ def _f1_of(counts: Mapping[str, float]) -> float:
 
 def differences(found: Sequence[Line], arms: Sequence[str], corpus: str) -> dict[str, Difference]:
     """Return the difference of F1 of each arm and the first, in points, of common seeds."""
-    first = _runs(found, arms[0], corpus)
+    first, *others = (_runs(found, arm, corpus) for arm in arms)
     apart = {}
-    for arm in arms[1:]:
-        runs = _runs(found, arm, corpus)
-        common = [key for key in runs if key in first]
-        if common:
-            before, after = (
-                np.stack([_counts(side[key]["scores"]["groups"]) for key in common])
-                for side in (first, runs)
-            )
-            apart[arm] = in_points(intervals.difference(before, after, score=intervals.f1))
+    for arm, runs in zip(arms[1:], others, strict=True):
+        one = _apart(first, runs, _of_mentions, intervals.f1)
+        if one is not None:
+            apart[arm] = one
     return apart
 
 
-def _runs(found: Sequence[Line], arm: str, corpus: str) -> dict[tuple[int, str], Line]:
-    """Return an arm's runs on test text by seed and by the weights that they began with."""
-    return {
-        (line["run"]["seed"], line["start"]): line
+def _of_mentions(line: Line) -> Floats:
+    """Return hits, gold and predicted of each group of sentences, `[G, 3]`."""
+    return _counts(line["scores"]["groups"])
+
+
+def _runs(found: Sequence[Line], arm: str, corpus: str) -> Runs:
+    """Return an arm's runs on test text."""
+    return _by_start(
+        line
         for line in found
         if line["run"]["task"] == "ner"
         and (line["run"]["arm"], line["run"]["corpus"]) == (arm, corpus)
         and line["run"]["options"]["scored"] == "test"
-    }
+    )
 
 
 def _rates(found: Sequence[Line]) -> list[str]:
@@ -315,16 +316,8 @@ def _against_token(arm: str, by_arm: Mapping[str, Sequence[Line]], kind: str) ->
     """Return how much better an arm predicts than `token`; None where there is no pair."""
     if arm in ("", "token"):
         return None
-    runs, token = by_arm[arm], by_arm.get("token", [])
-    first = {(line["run"]["seed"], line["start"]): line for line in token}
-    second = {(line["run"]["seed"], line["start"]): line for line in runs}
-    common = [key for key in second if key in first]
-    if not common:
-        return None
-    before, after = (
-        np.stack([_of_all_corpora(side[key], kind) for key in common]) for side in (first, second)
-    )
-    return in_points(intervals.difference(before, after, score=intervals.accuracy))
+    token, runs = (_by_start(by_arm.get(name, [])) for name in ("token", arm))
+    return _apart(token, runs, partial(_of_all_corpora, kind=kind), intervals.accuracy)
 
 
 def _of_all_corpora(line: Line, kind: str) -> Floats:
@@ -345,32 +338,24 @@ def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]
     of = {"macro_f1": intervals.macro_f1, "micro_f1": intervals.micro_f1}[score]
 
     def make(found: Sequence[Line]) -> list[str]:
-        by_arm: dict[str, dict[tuple[int, str], Line]] = {}
+        by_arm: dict[str, list[Line]] = {}
         for line in found:
             run = line["run"]
             if run["corpus"] == corpus and run["options"].get("scored") == "test":
-                runs = by_arm.setdefault(run["arm"], {})
-                runs[run["seed"], line["start"]] = line
+                by_arm.setdefault(run["arm"], []).append(line)
         if not by_arm:
             return []
 
         header = ("adapted with", "runs", "hidden", score.replace("_f1", " F1"))
         rows = [(*header, "against no adaptation", "95 %", "could be seen")]
-        first = by_arm.get("no adaptation", {})
+        first = _by_start(by_arm.get("no adaptation", []))
         for arm in CLASSIFIED:
-            runs = by_arm.get(arm, {})
+            runs = _by_start(by_arm.get(arm, []))
             if not runs:
                 continue
             hidden = statistics.fmean(line["hidden"] for line in runs.values())
             scores = spread([line["scores"][score] for line in runs.values()])
-            common = [] if runs is first else [key for key in runs if key in first]
-            apart = None
-            if common:
-                before, after = (
-                    np.stack([_of_classes(side[key]["scores"]) for key in common])
-                    for side in (first, runs)
-                )
-                apart = in_points(intervals.difference(before, after, score=of))
+            apart = None if arm == "no adaptation" else _apart(first, runs, _of_classes, of)
             cells = (arm, str(len(runs)), _percent(hidden) if hidden else "-", scores)
             rows.append((*cells, *_difference_cells(apart)))
         return as_table(rows)
@@ -378,13 +363,40 @@ def _classified(corpus: str, score: str) -> Callable[[Sequence[Line]], list[str]
     return make
 
 
-def _of_classes(scores: Mapping[str, Any]) -> Floats:
+def _of_classes(line: Line) -> Floats:
     """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
+    scores = line["scores"]
     gold, predicted = ([int(digit, 36) for digit in scores[name]] for name in _SIDES)
     return intervals.by_class(gold, predicted, scores["classes"])
 
 
 _SIDES = ("gold", "predicted")
+
+# Pairs -------------------------------------------------------------------------------------------
+
+
+def _by_start(runs: Iterable[Line]) -> Runs:
+    """Return lines by what makes a pair."""
+    return {(line["run"]["seed"], line["start"]): line for line in runs}
+
+
+def _apart(
+    first: Runs, second: Runs, counts_of: Callable[[Line], Floats], score: intervals.Score
+) -> Difference | None:
+    """Return how much higher the second arm scores in points, over pairs; None without a pair.
+
+    Args:
+        first: Runs of an arm.
+        second: Runs of the other.
+        counts_of: Counts of a line by group, `[G, K]`.
+        score: Makes a share of counts.
+    """
+    common = [key for key in second if key in first]
+    if not common:
+        return None
+    before, after = (np.stack([counts_of(side[key]) for key in common]) for side in (first, second))
+    return in_points(intervals.difference(before, after, score=score))
+
 
 # Cells -------------------------------------------------------------------------------------------
 

@@ -120,6 +120,7 @@ def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         training.of_hidden_tokens,
         _schedule(run.options),
         seed=run.seed,
+        dropout=run.options["dropout"],
     )
     encoder.save(model.masked_lm, _folder(run, cache, start), tokenizer=start)
     return {**hidden, **trained}
@@ -253,8 +254,7 @@ def _weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> Sequen
 
 
 def _schedule(options: Mapping[str, Any]) -> Schedule:
-    names = ("epochs", "batch_size", "rate", "dropout")
-    return Schedule(**{name: options[name] for name in names if name in options})
+    return Schedule(**{name: options[name] for name in ("epochs", "batch_size", "rate")})
 
 
 _JOBS = {"ner": _ner, "adaptation": _adaptation, "classification": _classification}

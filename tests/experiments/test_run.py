@@ -37,7 +37,7 @@ ADAPTED = ner("adapted", adapted="joint")
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train the first head, and adapt, for one epoch at most."""
     monkeypatch.setattr(encoder, "TOGETHER", training.Schedule(epochs=1, batch_size=32, rate=1e-3))
-    monkeypatch.setattr(plan, "ADAPTATION", QUICK)
+    monkeypatch.setattr(plan, "ADAPTATION", {**QUICK, "dropout": False})
     monkeypatch.setitem(plan.CLASSIFIER, "ACL-ARC", QUICK)
 
 
@@ -309,7 +309,6 @@ def test_adapted__without_dropout_for_the_adaptation_alone(
     start = encoder.with_head(cache)
     trained = []
     monkeypatch.setattr(encoder, "save", lambda model, *_, **__: trained.append(model))
-    monkeypatch.setattr(plan, "ADAPTATION", {**QUICK, "dropout": False})
     jobs._adapt(plan.adaptation("token", 1), cache, start)
 
     (model,) = trained

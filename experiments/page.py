@@ -152,7 +152,7 @@ def _questions() -> list[Question]:
         ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
         ("Adaptation with other masks", adapted, BLURB.corpora),
         ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora),
-        ("Rates in two views", ("plain", *RATED), BLURB.corpora),
+        ("Rates of masking", ("plain", *RATED), BLURB.corpora),
         ("Joint training outside of medicine", tuple(JOINT), tuple(ELSEWHERE)),
     ]
 

@@ -111,8 +111,12 @@ RATED: dict[str, Arm] = {
         f"ELM {elm:g}, BLM {blm:g}": Arm(views="two", masks=f"joint {elm:g}, {blm:g}", tries=_TWO)
         for elm, blm in ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
     },
+    "the paper's, ELM 0.5, BLM 0.075": Arm(views="masked", masks="joint 0.5, 0.075", tries=_TWO),
 }
-"""Arms of the fourth question: other rates, in two views."""
+"""Arms of the fourth question: other rates, in two views.
+
+At ELM 1.0 the paper's joint training never sees a mention that is not hidden; at 0.5 it does.
+"""
 ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
 """Corpora outside of medicine, with their epochs: they are small."""
 ADAPTED = (

@@ -6,6 +6,7 @@ would help.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -37,6 +38,7 @@ RULES = frozenset(
 """Reasons that are not losses: rules of the pipeline, or of the corpus itself."""
 _SHOWN = 3
 """Reasons that a message names."""
+_NUMBER = re.compile(r"\d+")
 
 
 class _Advice(NamedTuple):
@@ -195,16 +197,27 @@ def _refuse(
         f"{where}: expected at most {max_loss:.0%} of the {what} (source.max_loss), got "
         f"{lost.total():,} of {of:,}"
     ]
-    for reason, count in lost.most_common(_SHOWN):
+    alike = _but_for_numbers(lost)
+    for same in alike[:_SHOWN]:
+        reason = next(iter(same))
+        also = ", or other numbers" if len(same) > 1 else ""
         first = f", first at {plain(places[reason])}" if reason in places else ""
         helps = advice(inputs.source, reason)
-        lines.append(f"  {count:,}: {reason}{first}{f'; {helps}' if helps else ''}")
-    if len(lost) > _SHOWN:
-        lines.append(f"  and {len(lost) - _SHOWN} other reason(s)")
+        lines.append(f"  {same.total():,}: {reason}{also}{first}{f'; {helps}' if helps else ''}")
+    if len(alike) > _SHOWN:
+        lines.append(f"  and {len(alike) - _SHOWN} other reason(s)")
     lines.append(
         "mend it and run the same command again; --set source.max_loss=1 goes on with what is left"
     )
     raise BuildError("\n".join(lines))
+
+
+def _but_for_numbers(reasons: Counter[str]) -> list[Counter[str]]:
+    """Return reasons in groups that differ in numbers alone, such as offsets; most first."""
+    groups: dict[str, Counter[str]] = {}
+    for reason, count in reasons.items():
+        groups.setdefault(_NUMBER.sub("0", reason), Counter())[reason] = count
+    return sorted(groups.values(), key=Counter.total, reverse=True)
 
 
 def advice(source: Source, reason: str) -> str:

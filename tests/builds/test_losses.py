@@ -52,6 +52,23 @@ def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, st
     assert "source.max_loss=1" in str(caught.value)
 
 
+def test_build__names_reasons_together_that_differ_in_numbers_alone(tmp_path: Path) -> None:
+    whole = {"tokens": ["a", "b", "c", "d"], "ner_tags": ["O"] * 4}
+    cut = [{**whole, "ner_tags": ["O"] * count} for count in (3, 2, 3, 1)]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", whole, *cut, {"tokens": 4})
+
+    with pytest.raises(BuildError) as caught:
+        made.built(tmp_path / "out", inputs, pipeline())
+
+    _, tags, other, _ = str(caught.value).splitlines()
+    assert tags == (
+        "  4: expected a tag for each token, got 4 token(s) and 3 tag(s), or other numbers, "
+        "first at train.jsonl:2"
+    )
+    assert other.startswith("  1: expected ")
+    assert "other numbers" not in other
+
+
 def test_build__names_the_option_for_texts_without_annotations(tmp_path: Path) -> None:
     train = tmp_path / "in" / "train"
     train.mkdir(parents=True)

@@ -89,6 +89,7 @@ class Mix:
             the second adds, and so on.
         doc_labels: The label of each index of `doc_labels`; empty where documents have none.
         token_ids: The ids of the one tokenizer.
+        protected: Whether some of the rows are patients' text.
     """
 
     def __init__(self, splits: Sequence[MixedSplit]) -> None:
@@ -107,6 +108,7 @@ class Mix:
             [manifest.doc_labels or () for manifest in manifests], "doc_labels"
         )
         self.token_ids = splits[0].split.token_ids
+        self.protected = any(manifest.protected for manifest in manifests)
 
         self._starts = offsets_of(np.array([part.rows for part in splits], np.int64))
         """int64 `[S + 1]`: where each split begins among the numbers of an epoch's rows."""

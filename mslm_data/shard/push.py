@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mslm_data import _optional
 from mslm_data._version import __version__
 from mslm_data.errors import PushError
+from mslm_data.io.hub import uploading
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.verify import passed_over, verify
 
@@ -57,10 +57,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             f"the first: {first}"
         )
     files = manifest.files()
-    hub = _optional.load("huggingface_hub", wanted_by="`mslm-data push`")
-    refused = _optional.load("huggingface_hub.errors", wanted_by="`mslm-data push`").HfHubHTTPError
-    api = hub.HfApi()
-    try:
+    with uploading(repo, wanted_by="`mslm-data push`") as api:
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         made = url.repo_id
         private = bool(api.repo_info(made, repo_type="dataset").private)
@@ -76,12 +73,6 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             allow_patterns=files,
             commit_message=f"{manifest.name}, built by mslm-data {__version__}",
         )
-    # The bases of the hub's error are those of its network library.
-    except (OSError, ValueError, *refused.__bases__) as error:
-        raise PushError(
-            f"{repo}: expected to upload to the hub, got {type(error).__name__}; check that you "
-            "are logged in (`hf auth login`), may write there, and have a network"
-        ) from None
     return Pushed(
         repo=made,
         url=str(url),

@@ -59,6 +59,11 @@ class Split:
         """Number of tokens of all rows, specials included."""
         return self.record.tokens
 
+    @property
+    def protected(self) -> bool:
+        """Whether the rows are patients' text."""
+        return self.manifest.protected
+
     def __repr__(self) -> str:
         record = self.record
 

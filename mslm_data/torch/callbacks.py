@@ -40,6 +40,7 @@ class MaskEpochCallback(TrainerCallback):
 
         Raises:
             ValueError: What `refuse_training` refuses.
+            PushError: The same.
         """
         loader = kwargs.get("train_dataloader")
         refuse_training(

@@ -6,6 +6,7 @@ Dimensions: B rows, L tokens, S mentions (padded), H hidden width, V vocabulary,
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -205,38 +206,62 @@ class MslmModel(PreTrainedModel):
     def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
         self, repo_id: str, *, share_protected: bool = False, **options: Any
     ) -> Any:
-        """Upload the model, like every Hugging Face model.
+        """Upload the model with its tokenizer and card; a card that the hub has stays.
 
         Args:
-            repo_id: `OWNER/NAME` on the hub.
+            repo_id: `OWNER/NAME` on the hub, or `NAME` for your own; made if it is missing.
             share_protected: Upload a model of patients' text too. Data use agreements usually
                 forbid that; the caller answers for it.
-            **options: Passed to transformers.
+            **options: Those of transformers but `tags`: `private`, `token`, `revision`,
+                `create_pr`, `commit_message`, `commit_description` and `max_shard_size`.
+
+        Returns:
+            What the hub's client says of the commit; a text, its address.
 
         Raises:
-            PushError: The model learns from patients' text.
+            PushError: The model learns from patients' text; or the hub refused, or could not be
+                asked.
         """
         self._refuse_protected(share_protected)
-        upload: Any = super().push_to_hub
-        return upload(repo_id, **options)
+        of_upload = saved.take_upload_options(options)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.save_pretrained(folder, **options)
+            return saved.upload(folder, saved.times_of(folder), repo_id, **of_upload)
 
-    def save_pretrained(
+    def save_pretrained(  # type: ignore[override] # transformers adds to it from time to time
         self,
         save_directory: str | os.PathLike[str],
-        *args: Any,
+        is_main_process: bool = True,
+        state_dict: dict[str, Tensor] | None = None,
+        push_to_hub: bool = False,
+        *,
         share_protected: bool = False,
         **options: Any,
     ) -> None:
         """Save the model, with its tokenizer and a model card.
 
-        With `push_to_hub=True` upload it too, which `push_to_hub` may refuse.
+        Args:
+            save_directory: Made if it is missing.
+            is_main_process: Whether this process is the one that writes.
+            state_dict: The weights, where they are not the model's own.
+            push_to_hub: Upload it too, which `push_to_hub` may refuse. Other files of the folder
+                stay here.
+            share_protected: See `push_to_hub`.
+            **options: Those of transformers. With `push_to_hub` those of `MslmModel.push_to_hub`
+                too, and `repo_id`, which is the folder's name where it is not given.
         """
-        self._refuse_protected(share_protected or not options.get("push_to_hub"))
-        super().save_pretrained(save_directory, *args, **options)
+        self._refuse_protected(share_protected or not push_to_hub)
+        folder = Path(save_directory)
+        of_upload = saved.take_upload_options(options)
+        repo_id = options.pop("repo_id", folder.name)
+        before = saved.times_of(folder) if push_to_hub else {}
+        super().save_pretrained(folder, is_main_process, state_dict, **options)
 
-        is_main_process = args[0] if args else options.get("is_main_process", True)
         if is_main_process:
-            self._save_beside(Path(save_directory))
+            self._save_beside(folder)
+            if push_to_hub:
+                saved.upload(folder, saved.written_since(folder, before), repo_id, **of_upload)
 
     def _save_beside(self, folder: Path) -> None:
         """Write the tokenizer and a model card."""

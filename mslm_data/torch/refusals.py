@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mslm_data import _optional
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
-from mslm_data.errors import TokenizerError
+from mslm_data.errors import PushError, TokenizerError
 
 _SPARE_IDS = 512
 """A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
@@ -79,7 +79,13 @@ def refuse_training(
     Raises:
         ValueError: Labels would be smoothed, packed rows would see each other, or the rows are of
             another tokenizer.
+        PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
     """
+    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
+    rows = [getattr(dataset, "split", None) for dataset in every]
+    if arguments.push_to_hub:
+        _refuse_patients_text(where, model, rows)
+
     is_mslm = getattr(getattr(model, "config", None), "model_type", None) == "mslm"
     smoothing = arguments.label_smoothing_factor
     if is_mslm and smoothing != 0:
@@ -97,11 +103,25 @@ def refuse_training(
             "flat"
         )
 
-    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
-    known = [getattr(getattr(dataset, "split", None), "token_ids", None) for dataset in every]
+    known = [getattr(split, "token_ids", None) for split in rows]
     for ids in [*known, getattr(collator, "ids", None)]:
         if ids is not None:
             refuse_other_tokenizer(where, model, ids)
+
+
+def _refuse_patients_text(where: str, model: Any, rows: Sequence[Any]) -> None:
+    """Refuse to upload a model that learns from patients' text.
+
+    Raises:
+        PushError: It does, by its configuration or its rows.
+    """
+    of_model = getattr(getattr(model, "config", None), "protected", False)
+    if of_model or any(getattr(split, "protected", False) for split in rows):
+        raise PushError(
+            f"{where}: expected push_to_hub=False where a model learns from patients' text, got "
+            "True; it may hold pieces of the text, and data use agreements forbid sharing it; "
+            "leave it out, and upload the model afterwards if yours does not"
+        )
 
 
 def _own_ids(name: str) -> TokenIds | None:

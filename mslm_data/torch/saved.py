@@ -1,9 +1,9 @@
-"""Write the tokenizer and the model card that stand beside the weights of a saved model."""
+"""Write what stands beside the weights of a saved model, and upload them together."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
 from mslm_data.io.cards import markdown, yaml
 from mslm_data.io.files import canonical_json, write_whole
+from mslm_data.io.hub import uploading
 from mslm_data.log import LOGGER
 
 _FILE = "tokenizer.json"
@@ -22,6 +23,8 @@ _FILES = (_FILE, "vocab.txt", "vocab.json")
 """Of these a folder with a tokenizer has one."""
 _KINDS = ("mask", "pad", "unk")
 _CARD = "README.md"
+_UPLOADED = "Upload a model adapted by mask-specific language modeling"
+_OF_UPLOAD = ("private", "token", "revision", "create_pr", "commit_message", "commit_description")
 
 
 def tokenizer_of(given: Any) -> Tokenizer:
@@ -103,6 +106,82 @@ def longest_row(model: nn.Module) -> int | None:
     config: Any = model.config
     longest = getattr(config, "max_position_embeddings", None)
     return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def take_upload_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Take out of a caller's options those that `upload` has, and return them."""
+    return {name: options.pop(name) for name in _OF_UPLOAD if name in options}
+
+
+def times_of(folder: Path) -> dict[str, int]:
+    """Return when each file below a folder was written last, in nanoseconds."""
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def written_since(folder: Path, before: Mapping[str, int]) -> list[str]:
+    """Return the files of a saved model, among others that may lie in its folder.
+
+    Args:
+        folder: Where the model was saved.
+        before: Its `times_of` before that.
+    """
+    times = times_of(folder)
+    # A card that is there is not written again.
+    return [name for name, time in times.items() if time != before.get(name) or name == _CARD]
+
+
+def upload(
+    folder: Path,
+    files: Collection[str],
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    token: str | bool | None = None,
+    revision: str | None = None,
+    create_pr: bool = False,
+    commit_message: str = _UPLOADED,
+    commit_description: str | None = None,
+) -> Any:
+    """Upload a saved model with what stands beside it; a card that the hub has stays.
+
+    The upload of transformers puts a card without words in place of the folder's, which may have
+    to say that the model learns from patients' text.
+
+    Args:
+        folder: Where the model was saved.
+        files: What of it is uploaded, relative to it.
+        repo_id: `OWNER/NAME` on the hub, or `NAME` for the user's own; made if it is missing.
+        private: Whether only its owner sees a new repository; None is as the owner has set it.
+        token: Of the user; None takes the one that `hf auth login` has stored.
+        revision: Branch, made if it is missing; None is the main one.
+        create_pr: Propose the upload as a pull request.
+        commit_message: First line of the commit.
+        commit_description: The rest of it.
+
+    Returns:
+        What the hub's client says of the commit.
+
+    Raises:
+        PushError: The hub refused, or could not be asked.
+    """
+    with uploading(repo_id, wanted_by="MslmModel.push_to_hub", token=token) as api:
+        made = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        if revision is not None and not revision.startswith("refs/pr"):
+            api.create_branch(made, branch=revision, exist_ok=True)
+        has_card = api.file_exists(made, _CARD, revision=revision)
+        return api.upload_folder(
+            repo_id=made,
+            folder_path=str(folder),
+            revision=revision,
+            create_pr=create_pr,
+            commit_message=commit_message,
+            commit_description=commit_description,
+            allow_patterns=[name for name in files if not (has_card and name == _CARD)],
+        )
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> None:

@@ -44,6 +44,7 @@ class MslmTrainer(Trainer):
 
         Raises:
             ValueError: What `refuse_training` refuses.
+            PushError: The same.
         """
         super().__init__(*args, **options)
         for datasets in (self.train_dataset, self.eval_dataset):

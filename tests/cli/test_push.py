@@ -65,7 +65,7 @@ class Hub:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub()
-    monkeypatch.setattr(hub, "HfApi", lambda: made)
+    monkeypatch.setattr(hub, "HfApi", lambda **_: made)
     return made
 
 

@@ -11,9 +11,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch.nn.functional as F  # noqa: E402, N812
-from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel  # noqa: E402
+from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
-from mslm_data.errors import PushError  # noqa: E402
 from mslm_data.torch import MslmConfig, MslmModel, decode_spans  # noqa: E402
 from mslm_data.torch.families import FAMILIES, decoder_of  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
@@ -419,43 +418,6 @@ def test_special_ids__leave_out_what_is_not_an_id(missing: Any) -> None:
     model.config.eos_token_id = missing
 
     assert MslmModel.wrap(model, **OPTIONS).config.special_ids == [0, 1]
-
-
-@pytest.fixture
-def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A hub's client that notes what it is asked to make."""
-    made: list[str] = []
-
-    def push(self: Any, repo_id: str, **options: Any) -> str:
-        made.append(repo_id)
-        return "https://hub.example"
-
-    monkeypatch.setattr(PreTrainedModel, "push_to_hub", push)
-    return made
-
-
-def test_push_to_hub__refuses_a_model_of_patients_text(uploads: list[str], tmp_path: Path) -> None:
-    model = wrapped("bert", protected=True)
-    model.save_pretrained(tmp_path)
-    again = MslmModel.from_pretrained(tmp_path)
-
-    for one in (model, again):
-        with pytest.raises(
-            PushError, match=r"got one that learns from patients' text.*share_protected=True"
-        ):
-            one.push_to_hub("me/model")
-        with pytest.raises(PushError, match="patients' text"):
-            one.save_pretrained(tmp_path / "more", push_to_hub=True)
-
-    assert not uploads
-    assert not (tmp_path / "more").exists()
-    assert model.push_to_hub("me/model", share_protected=True) == "https://hub.example"
-
-
-def test_push_to_hub__of_a_public_corpus_is_as_ever(uploads: list[str]) -> None:
-    wrapped("bert").push_to_hub("me/model", private=True)
-
-    assert uploads == ["me/model"]
 
 
 def test_forward__passes_over_labels_of_documents() -> None:

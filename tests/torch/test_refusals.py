@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("accelerate")
 
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
+from mslm_data.errors import PushError  # noqa: E402
 from mslm_data.torch import (  # noqa: E402
     MaskedDataset,
     MaskEpochCallback,
@@ -31,6 +33,15 @@ from tests.torch.shards import JOINT  # noqa: E402
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out)
+    return md.load(out)
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a folder that counts as patients' text."""
+    out = tmp_path_factory.mktemp("notes") / "ncbi"
+    pipeline = made.pipeline_of()
+    made.built(out, pipeline=replace(pipeline, about=replace(pipeline.about, protected=True)))
     return md.load(out)
 
 
@@ -123,6 +134,30 @@ def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: 
         MslmTrainer(
             model=model, args=arguments, data_collator=MaskingCollator("bert", shards["train"])
         )
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("protected", ["model", "rows", "some rows"])
+def test_trainer__uploads_no_checkpoint_of_patients_text(
+    shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str, monkeypatch: Any
+) -> None:
+    # The Trainer makes the repository before anybody can refuse; it stays empty.
+    monkeypatch.setattr(kind, "init_hf_repo", lambda *_, **__: None)
+    plain = model_for(shards)
+    model = MslmModel.wrap(plain, protected=True) if protected == "model" else plain
+    rows = {"rows": notes["train"], "some rows": md.mix([shards["train"], notes["test"]])}
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), max_steps=1, use_cpu=True, report_to=[], push_to_hub=True
+    )
+
+    with pytest.raises(PushError, match="expected push_to_hub=False where a model learns from"):
+        kind(
+            model=model,
+            args=arguments,
+            train_dataset=MaskedDataset(rows.get(protected, shards["train"]), JOINT),
+            data_collator=MaskingCollator(),
+            callbacks=[MaskEpochCallback()],
+        ).train()
 
 
 def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import mslm_data as md
 from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.errors import TokenizerError
+from mslm_data.errors import PushError, TokenizerError
 from mslm_data.io import resources
 from mslm_data.torch import MslmModel
 from mslm_data.torch.saved import longest_row
@@ -175,3 +176,108 @@ def test_longest_row__is_one_that_the_model_takes(family: str, expected: int) ->
     if family in ("bert", "roberta", "mpnet"):
         with pytest.raises((IndexError, RuntimeError)):
             model(input_ids=torch.full((1, expected + 1), 7))
+
+
+class Hub:
+    """A client of a hub that keeps what it is given, and can be set to refuse."""
+
+    def __init__(self) -> None:
+        self.repos: dict[str, dict[str, bytes]] = {}
+        self.asked: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def create_repo(self, repo_id: str, **options: Any) -> SimpleNamespace:
+        if self.error:
+            raise self.error
+        self.asked.append(options)
+        self.repos.setdefault(repo_id, {})
+        return SimpleNamespace(repo_id=repo_id)
+
+    def create_branch(self, repo_id: str, **options: Any) -> None:
+        self.asked.append(options)
+
+    def file_exists(self, repo_id: str, name: str, **_: Any) -> bool:
+        return name in self.repos[repo_id]
+
+    def upload_folder(
+        self, *, repo_id: str, folder_path: str, allow_patterns: list[str], **options: Any
+    ) -> str:
+        files = {name: (Path(folder_path) / name).read_bytes() for name in allow_patterns}
+        self.repos[repo_id] |= files
+        self.asked.append(options)
+        return "https://hub.example"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    made = Hub()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda **_: made)
+    return made
+
+
+def test_push_to_hub__refuses_a_model_of_patients_text(hub: Hub, tmp_path: Path) -> None:
+    model = wrapped(VOCAB, protected=True)
+    model.save_pretrained(tmp_path)
+    again = MslmModel.from_pretrained(tmp_path)
+
+    for one in (model, again):
+        with pytest.raises(
+            PushError, match=r"got one that learns from patients' text.*share_protected=True"
+        ):
+            one.push_to_hub("me/model")
+        with pytest.raises(PushError, match="patients' text"):
+            one.save_pretrained(tmp_path / "more", push_to_hub=True)
+        with pytest.raises(PushError, match="patients' text"):
+            one.save_pretrained(tmp_path / "more", True, None, True)
+
+    assert not hub.repos
+    assert not (tmp_path / "more").exists()
+    assert model.push_to_hub("me/model", share_protected=True) == "https://hub.example"
+    assert b"patients' text" in hub.repos["me/model"]["README.md"]
+
+
+def test_push_to_hub__uploads_what_save_pretrained_writes(hub: Hub, tmp_path: Path) -> None:
+    model = wrapped(VOCAB)
+    model.save_pretrained(tmp_path)
+
+    model.push_to_hub("me/model", private=True, revision="second")
+
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {"README.md", "tokenizer.json", "config.json", "model.safetensors"} <= set(written)
+    assert hub.repos == {"me/model": written}
+    repo, branch, upload = hub.asked
+    assert (repo["private"], branch["branch"], upload["revision"]) == (True, "second", "second")
+
+
+def test_push_to_hub__leaves_a_card_that_the_hub_has(hub: Hub) -> None:
+    hub.repos["me/model"] = {"README.md": b"# Mine"}
+
+    wrapped(VOCAB).push_to_hub("me/model")
+
+    assert hub.repos["me/model"]["README.md"] == b"# Mine"
+    assert "model.safetensors" in hub.repos["me/model"]
+
+
+def test_push_to_hub__says_what_to_do_where_the_hub_refuses(hub: Hub) -> None:
+    hub.error = OSError("Token hf_abc is invalid")
+
+    with pytest.raises(PushError, match=r"me/model: .* got OSError; .*hf auth login") as caught:
+        wrapped(VOCAB).push_to_hub("me/model")
+
+    assert "hf_abc" not in str(caught.value)
+
+
+def test_save_pretrained__uploads_no_other_file_of_the_folder(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("a patient's")
+    model = wrapped(VOCAB)
+
+    # A second time the card is there already.
+    for repo_id in ("me/model", "me/again"):
+        model.save_pretrained(tmp_path, push_to_hub=True, repo_id=repo_id)
+
+    expected = {path.name for path in tmp_path.iterdir()} - {"notes.csv"}
+    assert "tokenizer.json" in expected
+    assert {name: set(files) for name, files in hub.repos.items()} == {
+        "me/model": expected,
+        "me/again": expected,
+    }

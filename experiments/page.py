@@ -149,6 +149,7 @@ def _questions() -> list[Question]:
     adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
     return [
         ("Joint training", tuple(JOINT), BLURB.corpora),
+        ("Masks in two views", ("two views, token", "two views, joint"), BLURB.corpora),
         ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
         ("Adaptation with other masks", adapted, BLURB.corpora),
         ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora),
@@ -489,11 +490,11 @@ def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]
     return list(dict.fromkeys(said))
 
 
-def _first(question: int) -> Callable[[Sequence[Line]], list[str]]:
+def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the tables of a question for the guide, all corpora one after another."""
+    arms, corpora = next((arms, corpora) for one, arms, corpora in _questions() if one == title)
 
     def make(found: Sequence[Line]) -> list[str]:
-        _, arms, corpora = _questions()[question]
         return _of_corpora(corpora, partial(ner_table, found, arms))
 
     return make
@@ -510,8 +511,9 @@ def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) ->
 
 
 _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
-    "joint": _first(0),
-    "adaptation": _first(1),
+    "joint": _question("Joint training"),
+    "masks": _question("Masks in two views"),
+    "adaptation": _question("Adapt, then fine-tune"),
     "verdicts": lambda found: _verdicts(found, _questions()),
     "rates": _rates,
     "ACL-ARC": _classified("ACL-ARC", "macro_f1"),

@@ -133,6 +133,25 @@ def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
     assert left_out == {"other language": 1, "suppressed": 1}
 
 
+@pytest.mark.parametrize("default", [(), ("T047",), ("T184",)])
+def test_rrf__takes_the_type_that_is_given_for_concepts_without_one_alone(
+    tmp_path: Path, default: tuple[str, ...]
+) -> None:
+    path = umls(tmp_path)
+    without = "C9000009|ENG|P|L9|PF|S9|Y|A9||||MSH|MH|D9|green fever|0|N|256|"
+    path.write_text(f"{MRCONSO}\n{without}\n")
+    left_out: Counter[str] = Counter()
+
+    names = rrf.read(path, default, NameChoice(types=frozenset({"T047"})), left_out)
+
+    expected = ["C9000001", "C9000003"]
+    assert sorted({name.concept for name in names}) == [
+        *expected, *(["C9000009"] if default == ("T047",) else [])
+    ]  # fmt: skip
+    # The molecule is of another type, whatever is said of concepts that the table lacks.
+    assert left_out["other semantic type"] == (1 if default == ("T047",) else 2)
+
+
 def test_rrf__refuses_other_files(tmp_path: Path) -> None:
     alone = write(tmp_path / "a" / "MRCONSO.RRF", MRCONSO)
     short = umls(tmp_path / "b")

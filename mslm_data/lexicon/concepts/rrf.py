@@ -34,7 +34,8 @@ def read(
         AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than
             18 fields.
     """
-    of_concept = _types(path, choice)
+    # With types for concepts that the table lacks, it has to be known which ones it has.
+    of_concept = _types(path, frozenset() if types else choice.types)
     with open_text(path) as file:
         for number, line in enumerate(lines_of(file, path, AnnotateError), start=1):
             row = line.rstrip("\r\n").split("|")
@@ -46,16 +47,17 @@ def read(
                 left_out["other language"] += 1
             elif row[_SUPPRESS] != "N":
                 left_out["suppressed"] += 1
-            elif choice.types and row[_CUI] not in of_concept and choice.types.isdisjoint(types):
-                left_out["other semantic type"] += 1
             else:
-                primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
                 own = of_concept.get(row[_CUI], types)
+                if choice.types and choice.types.isdisjoint(own):
+                    left_out["other semantic type"] += 1
+                    continue
+                primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
                 yield Name(row[_CUI], row[_STR], "P" if primary else "A", own, row[_SAB])
 
 
-def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
-    """Return the semantic types of concepts, of those only that have a wanted one."""
+def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """Return the semantic types of concepts, of those only that have a wanted one, if any is."""
     beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
     table = next((one for one in beside if one.is_file() and one != path), None)
     if table is None:
@@ -79,8 +81,6 @@ def _types(path: Path, choice: NameChoice) -> dict[str, tuple[str, ...]]:
             both = (*found.get(concept, ()), type_id)
             found[concept] = known.setdefault(both, both)
 
-    if choice.types:
-        return {
-            concept: types for concept, types in found.items() if not choice.types.isdisjoint(types)
-        }
+    if wanted:
+        return {concept: types for concept, types in found.items() if not wanted.isdisjoint(types)}
     return found

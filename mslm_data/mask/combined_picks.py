@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -135,8 +135,8 @@ class WithoutMentions:
         self.of.hide(examples, draws, own)
 
         rows = examples.span_starts.lengths == 0
-        np.copyto(draft.kinds, own.kinds, where=np.repeat(rows, examples.input_ids.lengths))
-        np.copyto(draft.owed, own.owed, where=rows)
+        draft.owed[rows] = 0
+        draft.take_rows(own, rows, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class Hints:
             are shown again, drawn uniformly.
 
     Raises:
-        ValueError: A share outside `[0, 1]`.
+        ValueError: A share outside `[0, 1]`, or a pick by chance, which has no top.
     """
 
     tag: ClassVar[str] = "hints"
@@ -159,6 +159,11 @@ class Hints:
 
     def __post_init__(self) -> None:
         check_share("show", self.show)
+        if self.of.order.by not in ("highest", "lowest", "first"):
+            raise ValueError(
+                "of: expected a pick in the order 'highest', 'lowest' or 'first', got "
+                f"'{self.of.order.by}'"
+            )
 
     @property
     def needs(self) -> frozenset[str]:
@@ -214,13 +219,28 @@ class Coins:
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
         some = draft.trial()
-        self.of.hide(examples, draws, some)
+        self.of.hide(examples, draws.of_pick(0), some)
 
         rates = np.broadcast_to(rate_at(self.rate, draws), len(examples))
         lengths = examples.input_ids.lengths
         chances = ((some.kinds > 0) & (draft.kinds == 0)) * np.repeat(rates, lengths)
         offsets = examples.input_ids.offsets
-        choose_each(offsets, chances, draws.streams(), MaskKind.BASE.value, draft.kinds)
+        chosen = np.zeros_like(draft.kinds)
+        choose_each(offsets, chances, draws.streams(), 1, chosen)
+        np.copyto(draft.kinds, some.kinds, where=chosen > 0)
+
+
+def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
+    """Yield picks, and in the place of those that are made of others, these."""
+    for pick in picks:
+        match pick:
+            case OneOf() | ByEpoch():
+                for way in pick.ways:
+                    yield from simple_picks(way)
+            case WithoutMentions() | Hints() | Coins():
+                yield from simple_picks([pick.of])
+            case _:
+                yield pick
 
 
 def which_way(chances: Sequence[float], draws: Draws) -> npt.NDArray[np.int64]:

@@ -181,7 +181,8 @@ class Pick:
         kind: Why they are predicted, `base` or `entity`.
 
     Raises:
-        ValueError: A budget of units that is to count the tokens of earlier picks.
+        ValueError: A budget of units that is to count the tokens of earlier picks; or one of tokens
+            for whole units that are drawn with replacement, each of which counts as one.
     """
 
     tag: ClassVar[str] = USUAL_PICK
@@ -195,6 +196,8 @@ class Pick:
     def __post_init__(self) -> None:
         if self.budget.total and self.units != "tokens" and self.budget.of == "units":
             raise ValueError("budget: expected one of tokens with 'total', got one of units")
+        if self.order.by == "replacement" and self.units != "tokens" and self.budget.of != "units":
+            raise ValueError("budget: expected one of units with 'replacement', got one of tokens")
 
     @property
     def hides_nothing(self) -> bool:

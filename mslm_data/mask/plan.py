@@ -89,7 +89,12 @@ class Draft:
 
     def trial(self) -> Draft:
         """Return a copy to find out what a pick would hide; `joined` is left out."""
-        return Draft(kinds=self.kinds.copy(), owed=self.owed.copy(), joined=None)
+        return Draft(
+            kinds=self.kinds.copy(),
+            owed=self.owed.copy(),
+            joined=None,
+            untouched=self.untouched,
+        )
 
     def take_rows(self, other: Draft, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
         """Take over what another draft hides in some rows, and add what it owes there.

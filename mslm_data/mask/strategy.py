@@ -8,7 +8,7 @@ key, the seed, the epoch and the strategy, and special tokens are never hidden.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
@@ -24,11 +24,13 @@ from mslm_data.draw.parts import table, text
 from mslm_data.draw.sample import sample
 from mslm_data.draw.sentences import HIDDEN, OFTEN
 from mslm_data.errors import MslmDataError
-from mslm_data.mask.combined_picks import check_chances, needs_of, which_way
+from mslm_data.mask.combined_picks import check_chances, needs_of, simple_picks, which_way
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.draws import MOST_PICKS, Draws, check_count
-from mslm_data.mask.pick import run
+from mslm_data.mask.listed_picks import Scattered
+from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import Draft, MaskPlan
+from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.toml import dump, table_of
 
 
@@ -167,7 +169,8 @@ class Recipe(Strategy):
         corruption: What stands in the place of hidden tokens.
 
     Raises:
-        ValueError: No pick, or more than `MOST_PICKS`.
+        ValueError: No pick, or more than `MOST_PICKS`; or one that does not say which tokens are a
+            unit, with a corruption by units.
     """
 
     picks: tuple[Any, ...]
@@ -178,6 +181,8 @@ class Recipe(Strategy):
         object.__setattr__(self, "picks", tuple(self.picks))
         if not 1 <= len(self.picks) <= MOST_PICKS:
             raise ValueError(f"picks: expected 1 to {MOST_PICKS}, got {len(self.picks)}")
+        if self.corruption.by == "unit":
+            _refuse_unknown_units(self.picks)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -335,6 +340,20 @@ def _table_of_options(options: list[tuple[str, Any]]) -> str:
 def _needs_of_parts(parts: tuple[Strategy, ...]) -> frozenset[str]:
     nothing: frozenset[str] = frozenset()
     return reduce(frozenset.union, (part.needs for part in parts), nothing)
+
+
+def _refuse_unknown_units(picks: Sequence[AnyPick]) -> None:
+    """Refuse picks that hide tokens without saying which of them are a unit.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for pick in simple_picks(picks):
+        if isinstance(pick, PlaceSpans | GrowSpans | Scattered):
+            raise ValueError(
+                f"corruption: expected a pick of units with by = 'unit', got '{pick.tag}', whose "
+                "tokens belong to none; use by = 'run' or 'word'"
+            )
 
 
 def _draft_of(plan: MaskPlan, *, joined: bool) -> Draft:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import OneOf
+from mslm_data.mask.combined_picks import Coins, Hints, OneOf, WithoutMentions
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.file import pick_of
 from mslm_data.mask.pick import Among, Order, Pick, run
@@ -19,6 +19,15 @@ from tests.reference import picks as twins
 
 RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 COUNTS = st.integers(0, 2**63 - 1)
+
+
+def possible(table):
+    """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
+    if table["order"]["by"] == "replacement" and table["units"] != "tokens":
+        return {**table, "budget": {**table["budget"], "of": "units"}}
+    return table
+
+
 TABLES = st.fixed_dictionaries(
     {
         "units": st.sampled_from(["tokens", "words", "mentions", "released pieces"]),
@@ -44,7 +53,7 @@ TABLES = st.fixed_dictionaries(
         ),
         "kind": st.sampled_from(["base", "entity"]),
     }
-)
+).map(possible)
 PLAIN = st.fixed_dictionaries(
     {
         "units": st.sampled_from(["tokens", "words", "mentions"]),
@@ -181,6 +190,56 @@ def test_hide__a_total_budget_that_is_spent_already():
     assert (kinds[0].count(2), kinds[0].count(1), draft.owed.tolist()) == (8, 0, [0])
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        Pick("tokens", Budget(0.5), Among(unknown=True), Order("coins")),
+        Pick("tokens", Budget(0.5), Among(unknown=True)),
+    ],
+    ids=["coins", "uniform"],
+)
+def test_coins__are_independent_of_what_the_pick_draws(of):
+    rows = examples_of([row_of([1] * 1000, key=key) for key in range(20)])
+
+    kinds, _ = hidden_by([Coins(of=of, rate=0.5)], rows)
+
+    # Six standard deviations of 20,000 coins are 0.018.
+    assert abs(np.mean([np.mean(row[1:-1]) for row in kinds]) - 0.25) < 0.02
+
+
+def test_coins__keep_the_kind_of_the_pick():
+    rows = examples_of([row_of([1] * 10, [(2, 5)])])
+    mentions = Pick("mentions", Budget(1), kind="entity")
+
+    (kinds,), _ = hidden_by([Coins(of=mentions, rate=1)], rows)
+
+    assert sorted(set(kinds)) == [0, 2]
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_coins__take_nothing_of_what_is_hidden_already(unknown):
+    rows = examples_of([row_of([1] * 200, key=key) for key in range(20)])
+    first = Pick("words", Budget(0.5))
+    second = Pick("words", Budget(0.25), Among(unknown=unknown))
+
+    kinds, _ = hidden_by([first, Coins(of=second, rate=1)], rows)
+
+    hidden = [np.count_nonzero(row) for row in kinds]
+    alone, _ = hidden_by([first, second], rows)
+    assert hidden == [np.count_nonzero(row) for row in alone]
+
+
+def test_without_mentions__says_which_tokens_are_a_unit():
+    words = Pick("words", Budget(1))
+    rows = examples_of([row_of([2, 2, 1, 3])])
+
+    _, alone = hidden_by([words], rows, joined=True)
+    _, within = hidden_by([WithoutMentions(of=words)], rows, joined=True)
+
+    assert alone.joined.sum() == 4
+    assert within.joined.tolist() == alone.joined.tolist()
+
+
 def test_hide__tells_adjacent_units_apart():
     examples = examples_of([row_of([2, 1, 3])])
     _, draft = hidden_by([Pick("words", Budget(1.0))], examples, joined=True)
@@ -228,6 +287,14 @@ def test_hide__rate_of_the_epoch_and_of_the_step():
         (
             lambda: Pick("words", Budget(1, total=True)),
             "^budget: expected one of tokens with 'total', got one of units",
+        ),
+        (
+            lambda: Pick("words", Budget(1, of="tokens"), order=Order("replacement")),
+            "^budget: expected one of units with 'replacement', got one of tokens",
+        ),
+        (
+            lambda: Hints(of=Pick("tokens", Budget(0.5)), show=0.5),
+            "^of: expected a pick in the order 'highest', 'lowest' or 'first', got 'uniform'",
         ),
     ],
 )

@@ -10,10 +10,14 @@ from mslm_data.errors import PipelineError
 from mslm_data.lexicon.artefacts import MAKERS
 from mslm_data.mask import NO_MASKS, STRATEGIES
 from mslm_data.mask.artefacts import artefacts_of, with_artefacts
+from mslm_data.mask.combined_picks import OneOf
+from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.draws import Draws, number_of
 from mslm_data.mask.file import read_table
+from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import Pick
 from mslm_data.mask.recipes.mslm import elm, joint
+from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Curriculum, Mixture, Recipe
 from mslm_data.mask.table import varied
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
@@ -453,3 +457,20 @@ def test_random_rows__hold_what_the_tests_above_need():
 
     assert any(row.mentions for row in rows)
     assert any(IDS.unk in row.ids for row in rows)
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        PlaceSpans(rate=0.2, shortest=1, longest=3),
+        GrowSpans(rate=0.2, chance=0.5, longest=3),
+        Scattered(lexicon="x.arrow", rate=0.2),
+        OneOf(chances=(1.0,), ways=((PlaceSpans(rate=0.2, shortest=1, longest=3),),)),
+    ],
+    ids=["place-spans", "grow-spans", "scattered", "one-of"],
+)
+def test_recipe__refuses_a_corruption_by_units_where_a_pick_has_none(pick):
+    assert Recipe((pick,), Corruption("80-10-10", by="run"))
+
+    with pytest.raises(ValueError, match=r"^corruption: expected a pick of units .* by = 'run'"):
+        Recipe((pick,), Corruption("80-10-10", by="unit"))

@@ -371,7 +371,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         numbers = {"id": doc_column, **{str(number): number for number in columns}}
         for row in table.rows(numbers):
             place = f"{path.name}:{row.line}"
-            doc_id = row.cells.get("id", "").strip()
+            doc_id = row.cells.get("id", "").strip().removesuffix(".txt")
             try:
                 if not row.cell("id").strip():
                     raise RecordError("expected a row that names its document, got none")

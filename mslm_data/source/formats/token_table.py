@@ -129,7 +129,9 @@ class TokenTable(TextOptions, Source):
         num_late = 0
         for number, of_words in enumerate(document.tags):
             if self.scheme == "label":
-                of_sentences.append(tags.runs(of_words, outside=self.outside))
+                # An empty cell is how tables say that a word is in no mention.
+                given = [tag or self.outside for tag in of_words]
+                of_sentences.append(tags.runs(given, outside=self.outside))
                 continue
             try:
                 found, late = tags.decode(of_words, untyped=self.untyped, i_opens=i_opens)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.source.reading.shapes.mention_forms import LABELS
 
 _BATCH_ROWS = 64
 """Rows that become Python values at once; few, as each may stand for one long text of a
@@ -265,12 +266,19 @@ def _python_row(row: pa.RecordBatch) -> Mapping[str, Any] | None:
 
 
 def _names(feature: Any) -> tuple[str, ...]:
-    """Return the names of the first ClassLabel at or below a feature."""
+    """Return the names of the ClassLabel at or below a feature.
+
+    Of several beside one another it is that of the labels; none where nothing says which that is.
+    """
     if isinstance(feature, list):
-        return next((names for names in map(_names, feature) if names), ())
+        feature = dict(enumerate(feature))
     if not isinstance(feature, dict):
         return ()
     names = feature.get("names")
     if feature.get("_type") == "ClassLabel" and isinstance(names, list):
         return tuple(map(str, names))
-    return _names(list(feature.values()))
+
+    found = {key: names for key, below in feature.items() if (names := _names(below))}
+    of_labels = [found[key] for key in LABELS if key in found]
+    known = of_labels or list(set(found.values()))
+    return known[0] if of_labels or len(known) == 1 else ()

@@ -15,11 +15,15 @@ from mslm_data.source.reading.records import RecordError
 Cells = Mapping[str, Any]
 """A row: column -> value."""
 
-_PLAIN_NAME = re.compile(r"[\w.:/ -]{1,80}\Z")
+_PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
 
 
 def can_be_shown(column: str) -> bool:
-    """Return whether a column's name can stand in a message: an unusual one may be text."""
+    """Return whether a column's name can stand in a message.
+
+    Where a table has no header its first row is taken for one, so a name of several words may be
+    text.
+    """
     return _PLAIN_NAME.match(column) is not None
 
 
@@ -107,14 +111,17 @@ def joined(text: object) -> str | None:
 def concept(value: object) -> str:
     """Return a concept, "" for none.
 
-    It is text, or the `db_id`s of BigBio's normalisations, which are joined by `|`.
+    It is text, or a number as SNOMED's are, or a list of these or of BigBio's normalisations with
+    their `db_id`, which are joined by `|`.
     """
-    if isinstance(value, str):
-        return "" if value == "-1" else value
-    if not value:
+    if not value or value is True:
         return ""
-    found = [entry.get("db_id") for entry in objects(value) if isinstance(entry, Mapping)]
-    return "|".join(str(db_id) for db_id in found if db_id)
+    if isinstance(value, str | int):
+        return "" if str(value) == "-1" else str(value)
+    found = [
+        entry.get("db_id") if isinstance(entry, Mapping) else entry for entry in objects(value)
+    ]
+    return "|".join(str(one) for one in found if one and isinstance(one, str | int))
 
 
 def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:

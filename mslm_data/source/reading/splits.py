@@ -5,6 +5,7 @@ No file is passed over in silence: `unread` gives the reason for each that is no
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
@@ -16,8 +17,9 @@ from mslm_data.errors import SourceError
 from mslm_data.source.table import SOURCES
 
 _SPLIT_IN_NAME = {
-    "train": re.compile(r"train"),
-    "validation": re.compile(r"dev|valid|(?<![a-z])val(?![a-z])"),
+    # Not "strain", "restraint" or "constraint", and not "device" or "deviation".
+    "train": re.compile(r"(?<!(?<![a-z])s)(?<!res)(?<!cons)train"),
+    "validation": re.compile(r"dev(?!i)|valid|(?<![a-z])val(?![a-z])"),
     # Not the end of "latest", "contest", "attest" or "protest".
     "test": re.compile(r"(?<!la)(?<!con)(?<!at)(?<!pro)test|(?<![a-z])eval"),
 }
@@ -269,7 +271,27 @@ def plain_files(root: Path) -> Iterator[Path]:
 
 
 def _every_file_below(root: Path) -> Iterator[Path]:
-    return (path for path in sorted(root.rglob("*")) if path.is_file())
+    """Give the files below a folder, sorted; links are followed that lead out of it.
+
+    No folder is gone through twice. One that a link leads to within the root has its turn anyway,
+    and a link to a folder above the root would lead back to it.
+    """
+    top = root.resolve()
+    seen = {top}
+    found: list[Path] = []
+    for place, folders, names in os.walk(root, followlinks=True):
+        here = Path(place)
+        found += (here / name for name in names)
+        below = {name: (here / name).resolve() for name in sorted(folders)}
+        folders[:] = []
+        for name, real in below.items():
+            leads_back = (here / name).is_symlink() and (
+                real.is_relative_to(top) or top.is_relative_to(real)
+            )
+            if real not in seen and not leads_back:
+                seen.add(real)
+                folders.append(name)
+    return (path for path in sorted(found) if path.is_file())
 
 
 def _is_hidden(below: Path) -> bool:

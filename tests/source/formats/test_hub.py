@@ -98,6 +98,24 @@ def test_read__takes_a_sequence_of_objects_as_datasets_stores_it(tmp_path: Path)
     assert simple(read(Hub(), [tmp_path])["train"]) == [("x:0", "Had gout", (Span(4, 8, "D"),))]
 
 
+def test_read__of_several_class_labels_takes_that_of_the_labels(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    entity = {
+        "assertion": datasets.ClassLabel(names=["present", "absent"]),
+        "start": datasets.Value("int32"),
+        "end": datasets.Value("int32"),
+        "label": datasets.ClassLabel(names=["Drug", "Disease"]),
+    }
+    features = datasets.Features({"text": datasets.Value("string"), "entities": [entity]})
+    gout = {"assertion": 0, "start": 4, "end": 8, "label": 1}
+    rows = {"text": ["Had gout"], "entities": [[gout]]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "x.parquet")
+
+    assert simple(read(Hub(), [tmp_path])["train"]) == [
+        ("x:0", "Had gout", (Span(4, 8, "Disease"),))
+    ]
+
+
 def test_read__takes_arrow_files_of_both_kinds(tmp_path: Path) -> None:
     rows = table(ROWS)
     with pa.ipc.new_stream(str(tmp_path / "train-0.arrow"), rows.schema) as writer:

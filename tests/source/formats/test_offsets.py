@@ -153,7 +153,8 @@ def quoted(corpus: list[Article], folder: Path) -> dict[str, Any]:
     with (folder / "texts.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["Title", "Key", "Body"])
-        rows.writerows((a.title, a.pmid, a.abstract) for a in corpus)
+        # A file's name is as good as an id, in either table.
+        rows.writerows((a.title, f"{a.pmid}.txt", a.abstract) for a in corpus)
     of_texts = {"texts": "texts.csv", "text_id_column": "key", "text_columns": ("title", "body")}
     return {"id_column": "doc", "pattern": "m.csv", **of_texts}
 

@@ -112,6 +112,15 @@ def test_read__reads_labels_and_other_encodings(tmp_path: Path) -> None:
     assert [(record.text[a:b], label) for a, b, label, *_ in record.spans] == [("café b", "Drug")]
 
 
+def test_read__a_word_without_a_label_is_in_no_mention(tmp_path: Path) -> None:
+    data = b"Sentence #,Word,Tag\n1,Warfarin,Drug\n1,was,\n1,stopped,\n"
+
+    (record,) = read(tmp_path, data, scheme="label")
+
+    assert isinstance(record, Document)
+    assert [(record.text[a:b], label) for a, b, label, *_ in record.spans] == [("Warfarin", "Drug")]
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

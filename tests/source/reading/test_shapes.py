@@ -610,6 +610,44 @@ def test_document__asks_which_text_a_task_is_about() -> None:
     assert document(row, text_column="a").spans == (GOUT,)
 
 
+def test_document__does_not_show_names_that_may_be_text() -> None:
+    # Of a table without a header the first row is taken for one.
+    data = {"Mr John Smith was admitted": TEXT, "He is ill": "B"}
+    row = {"data": data, "annotations": [{"result": [{"value": REGION}]}]}
+
+    with pytest.raises(SourceError, match=r"got the fields 2 of unusual names; name it as"):
+        read(row)
+    with pytest.raises(SourceError, match=r"fields note, 2 of unusual names; .* = 'note'"):
+        read({**row, "data": {**data, "note": "C"}})
+
+
+def test_document__with_labels_beside_concepts_keeps_the_labels() -> None:
+    annotation = {"start": 0, "end": 8, "label": "Drug", "cui": "C0043031"}
+
+    found = document({"text": "Warfarin was stopped.", "annotations": [annotation]})
+
+    assert found.spans == (Span(0, 8, "Drug", "C0043031"),)
+
+
+@pytest.mark.parametrize(
+    ("given", "concept"),
+    [
+        (38341003, "38341003"),
+        (["C1", "C2"], "C1|C2"),
+        ([{"db_id": "C1"}, {"db_id": 2}], "C1|2"),
+        ("-1", ""),
+        (None, ""),
+        ([], ""),
+    ],
+)
+def test_document__takes_concepts_as_text_numbers_and_lists(given: object, concept: str) -> None:
+    entity = {"start": 0, "end": 4, "label": "D", "concept": given}
+
+    (span,) = document({"text": "Gout", "entities": [entity]}).spans
+
+    assert span.concept == concept
+
+
 def test_document__counts_each_label_of_a_region_and_regions_without_one() -> None:
     results = [
         {"type": "labels", "value": {**REGION, "labels": ["A", "B"]}},

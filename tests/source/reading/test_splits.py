@@ -35,6 +35,11 @@ from mslm_data.source.reading.splits import (
         ("testa", "validation"),
         ("testable.tsv", "test"),
         ("protest.tsv", None),
+        ("muscle-strain.txt", None),
+        ("restraints.txt", None),
+        ("medical-devices.txt", None),
+        ("ds-train.txt", "train"),
+        ("newstrain.txt", "train"),
         ("notes.txt", None),
     ],
 )
@@ -99,6 +104,27 @@ def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
     assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
         "train": ["a.tsv"]
     }
+
+
+def test_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
+    write(tmp_path, "in/train/a.tsv", "elsewhere/b.tsv", "elsewhere/deep/c.tsv")
+    links = {
+        "in/test": "elsewhere",
+        # None of these gives a file that is not there already.
+        "in/test-too": "elsewhere",
+        "in/newest": "in/train",
+        "in/up": ".",
+        "elsewhere/deep/round": "elsewhere",
+        "elsewhere/back": "in",
+    }
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(tmp_path / target, target_is_directory=True)
+
+    found = by_split([tmp_path / "in"], suffixes=[".tsv"], splits={})
+
+    every = [path for paths in found.values() for path in paths]
+    assert sorted(path.name for path in every) == ["a.tsv", "b.tsv", "c.tsv"]
+    assert [path.name for path in found["train"]] == ["a.tsv"]
 
 
 def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:

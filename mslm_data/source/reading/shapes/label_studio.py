@@ -78,9 +78,13 @@ class LabelStudioTask(Shape):
             if not wanted and len(texts) == 1:
                 wanted = texts[0]
             if not wanted and texts:
+                plain = [name for name in texts if cells.can_be_shown(name)]
+                unusual = len(texts) - len(plain)
+                fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
+                example = f" = '{plain[0]}'" if plain else ""
                 raise SourceError(
                     f"{place}: expected one text in the data of a task, got the fields "
-                    f"{', '.join(texts)}; name it as [source] text_column = '{texts[0]}'"
+                    f"{', '.join(fields)}; name it as [source] text_column{example}"
                 )
         if wanted not in texts:
             raise RecordError("expected a task whose data have a text, got none")
@@ -116,8 +120,8 @@ class LabelStudioMin(Shape):
 
 
 def version_of_row(row: Cells) -> Version | None:
-    """Return which annotation a row of JSON-MIN is, None for other rows."""
-    if "annotation_id" not in row:
+    """Return which annotation a row of JSON-MIN is, None for other rows and without a task's id."""
+    if "annotation_id" not in row or row.get("id") is None:
         return None
     return Version(
         of=str(row.get("id")),

@@ -8,6 +8,7 @@ from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.mention_forms import LABELS
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import NOT_RIGHT, Annotation, OffsetOptions
 
@@ -28,8 +29,10 @@ class MedcatTrainerDocument(Shape):
         annotations = row.get("annotations")
         if not isinstance(annotations, list) or not isinstance(row.get("text"), str):
             return False
+        # Of other tools an annotation may have a concept beside its label.
         return bool(annotations) and all(
-            isinstance(one, Mapping) and "cui" in one for one in annotations
+            isinstance(one, Mapping) and "cui" in one and cells.first_of(one, LABELS) is None
+            for one in annotations
         )
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:

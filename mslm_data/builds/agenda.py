@@ -17,6 +17,7 @@ from mslm_data.builds.folder import (
     is_done,
     is_joined,
     keep_plan,
+    mark_accepted,
     mark_refused,
     read_receipt,
     require_receipt,
@@ -123,7 +124,7 @@ class Agenda:
     def _units(self) -> list[Task]:
         """Plan the build, and return the units that are not done."""
         self._plan = make_plan(self._inputs, self._looking, self._identity)
-        keep_plan(self._out, self._plan)
+        keep_plan(self._out, self._plan, alone=self._part is None)
 
         units = known_repeats(self._out, self._plan.units)
         then = self._comparisons if units is None else self._joins
@@ -182,6 +183,7 @@ class Agenda:
         except BuildError:
             mark_refused(self._out)
             raise
+        mark_accepted(self._out)
         totals = self._plan.totals()
         labels = self._labels()
         doc_labels = self._doc_labels()

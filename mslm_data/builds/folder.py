@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,7 +111,7 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
             else:
                 own = locks / f"part-{part[0]}-of-{part[1]}"
                 held.enter_context(locked(own, error=BuildError, patience=0))
-                with locked(locks / "build", error=BuildError, patience=_PATIENCE_S):
+                with _whole_build(out):
                     pass
             yield
     except HeldError as error:
@@ -161,18 +161,26 @@ def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
 # Which plan it follows ----------------------------------------------------------------------------
 
 
-def keep_plan(out: Path, plan: Plan) -> None:
+def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
     """Write the plan beside the receipts, or check that it is the one that they follow.
 
     What a build left that was refused goes if the plan is another now: nobody can want it.
+
+    Args:
+        out: The folder.
+        plan: Of this build.
+        alone: Whether the caller holds the lock of the whole build; parts share the folder.
 
     Raises:
         BuildError: They follow another.
     """
     path = out / ".build" / "plan.json"
     record = canonical_json(plan.record)
-    if _refused(out).is_file() and path.is_file() and path.read_bytes() != record:
-        _begin_anew(out)
+    if _is_refused(out, record):
+        with _whole_build(out) if not alone else nullcontext():
+            # Another part may have begun anew by now, and be at work.
+            if _is_refused(out, record):
+                _begin_anew(out)
     if not path.is_file():
         write_whole(path, [record])
         return
@@ -187,18 +195,40 @@ def mark_refused(out: Path) -> None:
     write_whole(_refused(out), [b""])
 
 
+def mark_accepted(out: Path) -> None:
+    """Note that a plan that was refused before is not any more, as its losses are accepted."""
+    _refused(out).unlink(missing_ok=True)
+
+
 def _refused(out: Path) -> Path:
     return out / ".build" / "refused"
 
 
+def _is_refused(out: Path, record: bytes) -> bool:
+    """Return whether a build of another plan than this was refused."""
+    path = out / ".build" / "plan.json"
+    return _refused(out).is_file() and path.is_file() and path.read_bytes() != record
+
+
+def _whole_build(out: Path) -> AbstractContextManager[None]:
+    """Return a context in which no other part of a build begins anew, and no whole build begins."""
+    return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
+
+
 def _begin_anew(out: Path) -> None:
-    """Remove what units of another plan have left; the caller holds the locks."""
+    """Remove all that another plan has left; the caller holds the lock of the whole build."""
     build = out / ".build"
-    for name in ("signatures", "copies"):
+    # Records of joined shards go first: without one a shard is joined again.
+    for path in (build / "shards").glob("*.json"):
+        record = _read(path, ShardRecord)
+        path.unlink(missing_ok=True)
+        for shard in out.glob(f"*/{record.file}") if record else ():
+            shard.unlink(missing_ok=True)
+    for name in ("signatures", "copies", "trails"):
         shutil.rmtree(build / name, ignore_errors=True)
     for folder in (build / "pieces", build / "receipts"):
         for path in folder.iterdir():
-            path.unlink()
+            path.unlink(missing_ok=True)
     for name in ("repeated.json", "refused", "plan.json"):
         (build / name).unlink(missing_ok=True)
 

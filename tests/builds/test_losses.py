@@ -193,6 +193,47 @@ def test_build__begins_anew_in_the_same_folder__when_the_cause_is_mended(tmp_pat
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "other")
 
 
+@pytest.fixture
+def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose losses were refused, then accepted, and that was cut off before its end."""
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
+    with pytest.raises(BuildError):
+        made.built(tmp_path / "out", inputs, pipeline())
+
+    with monkeypatch.context() as while_joined:
+        while_joined.setattr("mslm_data.builds.agenda.finish", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            made.built(tmp_path / "out", inputs, pipeline(max_loss=1))
+    assert list((tmp_path / "out" / "train").glob("data-*.arrow"))
+    return tmp_path / "out"
+
+
+def cut_off(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_build__that_was_accepted_is_not_given_up_for_another(joined: Path, tmp_path: Path) -> None:
+    other = made.pipeline_of(source={"use": "jsonl"}, encode={"max_tokens": 8})
+
+    with pytest.raises(BuildError, match=r"unfinished build of something else.*encode\.max_tokens"):
+        made.built(joined, tmp_path / "in", other)
+
+
+def test_build__begun_anew_has_no_shard_of_the_one_before(joined: Path, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"source\.max_loss"):
+        made.built(joined, tmp_path / "in", pipeline())
+    trails = joined / ".build" / "trails"
+    trails.mkdir()
+    (trails / "train-00000-00000.json").write_text('{"3": 2}')
+
+    mended = [{**row, "id": f"new{number}"} for number, row in enumerate(rows(10))]
+    jsonl(tmp_path / "in", "train.jsonl", *mended)
+    manifest = made.built(joined, tmp_path / "in", pipeline(annotate={"labels": ["X"]}))
+
+    assert (manifest.splits["train"].written, manifest.splits["train"].set_aside) == (10, 0)
+    assert {row["doc_id"] for row in load(joined)["train"]} == {row["id"] for row in mended}
+
+
 def test_build__lists_the_labels_that_are_there__where_none_was_chosen(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Gene p53/B-Protein")
 

@@ -50,6 +50,20 @@ def test_mix__by_default_has_each_row_once_an_epoch(small: md.Split, large: md.S
         assert Counter(keys) == Counter([*small.examples().keys, *large.examples().keys])
 
 
+def test_mix__is_refused_where_a_strategy_reads_score_columns(
+    small: md.Split, large: md.Split
+) -> None:
+    mix = md.mix([small, large], epoch_size="shortest")
+    strategy = md.strategy("attention-high", scores="vocab/attention")
+
+    # A row that comes again has another key, so it would fail in a later epoch only.
+    with pytest.raises(
+        ValueError, match=r"^strategy: expected one without score columns for a mix"
+    ):
+        md.Batches(mix, strategy, batch_size=8)
+    assert md.Batches(small, strategy, batch_size=8)
+
+
 def test_mix__counts_shares_in_tokens_or_in_rows(small: md.Split, large: md.Split) -> None:
     weights = {small: 7, large: 3}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import as_strategy, check_split, mask_batches
+from mslm_data.batches.masked import as_strategy, check_split, mask_batches, refuse_scores_of_mix
 from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
@@ -75,11 +75,13 @@ class Batches:
         Raises:
             TypeError: Not a split, or not a strategy.
             ValueError: A size below 1, sizes that do not go together, a seed or epoch out of range,
-                or an unknown strategy. When iterated: a row has more tokens than there is room.
+                an unknown strategy, or one that reads score columns for a mix. When iterated: a
+                row has more tokens than there is room.
         """
         check_split(split)
         self._split = split
         self._strategy = as_strategy(strategy)
+        refuse_scores_of_mix(split, self._strategy)
         self._shape = BatchShape(
             batch_size=batch_size,
             batch_tokens=batch_tokens,

@@ -203,6 +203,23 @@ def as_strategy(strategy: Strategy | str) -> Strategy:
     return strategy
 
 
+def refuse_scores_of_mix(split: Split | Mix, strategy: Strategy) -> None:
+    """Refuse a mix to a strategy that reads score columns.
+
+    A column knows the rows of one folder by their keys, and a row that comes again in a mix has
+    another.
+
+    Raises:
+        ValueError: Both.
+    """
+    if isinstance(split, Mix) and "scores" in strategy.needs:
+        raise ValueError(
+            "strategy: expected one without score columns for a mix of folders, got one that reads "
+            "them; they know the rows of one folder: train on its split alone, or take another "
+            "strategy"
+        )
+
+
 def _batches_at_once(split: Split | Mix, strategy: Strategy, shape: BatchShape) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_training:

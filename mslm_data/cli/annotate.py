@@ -88,6 +88,7 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data import annotating
     from mslm_data.cli.progress import counting
+    from mslm_data.io.private import warn_of_readers
     from mslm_data.torch.load_tagger import load_tagger
 
     pipeline = annotating.pipeline_of(source, sets)
@@ -106,6 +107,8 @@ def command(
         annotating.refuse_losses(told, pipeline)
         return
 
+    if show_text and pipeline.about.protected:
+        warn_of_readers([out.parent])
     record = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
     with (
         annotating.appending(out, record) as (write, done),

@@ -373,12 +373,15 @@ def _write_page(
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.draw.sentences import Sentences, choose_rows
     from mslm_data.io.files import write_whole
+    from mslm_data.io.private import warn_of_readers
     from mslm_data.stats.report import Report
 
     chosen = choose_rows(rows, shown, seed=seed)
     examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
     sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), labels)
     page = Report(seed=seed, sentences=sentences, **counted)
+    if rows.protected:
+        warn_of_readers([file.parent])
     write_whole(file, [page.html().encode()])
 
 

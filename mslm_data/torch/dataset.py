@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from mslm_data.batches.masked import Masked, as_strategy, check_split
+from mslm_data.batches.masked import Masked, as_strategy, check_split, refuse_scores_of_mix
 from mslm_data.batches.mix import Mix
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
@@ -74,14 +74,15 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Raises:
             TypeError: Not a split, such as the folder itself, or not a strategy.
-            ValueError: A seed or epoch out of range, an unknown strategy, or a static dataset whose
-                rate follows training.
+            ValueError: A seed or epoch out of range, an unknown strategy, one that reads score
+                columns for a mix, or a static dataset whose rate follows training.
             ShardError: A shard is missing or damaged, as far as the first row tells.
         """
         check_split(split)
         check_count("seed", seed)
         self.split = split
         self.strategy = as_strategy(strategy)
+        refuse_scores_of_mix(split, self.strategy)
         if static and self.strategy.follows_training:
             raise ValueError(
                 "static: expected a strategy whose rates stay, so that masks do too, got one whose "

@@ -172,6 +172,13 @@ def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> Non
     ]
 
     assert [(one.code, len(warnings_of(one.err))) for one in done] == [(0, 1)] * 3
+    inner, others = tmp_path / "inner", tmp_path / "others"
+    inner.mkdir(mode=0o700)
+    others.mkdir(mode=0o755)
+    shown = ("mask-stats", out, "--show-text", "--report")
+    listed = ("vocab", "pmi", out, "--min-count", 2, "--out", inner / "pmi.arrow", "--list")
+    for command, file in ((listed, "pmi.txt"), (shown, "page.html")):
+        assert [len(warnings_of(run(*command, at / file).err)) for at in (others, inner)] == [1, 0]
     shutil.rmtree(out / "vocab")
     assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)
 

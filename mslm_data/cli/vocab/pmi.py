@@ -111,6 +111,7 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import VocabularyError
+    from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
     from mslm_data.loading import load
 
@@ -142,6 +143,8 @@ def command(
     out = out or folder / "vocab" / "pmi.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
     if list_file:
+        if manifest.protected:
+            warn_of_readers([list_file.parent])
         _write_list(list_file, ngram_strings(lexicon, tokenizer), lexicon.scores.tolist())
 
     report = {"out": str(out), **made, **lexicon.about["counts"]}

@@ -115,6 +115,7 @@ def command(
             --out vocab/notes
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.progress import counting
+    from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.wordpiece import count_pieces, refuse_used, train, write
 
     if (source is None) == (folder is None) or (folder is not None and (inputs or sample or sets)):
@@ -135,6 +136,8 @@ def command(
             cased=cased,
             progress=progress,
         )
+    if protected:
+        warn_of_readers([out, out.parent])
     tokenizer = write(out, learned)
 
     report = {

@@ -12,7 +12,7 @@ from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
 
-_GIVEN_WORDS = ("conll", "ebm", "hub")
+_GIVEN_WORDS = ("conll", "conllu", "ebm", "hub", "token-table")
 """Sources whose files say where words begin, so that `IL-2` is one word there."""
 
 

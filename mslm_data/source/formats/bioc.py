@@ -122,7 +122,7 @@ class BioC(OffsetOptions, Source):
         return Annotation(
             fragments,
             label=infons.get(self.label, ""),
-            words=annotation.findtext("text"),
+            words=annotation.findtext("text") or None,
             concept="" if concept == _NO_CONCEPT else concept,
         )
 

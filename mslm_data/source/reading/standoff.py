@@ -202,7 +202,7 @@ class OffsetOptions:
             RecordError: As from the function `lay_out`.
         """
         given = list(annotations)
-        has_words = all(annotation.words is not None for annotation in given)
+        has_words = any(annotation.words is not None for annotation in given)
 
         best: LaidOut | None = None
         problem: RecordError | None = None

@@ -86,11 +86,16 @@ class TaggedSentences:
 
 @dataclass(frozen=True, slots=True)
 class TagColumns:
-    """The columns, from 0, that hold the word and its tag, and which words can be tags."""
+    """The columns, from 0, that hold the word and its tag, and which words can be tags.
+
+    Where `tabs` is true a line that begins like a comment needs a TAB to be a row. It is for files
+    in which nearly any word can be a tag.
+    """
 
     word: int
     tag: int
     is_tag: Callable[[str], bool]
+    tabs: bool = False
 
     def parse(self, line: str) -> tuple[str, str] | str:
         """Return a line's word and tag, or else the reason why it is broken."""
@@ -131,7 +136,8 @@ class TagColumns:
             return False
         if CERTAIN.match(text):
             return True
-        return bool(LIKELY.match(text)) and isinstance(self.parse(text), str)
+        is_row = isinstance(self.parse(text), tuple) and ("\t" in text or not self.tabs)
+        return bool(LIKELY.match(text)) and not is_row
 
 
 def fields_of(line: str) -> list[str]:
@@ -192,11 +198,13 @@ class _Rows:
         numbers: The number of each line.
         fields: The fields of each line.
         sentences: The first row of each sentence, and the number of rows.
+        tabs: Whether most of the lines have TABs.
     """
 
     numbers: list[int]
     fields: list[list[str]]
     sentences: list[int]
+    tabs: bool
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
@@ -207,6 +215,7 @@ class _Rows:
         numbers: list[int] = []
         fields: list[list[str]] = []
         sentences: list[int] = []
+        num_tabs = 0
         is_inside = False
         for number, line in lines:
             if not line.strip(BLANKS) or MARK.match(line):
@@ -217,7 +226,8 @@ class _Rows:
                 is_inside = True
                 numbers.append(number)
                 fields.append(fields_of(line))
-        return cls(numbers, fields, [*sentences, len(numbers)])
+                num_tabs += "\t" in line
+        return cls(numbers, fields, [*sentences, len(numbers)], 2 * num_tabs > len(numbers))
 
     def column(self, column: int) -> list[str]:
         """Return the values of a column, "" where a row does not have it."""
@@ -288,7 +298,7 @@ def find_columns(
     if is_tag is tags.is_bracket and len(candidates) > 1:
         raise _several(rows, candidates)
     if is_tag is not tags.is_tag:
-        return TagColumns(word, candidates[-1], is_tag)
+        return TagColumns(word, candidates[-1], is_tag, rows.tabs)
 
     found = candidates[0] if len(candidates) == 1 else _choose(rows, candidates)
     _refuse_labels(rows, found)

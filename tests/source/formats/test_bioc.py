@@ -62,6 +62,15 @@ def test_read__counts_annotations_without_label_or_location(tmp_path: Path) -> N
     assert (first.unplaced, second.unplaced) == ({"without a label": 1}, {"without offsets": 1})
 
 
+def test_read__an_empty_text_of_an_annotation_says_nothing(tmp_path: Path) -> None:
+    annotation = '<infon key="type">Disease</infon>' + GOUT.format(4).replace(">gout<", "><")
+
+    (found,) = written(tmp_path, document(text="Had gout.", annotation=annotation))
+
+    assert isinstance(found, Document)
+    assert found.spans == (Span(4, 8, "Disease"),)
+
+
 @pytest.mark.parametrize(("unit", "offset"), [("characters", 6), ("bytes", 10), ("utf-16", 7)])
 def test_read__understands_offsets_in_every_unit(tmp_path: Path, unit: str, offset: int) -> None:
     annotation = '<infon key="type">Disease</infon>' + GOUT.format(offset)

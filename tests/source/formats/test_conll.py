@@ -212,6 +212,19 @@ def test_read__passes_over_comments(tmp_path: Path) -> None:
     assert mentions([first]) == [[("# #tag", "X"), ("#", "X")]]
 
 
+def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) -> None:
+    lines = "# abstract 12\nWarfarin\tDrug\n#\tO\n# O\nwas\tO\n"
+
+    (tabbed,) = read(tmp_path, lines, scheme="label")
+    (spaced,) = read(tmp_path, lines.replace("\t", " "), scheme="label")
+
+    assert isinstance(tabbed, Document)
+    assert (tabbed.text, mentions([tabbed])) == ("Warfarin # was", [[("Warfarin", "Drug")]])
+    # Without TABs nothing tells a comment of two words from a row.
+    assert isinstance(spaced, Document)
+    assert spaced.text == "# Warfarin # # was"
+
+
 COMMENT_LINES = [
     "a\tO", "#\tO", "# O", "#x\tB-X", "# sent_id = 1", "# text = I B-X O", "# id 5", "#end document", "", "", " ",
     "# newdoc id = d", "# newdoc", "#begin document (e); part 001", "broken", "# newdocs\tO", "#x=y\tO", "#x = y\tO",

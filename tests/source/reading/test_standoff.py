@@ -158,11 +158,14 @@ def understood(unit: str, newlines: str, ends: str, word: str) -> tuple[int, int
 
 
 @pytest.mark.parametrize(("unit", "newlines", "ends"), CONVENTIONS)
+@pytest.mark.parametrize("with_words", [("aspirin", "pain"), ("aspirin",)])
 def test_offset_options__find_the_convention_by_the_words(
-    unit: str, newlines: str, ends: str
+    unit: str, newlines: str, ends: str, with_words: tuple[str, ...]
 ) -> None:
     given = [
-        Annotation([understood(unit, newlines, ends, word)], "Sign", word)
+        Annotation(
+            [understood(unit, newlines, ends, word)], "Sign", word if word in with_words else None
+        )
         for word in ("aspirin", "pain")
     ]
 

@@ -14,7 +14,7 @@ import sys
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import AnnotateError, CallError, SourceError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, make_folder, write_whole
+from mslm_data.io.locks import HeldError, locked
 from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline, read
 
@@ -292,7 +293,7 @@ def record_of(digest: str, tagger: Tagger, pipeline: Pipeline, *, show_text: boo
 def appending(out: Path, record: bytes) -> Iterator[tuple[Callable[[str], None], Counter[str]]]:
     """Open a file of lines, new or to go on with, for its owner alone.
 
-    A last line that is not whole is cut off.
+    A last line that is not whole is cut off. No other process can open the file so meanwhile.
 
     Args:
         out: The file.
@@ -302,28 +303,68 @@ def appending(out: Path, record: bytes) -> Iterator[tuple[Callable[[str], None],
         A function that appends lines, and how many lines each id has already.
 
     Raises:
-        AnnotateError: The file is of another model or other options, or not a file of lines.
+        AnnotateError: The file is of another model or other options, or not a file of lines; or
+            another process writes it, or its file system refuses locks.
+    """
+    make_folder(out.absolute().parent)
+    with _claimed(out):
+        _keep_record(out, record)
+
+        # Some file systems grant a lock twice: even then no line is written over another.
+        handle = os.open(out, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            done = _ids_in(file, out)
+
+            def write(lines: str) -> None:
+                file.write(lines.encode("utf-8"))
+                file.flush()
+
+            yield write, done
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def _claimed(out: Path) -> Iterator[None]:
+    """Hold a file of lines for one process.
+
+    Raises:
+        AnnotateError: Another process holds it, or the file system refuses locks.
+    """
+    # A link and the file that it leads to have the same lock.
+    target = out.resolve()
+    lock = target.with_name(f".{target.name}.lock")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock, error=AnnotateError, patience=0))
+        except HeldError as error:
+            raise AnnotateError(
+                f"{out}: expected a file that no other process writes, got one that another "
+                "`mslm-data annotate` is writing; wait for it, or name another --out"
+                f"{error.advice}"
+            ) from None
+        try:
+            yield
+        finally:
+            # The lock's file is removed while it is held: a process that has opened it by then
+            # notices, and makes a new one. A file that cannot be removed does no harm.
+            with suppress(OSError):
+                lock.unlink()
+
+
+def _keep_record(out: Path, record: bytes) -> None:
+    """Write the record beside a new file of lines, or check that the file's record is the same.
+
+    Raises:
+        AnnotateError: The file is of another model or other options, or has no record.
     """
     beside = out.with_name(f"{out.name}.made.json")
-    if out.exists() and (not beside.is_file() or beside.read_bytes() != record):
+    if not out.exists():
+        write_whole(beside, [record])
+    elif not beside.is_file() or beside.read_bytes() != record:
         raise AnnotateError(
             f"{out}: expected a new file, or one of the same model, source and options, got "
             "another; name another --out, or remove it"
         )
-    make_folder(out.absolute().parent)
-    if not out.exists():
-        write_whole(beside, [record])
-
-    handle = os.open(out, os.O_RDWR | os.O_CREAT, 0o600)
-    with os.fdopen(handle, "r+b") as file:
-        done = _ids_in(file, out)
-
-        def write(lines: str) -> None:
-            file.write(lines.encode("utf-8"))
-            file.flush()
-
-        yield write, done
-        os.fsync(file.fileno())
 
 
 def _ids_in(file: IO[bytes], out: Path) -> Counter[str]:

@@ -15,7 +15,7 @@ from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
 from mslm_data.data.document import Part
 from mslm_data.io.files import make_folder, sha256_of, write_whole
 from mslm_data.source import Source
-from mslm_data.source.reading.files import opened
+from mslm_data.source.reading.files import folder_name, opened
 
 UNIT_BYTES = 4 << 20
 """About how many bytes of input a work unit has, whatever the size of shards: enough to be worth a
@@ -224,11 +224,15 @@ def unpack(task: Unpack) -> None:
 
 
 def _staged(staging: Path | None, path: Path) -> Path:
-    """Return where a compressed file is unpacked to, under its own name without `.gz`."""
+    """Return where a compressed file is unpacked to, under its own name without `.gz`.
+
+    Its folder has the name of the original's folder, as that may be the document's id.
+    """
     assert staging is not None  # noqa: S101 - for the type checker
     status = path.stat()
     stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
-    return staging / hashlib.sha256(stamp.encode()).hexdigest()[:16] / path.name.removesuffix(".gz")
+    key = hashlib.sha256(stamp.encode()).hexdigest()[:16]
+    return staging / key / folder_name(path) / path.name.removesuffix(".gz")
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mslm_data.source.reading.splits import Unread
 
 _TOTALS = ("read", "written", "set_aside")
+_PART_OF_ALL = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+"""At most 9 digits each, as `int` refuses numbers of some thousand digits."""
 
 
 class PartOfAll(click.ParamType[tuple[int, int]]):
@@ -30,10 +33,10 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
         """Return (I, N)."""
-        part, slash, parts = str(value).partition("/")
-        if not (slash and part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        match = _PART_OF_ALL.fullmatch(str(value))
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             self.fail(f"expected I/N with 1 <= I <= N, such as 2/8, got '{value}'", param, ctx)
-        return int(part), int(parts)
+        return int(match[1]), int(match[2])
 
 
 @click.command("build", short_help="Turn a corpus into Arrow shards.")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mslm_data.io import limits
 from mslm_data.io.limits import Limits
 from mslm_data.loading import load
 from tests import made
+from tests.source.formats.fixtures.webanno import NAMED
 
 NCBI = made.SAMPLE / "ncbi-disease"
 SMALL = made.pipeline_of(unit_bytes=1000)
@@ -45,6 +47,75 @@ def test_build__twice_from_compressed_files_is_done_already(tmp_path: Path) -> N
 
     assert (again.plan, dict(again.splits)) == (first.plan, dict(first.splits))
     assert len(load(tmp_path / "out")["train"]) == 60
+
+
+NOTES = made.pipeline_of(
+    source={
+        "use": "webanno",
+        "id_from": "folder",
+        "concept_feature": "",
+        "splits": {"train": ["*/CURATION_USER.tsv*"]},
+    },
+    segment="clinical",
+    unit_bytes=300,
+)
+"""Names documents like their folders."""
+
+
+def write_notes(folder: Path) -> list[Path]:
+    """Write two packed files of one name, in folders of different names."""
+    paths = []
+    for name, disease in (("note1.txt", "asthma"), ("note2.txt", "gout")):
+        lines = ["#FORMAT=WebAnno TSV 3.2", f"#T_SP={NAMED}|value", "", ""]
+        at = 0
+        for number in range(1, 41):
+            end = at + len(disease)
+            lines += [f"#Text={disease}", f"{number}-1\t{at}-{end}\t{disease}\tDisease\t", ""]
+            at = end + 1
+        path = folder / name / "CURATION_USER.tsv.gz"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+        paths.append(path)
+    return paths
+
+
+def test_build__names_unpacked_documents_like_their_own_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[str] = []
+    unpack = looking.unpack
+
+    def counted(task: Unpack) -> None:
+        unpacked.append(task.path)
+        unpack(task)
+
+    monkeypatch.setattr(looking, "unpack", counted)
+    paths = write_notes(tmp_path / "in")
+    first = made.built(tmp_path / "first", tmp_path / "in", NOTES)
+    for path in paths:
+        os.utime(path, (0, 0))
+
+    second = made.built(tmp_path / "second", tmp_path / "in", NOTES)
+
+    rows = load(tmp_path / "first")["train"]
+    assert {rows[i]["doc_id"] for i in range(len(rows))} == {"note1.txt", "note2.txt"}
+    assert second.splits["train"].shards == first.splits["train"].shards
+    assert unpacked == [*map(str, paths)] * 2
+
+
+def test_staged__stays_in_its_own_folder_below_a_path_with_dots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path, _) = write_notes(tmp_path)
+    below = path.parent / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    staging = tmp_path / "staging"
+
+    staged = looking._staged(staging, Path("..", path.name))
+
+    assert staged.parent.name == "note1.txt"
+    assert staged.parents[2] == staging
 
 
 def unpacking(path: Path, staging: Path) -> Unpack:

@@ -235,6 +235,8 @@ def test_build__a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
 WRONG_CALLS = [
     (["build"], "Missing option '--source'"),
     (["build", "--source", "blurb/bc2gm", "--part", "3/2"], "expected I/N with 1 <= I <= N"),
+    (["build", "--source", "blurb/bc2gm", "--part", "\u00b2/3"], "expected I/N with 1 <= I <= N"),
+    (["build", "--source", "blurb/bc2gm", "--part", "1/" + "9" * 5000], "expected I/N with"),
     (
         ["build", "--source", "blurb/bc2gm", "--sample", "--input", "x"],
         "expected a sample or an input, got both",

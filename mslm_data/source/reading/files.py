@@ -174,4 +174,10 @@ def packed_or_plain(path: Path) -> Path | None:
 
 def document_id(path: Path, id_from: IdFrom) -> str:
     """Return the id of a document that has a file of its own."""
-    return stem(path) if id_from == "file" else path.absolute().parent.name
+    return stem(path) if id_from == "file" else folder_name(path)
+
+
+def folder_name(path: Path) -> str:
+    """Return the name of the folder that a file lies in, a name also where the path has `..`."""
+    folder = path.absolute().parent
+    return folder.resolve().name if folder.name == ".." else folder.name

@@ -9,7 +9,7 @@ import pytest
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.limits import Limits
-from mslm_data.source.reading.files import LinesOfFile, lines, read_bytes
+from mslm_data.source.reading.files import LinesOfFile, document_id, lines, read_bytes
 
 
 def test_read_bytes__reads_ranges_of_plain_and_packed_files(tmp_path: Path) -> None:
@@ -67,3 +67,16 @@ def test_lines_of_file__are_named_when_they_are_asked_for() -> None:
     assert "train.tsv:4" in places
     with pytest.raises(IndexError):
         places[3]
+
+
+def test_document_id__is_the_name_of_a_folder_also_for_a_path_with_dots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "note1.txt" / "here"
+    here.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(here.parent)
+    monkeypatch.chdir(here)
+
+    assert document_id(Path("a.tsv"), "folder") == "here"
+    assert document_id(Path("..", "a.tsv"), "folder") == "note1.txt"
+    assert document_id(tmp_path / "link" / "a.tsv", "folder") == "link"

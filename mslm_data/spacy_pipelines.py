@@ -22,7 +22,7 @@ _CUTS = ("\n\n", "\n", " ")
 
 @cache
 def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> Any:
-    """Load a trained pipeline, once a process.
+    """Load a trained pipeline, once a process until pipelines are digested anew.
 
     Args:
         model: The name of an installed one, or its folder. Loading it runs code that it names.
@@ -67,10 +67,14 @@ def folder_of(model: str, wanted_by: str) -> Path:
 def digest_of(model: str, wanted_by: str) -> str:
     """Return a SHA-256 of spaCy's version and of every file of a pipeline.
 
+    What is loaded afterwards is what was digested: pipelines that this process has loaded before
+    may come from other files, and are forgotten.
+
     Raises:
         MissingExtraError: spaCy is not installed.
         AnnotateError: The pipeline is missing.
     """
+    load_pipeline.cache_clear()
     spacy = _optional.load("spacy", wanted_by=wanted_by)
     folder = folder_of(model, wanted_by)
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]

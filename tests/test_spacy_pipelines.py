@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.document import Placeholder
+from mslm_data.annotate.spacy import SpacyNer
+from mslm_data.data.document import Document, Placeholder
+from mslm_data.segment.spacy import SpacySentences
 from mslm_data.spacy_pipelines import pieces
+from tests import made
+from tests.spacy_made import ruler
 
 
 @given(st.text("ab \n", max_size=60), st.integers(1, 20), st.sets(st.integers(0, 60), max_size=6))
@@ -42,3 +48,34 @@ def test_pieces__end_where_text_does(text: str, first: str) -> None:
     start, end = next(pieces(text, (), limit=10))
 
     assert text[start:end] == first
+
+
+def test_load_pipeline__of_an_annotator_is_the_one_that_was_digested(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    document = Document(id="d", text="asthma and diabetes")
+    found = {}
+    for terms in (["asthma"], ["asthma", "diabetes"]):
+        shutil.rmtree(model, ignore_errors=True)
+        ruler(model, [{"label": "X", "pattern": term} for term in terms])
+        annotator = SpacyNer(model=str(model))
+        digest = annotator.digest()
+        [annotated] = made.annotated(annotator.start(), [document])
+        found[digest] = [document.text[span.start : span.end] for span in annotated.spans]
+
+    assert list(found.values()) == [["asthma"], ["asthma", "diabetes"]]
+
+
+def test_load_pipeline__of_a_segmenter_is_the_one_that_was_digested(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    model = tmp_path / "model"
+    document = Document(id="d", text="One. Two; three.")
+    found = {}
+    for stops in ([";"], [".", ";"]):
+        shutil.rmtree(model, ignore_errors=True)
+        nlp = spacy.blank("en")
+        nlp.add_pipe("sentencizer", config={"punct_chars": stops})
+        nlp.to_disk(model)
+        segmenter = SpacySentences(model=str(model))
+        found[segmenter.digest()] = len(made.sentences_of(segmenter, document))
+
+    assert list(found.values()) == [2, 3]

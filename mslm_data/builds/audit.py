@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
-from mslm_data.builds.stages import annotator_of, find_inputs, load_annotator
+from mslm_data.builds.stages import annotator_of, find_inputs, forget_annotator, load_annotator
 from mslm_data.data.document import SetAside, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
@@ -140,6 +140,7 @@ def audit(
         AnnotateError: The annotator is not the one that made the folder.
         SourceError: No gold documents there.
     """
+    forget_annotator()
     digest = annotator_of(replace(gold, annotate=annotate)).digest()
     if digest != manifest.annotator:
         raise AnnotateError(

@@ -92,7 +92,6 @@ class Reading:
         self._trail = trail
         self.copies = copies
         self._annotator = load_annotator(pipeline.annotate)
-        self._num_begun = 0
 
         self.read = 0
         self.given = 0
@@ -112,15 +111,16 @@ class Reading:
         Args:
             records: Those of the unit, from `records_of`.
         """
-        for documents in self._usable(records):
-            pieces: Iterable[Documents] = [documents]
-            if self._trail.careful:
-                pieces = one_by_one(documents)
-            for piece in pieces:
-                yield from self._annotated(piece)
+        for number, documents in self._usable(records):
+            yield from self._annotated(number, documents)
 
     def attempts(
-        self, documents: Documents, call: Callable[[Documents], T], who: str
+        self,
+        documents: Documents,
+        call: Callable[[Documents], T],
+        who: str,
+        *,
+        are_annotated: bool = True,
     ) -> Iterator[tuple[Documents, T]]:
         """Give what a model says of documents at once or, if one of them makes it fail, of each.
 
@@ -128,6 +128,8 @@ class Reading:
             documents: Those on which it fails alone are set aside.
             call: Asks the model.
             who: The model, as reasons name it.
+            are_annotated: Whether their mentions are among `given`. Those of a document that is set
+                aside are then counted as left out.
         """
         try:
             found = call(documents)
@@ -136,9 +138,11 @@ class Reading:
         except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
             if len(documents) > 1:
                 for document in one_by_one(documents):
-                    yield from self.attempts(document, call, who)
+                    yield from self.attempts(document, call, who, are_annotated=are_annotated)
             else:
-                self._refuse(documents, f"{type(error).__name__} from the {who}")
+                reason = self._refuse(documents, f"{type(error).__name__} from the {who}")
+                if are_annotated:
+                    self.left_out[reason] += len(documents.mentions)
         else:
             yield documents, found
 
@@ -160,15 +164,21 @@ class Reading:
         self.left_out.update(left_out)
         return documents.with_mentions(kept)
 
-    def _refuse(self, documents: Documents, got: str) -> None:
-        """Set documents aside that a model cannot take."""
+    def _refuse(self, documents: Documents, got: str) -> str:
+        """Set documents aside that a model cannot take, and return the reason."""
         reason = f"expected text that the models of the pipeline can take, got {got}"
         self.set_aside += map(
             SetAside, documents.ids, documents.places, itertools.repeat(reason, len(documents))
         )
+        return reason
 
-    def _usable(self, records: Iterable[Record]) -> Iterator[Documents]:
-        """Give the documents among records whose id no document has before them."""
+    def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
+        """Give the documents among records that are no copies and whose id is new.
+
+        The number before them is that of the first document they were chosen from, in the order in
+        which the unit is read. It stays the same if the unit is done again with more repeated ids,
+        as its trail needs.
+        """
         path_of: dict[str, str] = {}
         for part, record in records:
             if isinstance(record, NotChosen):
@@ -177,10 +187,13 @@ class Reading:
                 self.read += 1
                 self.set_aside.append(record)
             else:
-                self.read += len(record)
-                documents, copies = self.copies.choose(record)
-                self.set_aside += copies
-                yield self._first_of_each_id(documents, part, path_of)
+                pieces = one_by_one(record) if self._trail.careful else [record]
+                for piece in pieces:
+                    number = self.read
+                    self.read += len(piece)
+                    documents, copies = self.copies.choose(piece)
+                    self.set_aside += copies
+                    yield number, self._first_of_each_id(documents, part, path_of)
 
     def _first_of_each_id(
         self, documents: Documents, part: Part, path_of: dict[str, str]
@@ -207,10 +220,13 @@ class Reading:
                 kept.append(number)
         return documents.take(np.array(kept, np.int64))
 
-    def _annotated(self, documents: Documents) -> Iterator[Documents]:
-        """Give documents their mentions: found, renamed, chosen by label, flat."""
-        number = self._num_begun
-        self._num_begun += len(documents)
+    def _annotated(self, number: int, documents: Documents) -> Iterator[Documents]:
+        """Give documents their mentions: found, renamed, chosen by label, flat.
+
+        Args:
+            number: The number that the trail knows them by, where it is one document.
+            documents: Documents.
+        """
         if self._trail.careful:
             self._trail.at(number)
         if number in self._trail.fatal:
@@ -218,13 +234,16 @@ class Reading:
             return
 
         annotate = self._pipeline.annotate
-        for some, found in self.attempts(documents, self._annotator.annotate, "annotator"):
+        attempts = self.attempts(
+            documents, self._annotator.annotate, "annotator", are_annotated=False
+        )
+        for some, found in attempts:
             left_out = totals(found.left_out)
             self.given += len(found.mentions) + left_out.total()
-            for (label, by), number in found.found_by.items():
+            for (label, by), mentions in found.found_by.items():
                 ours = annotate.rename.get(label, label)
                 if not annotate.labels or ours in annotate.labels:
-                    self.found_by[FoundBy(ours, by)] += number
+                    self.found_by[FoundBy(ours, by)] += mentions
             self.adjusted.update(totals(some.adjusted))
 
             wanted, unwanted = relabel(

@@ -129,6 +129,9 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         SourceError: No inputs of this format, two forms of one split, or a file that cannot be
             read.
     """
+    # A build begins: the annotator that this process used last may have other files by now.
+    forget_annotator()
+
     source = source_of(pipeline)
     files = source.find(inputs)
     if source.one_form and not source.splits:
@@ -148,17 +151,28 @@ _LOADED: dict[str, LoadedAnnotator] = {}
 
 
 def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
-    """Load an annotator's model, once a process for as long as it asks for the same one.
+    """Load an annotator's model, once for all work units that this process does in a build.
 
     Raises:
         AnnotateError: The model is missing or damaged.
         MissingExtraError: A package is missing.
     """
     key = json.dumps([annotate.use, annotate.options], sort_keys=True, default=str)
-    if key not in _LOADED:
+    loaded = _LOADED.get(key)
+    if loaded is None:
         _LOADED.clear()
-        _LOADED[key] = ANNOTATORS.make(annotate.use, annotate.options).start()
-    return _LOADED[key]
+        loaded = ANNOTATORS.make(annotate.use, annotate.options).start()
+        _LOADED[key] = loaded
+    return loaded
+
+
+def forget_annotator() -> None:
+    """Forget the annotator that this process used last, so that its files are read again.
+
+    An annotator is known by its options, which name its files. To be called before these are
+    digested, as the digest must be that of the model that annotates.
+    """
+    _LOADED.clear()
 
 
 _TABLES: dict[str, WordTable] = {}

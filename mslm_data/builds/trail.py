@@ -42,7 +42,7 @@ class Trail:
 
     Attributes:
         careful: Whether documents are to be noted.
-        fatal: Numbers of documents to set aside, from 0 in the unit's order of annotation.
+        fatal: Numbers of documents to set aside, from 0 in the order in which the unit is read.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -119,8 +119,10 @@ def _examples(
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)
     if not parts:
+        # Rows of no document still have every column, that of contexts among them.
         nothing = Documents.of([])
-        parts.append(encoder.encode(nothing, nothing.sentences, account))
+        given = reading.in_context(nothing, nothing.sentences)
+        parts.append(encoder.encode(given, nothing.sentences, account))
     return concatenate(parts)
 
 

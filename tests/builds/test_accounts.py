@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from mslm_data.annotate.gold import Gold
 from mslm_data.data.bio import MAX_LABELS
+from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.loading import load
+from mslm_data.segment.presplit import Presplit
 from mslm_data.shard.verify import verify
 from tests import made
 
@@ -135,6 +138,40 @@ def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
         in card
     )
     assert "| train | 2 | 1 | 1 | 0 | 1 |" in card
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "who"),
+    [(Presplit, "sentences", "segmenter"), (Gold, "annotate", "annotator")],
+)
+def test_build__counts_the_mentions_of_a_document_that_a_model_cannot_take(
+    model: type, method: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = conll(tmp_path / "in", "train.tsv", "one/B-X two/B-X", "bad/B-X and/O bad/B-X", "x/O")
+    call = getattr(model, method)
+
+    def failing(self: Any, documents: Documents) -> Any:
+        if "bad" in documents.line:
+            raise IndexError("bad")
+        return call(self, documents)
+
+    monkeypatch.setattr(model, method, failing)
+
+    manifest = made.built(tmp_path / "out", inputs)
+
+    train = manifest.splits["train"]
+    (aside,) = lines_of(tmp_path / "out")
+    reason = (
+        f"expected text that the models of the pipeline can take, got IndexError from the {who}"
+    )
+    assert (aside["id"], aside["reason"]) == ("train:1", reason)
+    # What the annotator has not seen is not among the mentions that are given.
+    is_given = who == "segmenter"
+    assert train.given_mentions == (4 if is_given else 2)
+    assert train.left_out == ({reason: 2} if is_given else {})
+    assert train.mentions == 2
+    assert load(tmp_path / "out")["train"].record == train
+    assert verify(tmp_path / "out")[1] == []
 
 
 def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:

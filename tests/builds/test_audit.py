@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from mslm_data.builds import audit
+from mslm_data.builds import audit, stages
 from mslm_data.builds.audit import Agreement
+from tests import made
 
 
 def of_documents(number: int) -> Agreement:
@@ -105,3 +109,25 @@ def test_intervals__of_nothing_right_are_zero(documents: list) -> None:
 
     assert set(agreement.scores().values()) == {0.0}
     assert set(agreement.intervals().values()) == {(0.0, 0.0)}
+
+
+def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None:
+    table = tmp_path / "terms.csv"
+    table.write_text("name,label\nasthma,X\ndiabetes,X\n")
+    row = {"id": "1", "text": "asthma and diabetes", "entities": [[0, 6, "X"], [11, 19, "X"]]}
+    gold = tmp_path / "train.jsonl"
+    gold.write_text(json.dumps(row))
+    of_gold = made.pipeline_of(source={"use": "jsonl"}, segment="clinical", labels=["X"])
+    weak = made.pipeline_of(annotate={"use": "terms", "table": str(table)}, labels=["X"])
+    pipeline = replace(of_gold, annotate=weak.annotate)
+    manifest = made.built(tmp_path / "out", gold, pipeline)
+
+    # This process has since annotated with another table of that name.
+    whole = table.read_text()
+    table.write_text("name,label\nasthma,X\n")
+    stages._LOADED.clear()
+    stages.load_annotator(pipeline.annotate)
+    table.write_text(whole)
+    result = audit.audit(manifest, pipeline.annotate, of_gold, [gold], labels={"X": "X"})
+
+    assert result.labels["X"].totals() == {"gold": 2, "found": 2, "exact": 2}

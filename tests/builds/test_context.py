@@ -82,6 +82,28 @@ def test_build__of_terms_has_contexts_too(inputs: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "out")[1] == []
 
 
+def test_build__with_contexts_has_units_and_splits_without_a_document(tmp_path: Path) -> None:
+    row = {"id": "0", "text": TEXT, "entities": ENTITIES}
+    jsonl(tmp_path / "in", "train.jsonl", row, "{broken")
+    inputs = jsonl(tmp_path / "in", "test.jsonl", "{broken")
+    pipeline = made.pipeline_of(
+        source={"use": "jsonl"},
+        segment="clinical",
+        annotate={"context": True},
+        labels=["X", "Y"],
+        unit_bytes=1,
+    )
+
+    manifest = made.built(tmp_path / "out", inputs, pipeline)
+
+    assert contexts_of(tmp_path / "out") == EXPECTED
+    rows = {
+        split: [shard.rows for shard in record.shards] for split, record in manifest.splits.items()
+    }
+    assert rows == {"test": [0], "train": [4, 0]}
+    assert verify(tmp_path / "out")[1] == []
+
+
 def test_build__without_the_options_says_nothing_of_them(inputs: Path, tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, pipeline_of())
 

@@ -137,6 +137,30 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     assert reading.read == 5
 
 
+def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    ids = ["1", "repeated", "1", "killer", "innocent"]
+    path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
+    unit = WorkUnit("train", 0, 0, (Part(str(path)),))
+    trails = tmp_path / ".build" / "trails"
+    trails.mkdir(parents=True)
+    (trails / f"{unit.name}.json").write_text('{"unknown": 1, "3": 2}')
+
+    found = []
+    for repeated in (frozenset[str](), frozenset({"repeated"})):
+        with Trail(tmp_path, unit.name) as trail:
+            reading = Reading(made.pipeline_of(), copies=NO_COPIES, repeated=repeated, trail=trail)
+            batches = [*reading.batches(records_of(unit, made.pipeline_of()))]
+        kept = [doc_id for documents in batches for doc_id in documents.ids]
+        found.append((kept, [aside.id for aside in reading.set_aside]))
+        assert reading.read == 5
+
+    assert found == [
+        (["1", "repeated", "innocent"], ["1", "killer"]),
+        (["1", "innocent"], ["repeated", "1", "killer"]),
+    ]
+
+
 # Reading ahead ------------------------------------------------------------------------------------
 
 
@@ -235,3 +259,24 @@ def test_load_annotator__keeps_the_last_one_only(starts: list[str], tmp_path: Pa
     assert again
     assert [Path(table).name for table in starts] == ["concepts.csv", "terms.csv", "concepts.csv"]
     assert len(stages._LOADED) == 1
+
+
+def test_build__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None:
+    table = tmp_path / "terms.csv"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.txt").write_text("asthma and diabetes")
+    pipeline = made.pipeline_of(
+        source={"use": "text"},
+        annotate={"use": "terms", "table": str(table)},
+        segment="clinical",
+        labels=["X"],
+    )
+
+    manifests = []
+    for number, terms in enumerate(["asthma,X\n", "asthma,X\ndiabetes,X\n"]):
+        table.write_text(f"name,label\n{terms}")
+        manifests.append(made.built(tmp_path / f"out{number}", tmp_path / "in", pipeline))
+
+    first, second = manifests
+    assert first.annotator != second.annotator
+    assert [manifest.splits["train"].mentions for manifest in manifests] == [1, 2]

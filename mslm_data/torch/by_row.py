@@ -197,8 +197,13 @@ def _attend(
 
 
 @contextmanager
-def attending_by_row(config: Any) -> Iterator[None]:
-    """Have a model with `sdpa` attention attend by row instead; others stay as they are."""
+def attending_by_row(model: Any) -> Iterator[None]:
+    """Have a model with `sdpa` attention attend by row instead; others stay as they are.
+
+    With gradient checkpointing it goes on to do so, as the backward pass computes layers anew.
+    Batches that are not packed have the attention of `sdpa` either way.
+    """
+    config = model.config
     before = config._attn_implementation
     if before != "sdpa":
         yield
@@ -208,7 +213,8 @@ def attending_by_row(config: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        config._attn_implementation = before
+        if not model.is_gradient_checkpointing:
+            config._attn_implementation = before
 
 
 transformers.AttentionInterface.register(BY_ROW, attention_by_row)

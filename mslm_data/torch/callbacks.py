@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-from mslm_data.torch.refusals import refuse_training
+from mslm_data.torch.refusals import refuse_patients_text, refuse_training
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -50,6 +50,15 @@ class MaskEpochCallback(TrainerCallback):
             datasets=getattr(loader, "dataset", None),
             collator=_collator_of(loader),
         )
+
+    def on_push_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Refuse to upload a model that learns from patients' text, whoever asked for it.
+
+        Raises:
+            PushError: It does.
+        """
+        loaders = {name: kwargs.get(f"{name}_dataloader") for name in ("train", "eval")}
+        refuse_patients_text("Trainer.push_to_hub", kwargs.get("model"), loaders)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Tell the targets which epoch begins, or which one a checkpoint resumes."""

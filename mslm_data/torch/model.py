@@ -106,6 +106,9 @@ class MslmModel(PreTrainedModel):
                 vector_size=config.classification_size,
                 dropout=config.dropout,
             )
+            # A checkpoint in half precision is loaded in it.
+            for head in (self.detection, self.classification):
+                head.to(self.masked_lm.dtype)
 
         if decoder_of(self.masked_lm) is None:
             warnings.warn(

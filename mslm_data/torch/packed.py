@@ -53,7 +53,7 @@ def run_packed(
         return _unpacked(run, batch, model.config)
 
     others = {name: x for name, x in batch.items() if name not in OF_PACKED_ROWS}
-    with attending_by_row(model.config):
+    with attending_by_row(model):
         return run(others | encoder_inputs(batch, model))
 
 
@@ -204,8 +204,17 @@ def _unused(sequences_BL: Tensor, config: Any) -> Tensor | dict[str, Tensor]:
 
 
 def _bounds(batch: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return where the rows of a flat batch begin."""
-    bounds: dict[str, Any] = {name: batch[name] for name in _FLASH}
-    for name in ("max_length_q", "max_length_k"):
-        bounds[name] = int(bounds[name])
+    """Return where the rows of a flat batch begin, with its padding as the last of them.
+
+    Kernels leave tokens that are in no row as the memory was, in gradients too.
+    """
+    width = batch["input_ids"].shape[1]
+    bounds: dict[str, Any] = {}
+    for of in ("q", "k"):
+        begins = batch[f"cu_seq_lens_{of}"]
+        padding = width - int(begins[-1])
+        if padding:
+            begins = torch.cat([begins, begins.new_tensor([width])])
+        bounds[f"cu_seq_lens_{of}"] = begins
+        bounds[f"max_length_{of}"] = max(int(batch[f"max_length_{of}"]), padding)
     return bounds | {"attention_mask": None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +81,8 @@ def refuse_training(
             another tokenizer.
         PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
     """
-    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
-    rows = [getattr(dataset, "split", None) for dataset in every]
     if arguments.push_to_hub:
-        _refuse_patients_text(where, model, rows)
+        refuse_patients_text(where, model, datasets)
 
     is_mslm = getattr(getattr(model, "config", None), "model_type", None) == "mslm"
     smoothing = arguments.label_smoothing_factor
@@ -103,25 +101,37 @@ def refuse_training(
             "flat"
         )
 
-    known = [getattr(split, "token_ids", None) for split in rows]
+    known = [getattr(split, "token_ids", None) for split in _splits_of(datasets)]
     for ids in [*known, getattr(collator, "ids", None)]:
         if ids is not None:
             refuse_other_tokenizer(where, model, ids)
 
 
-def _refuse_patients_text(where: str, model: Any, rows: Sequence[Any]) -> None:
-    """Refuse to upload a model that learns from patients' text.
+def refuse_patients_text(where: str, model: Any, datasets: Mapping[str, Any] | Any) -> None:
+    """Refuse to have the Trainer upload a model that learns from patients' text.
+
+    Args:
+        where: What begins the message.
+        model: What is trained.
+        datasets: The rows, also several by name.
 
     Raises:
         PushError: It does, by its configuration or its rows.
     """
     of_model = getattr(getattr(model, "config", None), "protected", False)
-    if of_model or any(getattr(split, "protected", False) for split in rows):
+    if of_model or any(getattr(split, "protected", False) for split in _splits_of(datasets)):
         raise PushError(
-            f"{where}: expected push_to_hub=False where a model learns from patients' text, got "
-            "True; it may hold pieces of the text, and data use agreements forbid sharing it; "
-            "leave it out, and upload the model afterwards if yours does not"
+            f"{where}: expected no push_to_hub where a model learns from patients' text, got one; "
+            "it may hold pieces of the text, and data use agreements forbid sharing it; leave it "
+            "out, and if yours does not, upload the model by MslmModel.push_to_hub"
         )
+
+
+def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
+    """Return the splits that datasets, or loaders of batches, give rows of."""
+    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
+    rows = [getattr(one, "dataset", one) for one in every]
+    return [getattr(dataset, "split", None) for dataset in rows]
 
 
 def _own_ids(name: str) -> TokenIds | None:

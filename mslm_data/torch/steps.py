@@ -128,8 +128,10 @@ def refuse_accumulated(loss: Tensor, model: nn.Module) -> None:
     """
 
     def look(_: Tensor) -> None:
+        # From the smallest on, as one that is not 0 is enough. Some always are, such as that of the
+        # one type's bias where there is one type.
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        if gradients and bool(min(gradients, key=Tensor.numel).any()):
+        if any(bool(gradient.any()) for gradient in sorted(gradients, key=Tensor.numel)):
             raise ValueError(
                 "MslmModel: expected num_items_in_batch where the gradients of several batches are "
                 "added up, got none, so that each would be divided by the counts of its own batch; "

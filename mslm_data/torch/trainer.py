@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.torch.callbacks import MaskEpochCallback
+from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.loader import MaskedLoader
 from mslm_data.torch.loss import LossSum
 from mslm_data.torch.refusals import refuse_training
@@ -31,7 +32,7 @@ class MslmTrainer(Trainer):
       (Eq. 11), which add up to it; beside `eval_loss`, `eval_mslm_loss` and so on. Losses of an
       evaluation are divided once, by the items of all its batches, so that they do not depend on
       how rows fall into batches. With several ranks the Trainer may repeat a few rows to fill up
-      the last batches.
+      the last batches. `compute_metrics` gets all rows of a `MaskedLoader`, on one rank.
     * `train_dataset` and `eval_dataset` may be a `MaskedLoader`, whose batches it takes as they
       are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is unused then.
     * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
@@ -52,7 +53,7 @@ class MslmTrainer(Trainer):
                 "MslmTrainer",
                 arguments=self.args,
                 model=self.model,
-                datasets=datasets.dataset if isinstance(datasets, MaskedLoader) else datasets,
+                datasets=datasets,
                 collator=self.data_collator,
             )
         if not any(
@@ -62,6 +63,11 @@ class MslmTrainer(Trainer):
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
         self._evaluated: dict[str, LossSum] = {}
+
+    def train(self, *args: Any, **options: Any) -> Any:
+        """Train, with parts of the loss that are this run's alone."""
+        self._part_sums = {}
+        return super().train(*args, **options)
 
     def get_train_dataloader(self) -> Any:
         """Return the batches to train on; those of a `MaskedLoader` are not dealt out once more."""
@@ -107,10 +113,23 @@ class MslmTrainer(Trainer):
 
         return (loss, outputs) if return_outputs else loss
 
-    def evaluation_loop(self, *args: Any, **options: Any) -> Any:
-        """Evaluate, with the parts of the loss among the metrics, each over all batches."""
+    def evaluation_loop(self, dataloader: Any, *args: Any, **options: Any) -> Any:
+        """Evaluate, with the parts of the loss among the metrics, each over all batches.
+
+        Raises:
+            ValueError: `compute_metrics` with a `MaskedLoader` on several ranks.
+        """
+        if isinstance(getattr(dataloader, "batch_sampler", None), EvenEpochs):
+            if self.compute_metrics is not None and self.accelerator.num_processes > 1:
+                raise ValueError(
+                    "MslmTrainer: expected no compute_metrics where a MaskedLoader is evaluated on "
+                    "several ranks, got one; ranks have batches of other sizes there, which cannot "
+                    "be gathered: pass MaskedDataset(..., static=True) as eval_dataset"
+                )
+            # The usual function cuts the last batch as that of the training rows is to be cut.
+            self.gather_function = self.accelerator.gather
         self._evaluated = {}
-        output: Any = super().evaluation_loop(*args, **options)
+        output: Any = super().evaluation_loop(dataloader, *args, **options)
         if not self._evaluated:
             return output
 

@@ -281,6 +281,16 @@ def test_forward__with_gradient_checkpointing_gives_the_same_gradients() -> None
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_wrap__heads_have_the_precision_of_the_model(dtype: Any) -> None:
+    plain = masked_lm("bert").to(dtype)
+
+    model = MslmModel.wrap(plain, **OPTIONS)
+
+    assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+    assert torch.isfinite(model(**batch(2)).loss)
+
+
 def test_model__without_labels_has_no_heads() -> None:
     model = wrapped(labels=[])
 

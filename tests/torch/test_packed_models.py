@@ -281,6 +281,30 @@ def test_encoder_inputs__of_padded_rows_are_the_usual_ones(rows: list[dict[str, 
     assert inputs == {name: batch[name] for name in ("input_ids", "attention_mask")}
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_packed__with_gradient_checkpointing_has_the_same_gradients(
+    family: str, reentrant: bool, rows: list[dict[str, Any]]
+) -> None:
+    batch = collated(rows, flat=True)
+    weights = []
+    for checkpointing in (False, True):
+        torch.manual_seed(0)
+        model = wrapped(family)
+        if checkpointing:
+            name = "activation_checkpointing_enable"
+            getattr(model, name, model.gradient_checkpointing_enable)({"use_reentrant": reentrant})
+        model.train()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        # The backward pass computes layers anew, after the forward pass is over.
+        model(**batch).loss.backward()
+        weights.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+
+    torch.testing.assert_close(*weights)
+
+
 def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, Any]]) -> None:
     """By the arguments that transformers documents; FlashAttention itself needs a GPU."""
     batch = collated(rows, flat=True)
@@ -298,6 +322,12 @@ def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, 
     assert inputs["position_ids"].tolist() == batch["position_ids"].tolist()
     with pytest.raises(ValueError, match="expected a flat row for 'flash_attention_2'"):
         encoder_inputs(collated(rows, row_tokens=64), model)
+
+    # Padding is a row of its own: kernels leave what is in no row as the memory was.
+    wide = collated(rows, flat=True, multiple_of=1024)
+    inputs = encoder_inputs(wide, model)
+    assert inputs["cu_seq_lens_q"].tolist() == [*np.cumsum([0, *lengths]).tolist(), 1024]
+    assert inputs["max_length_q"] == inputs["max_length_k"] == 1024 - sum(lengths)
 
 
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "mpnet"])

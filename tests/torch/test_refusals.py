@@ -150,7 +150,7 @@ def test_trainer__uploads_no_checkpoint_of_patients_text(
         str(tmp_path), max_steps=1, use_cpu=True, report_to=[], push_to_hub=True
     )
 
-    with pytest.raises(PushError, match="expected push_to_hub=False where a model learns from"):
+    with pytest.raises(PushError, match="expected no push_to_hub where a model learns from"):
         kind(
             model=model,
             args=arguments,
@@ -158,6 +158,38 @@ def test_trainer__uploads_no_checkpoint_of_patients_text(
             data_collator=MaskingCollator(),
             callbacks=[MaskEpochCallback()],
         ).train()
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("protected", ["model", "rows"])
+def test_trainer__uploads_no_patients_text_when_it_is_asked_to(
+    shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str
+) -> None:
+    plain = model_for(shards)
+    rows = notes["train"] if protected == "rows" else shards["train"]
+    trainer = kind(
+        model=MslmModel.wrap(plain, protected=True) if protected == "model" else plain,
+        args=transformers.TrainingArguments(
+            str(tmp_path), max_steps=1, use_cpu=True, report_to=[], save_strategy="no"
+        ),
+        train_dataset=MaskedDataset(rows, JOINT),
+        data_collator=MaskingCollator(),
+        callbacks=[MaskEpochCallback()],
+    )
+    if protected == "rows":
+        trainer.train()
+
+    with pytest.raises(PushError, match="expected no push_to_hub where a model learns from"):
+        trainer.push_to_hub()
+
+
+def test_trainer__looks_into_loaders_by_name(shards: Any, tmp_path: Path) -> None:
+    model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    loader = MaskedDataset(shards["test"], JOINT, static=True).loader(batch_size=2)
+
+    with pytest.raises(ValueError, match="expected a model and rows of one tokenizer"):
+        MslmTrainer(model=model, args=arguments, eval_dataset={"one": loader})
 
 
 def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:

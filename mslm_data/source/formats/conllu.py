@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,9 +14,10 @@ import numpy as np
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, standoff, tags
-from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
 from mslm_data.source.reading.files import NumberedLine, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.tagged_lines import NOT_A_TAG
@@ -39,7 +41,9 @@ _ROW_ID = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9})|\.(?P<empty
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed>\))?|(?P<last>[^()]+)\)")
 _FIRST_ROW = re.compile(rb"(?:\A|\n)1(?:-[0-9]+)?(?:\t[^\t\n]+){9}\r?(?:\n|\Z)")
 _NOTHING = ("", "_", "*", "-")
+_OUTSIDE = ("", "O")
 _HEAD_BYTES = 64 << 10
+_CHUNK = 1 << 20
 _SCHEME_BYTES = 1 << 20
 _TYPES = ("etype", "entity", "type")
 """Names of an entity's type in `# global.Entity`."""
@@ -55,18 +59,20 @@ class Conllu(TextOptions, Source):
     The text is rebuilt from the words as they are written: a word in several (`1-2 don't`) stands
     as one, an empty node (`1.1`) does not stand there, and words have a space between them unless
     the first says `SpaceAfter=No`. A mention that covers a part of a word in several is widened to
-    the whole, and counted in `Document.adjusted`.
+    the whole, and counted in `Document.adjusted`. If only the row of a word in several says what
+    entity it is, as Stanza writes it, that holds for the whole word.
 
     Entities are tags (`NER=B-PER`), labels, or brackets as in CorefUD (`Entity=(e1-person`), whose
     mentions may overlap; each piece of one in several is a mention. One without words, or without a
     beginning or an end, is counted as unplaced. The type of a bracket stands where
     `# global.Entity` says `etype`, or else second.
 
-    A document with a broken line is set aside whole.
+    A document with a broken line is set aside whole. So is one with a sentence whose rows are not
+    numbered one after the other, as where the blank line between two sentences is missing.
 
     Attributes:
         tag_column: Column or key of MISC that holds entities; "" takes the first of `ENTITIES` in
-            the file's beginning.
+            the file's beginning, or else in the whole file.
         untyped: Label of entities without a type.
         scheme: "auto" for tags and brackets; "label" where the tag is the label itself, so that
             equal neighbours are one mention.
@@ -112,7 +118,8 @@ class Conllu(TextOptions, Source):
 
     def _layout(self, path: Path) -> _Layout:
         """Find a file's columns from its beginning, so that all its parts are read alike."""
-        head = self.beginning(path, _HEAD_BYTES).decode("utf-8", "replace")
+        beginning = self.beginning(path, _HEAD_BYTES)
+        head = beginning.decode("utf-8", "replace")
         given = _GLOBAL_COLUMNS.search(head)
         names = given[1].split() if given else [*COLUMNS]
         if "FORM" not in names:
@@ -125,13 +132,17 @@ class Conllu(TextOptions, Source):
         fields = of_entities[1].strip().split("-") if of_entities else []
         kinds = [number for number, name in enumerate(fields) if name in _TYPES]
         misc = names.index("MISC") if "MISC" in names else -1
-        keys = [
-            item.partition("=")[0]
-            for line in head.splitlines()
-            if not line.startswith("#") and line.count("\t") >= misc >= 0
-            for item in line.split("\t")[misc].split("|")
-        ]
-        wanted = self.tag_column or _first_of_entities([*names, *dict.fromkeys(keys)])
+        wanted = self.tag_column or _first_of_entities([*names, *_keys(beginning, misc)])
+        if not wanted and misc >= 0:
+            # The first sentences with entities may stand behind many without any.
+            status = path.stat()
+            wanted = _key_of_whole_file(
+                path,
+                self.encoding,
+                misc,
+                num_bytes=status.st_size,
+                changed=status.st_mtime_ns,
+            )
         return _Layout(
             id=names.index("ID") if "ID" in names else -1,
             form=names.index("FORM"),
@@ -253,6 +264,8 @@ def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
 class _Words(NamedTuple):
     """The words of a sentence.
 
+    The words of a word in several are one word here if only the row of their range has a value.
+
     Attributes:
         written: The words as they are written.
         has_space: Whether a space follows each of them.
@@ -268,6 +281,22 @@ class _Words(NamedTuple):
     values: list[str]
     empty: list[tuple[int, str]]
     lines: list[int]
+
+
+class _Range(NamedTuple):
+    """The row of a word in several, such as `1-2 don't`.
+
+    Attributes:
+        last: Number of its last word.
+        start: The place in `_Words.values` of its first word.
+        value: What the row says of mentions, "" for nothing.
+        line: Number of the line.
+    """
+
+    last: int
+    start: int
+    value: str
+    line: int
 
 
 class _Found(NamedTuple):
@@ -345,15 +374,12 @@ class _Reader:
             RecordError: A row is broken.
         """
         found = _Words([], [], [], [], [], [])
-        last = 0  # number of the last word that the one written last holds
-        for row in of.rows:
-            fields = decode_utf8(row.data, line=row.number).split("\t")
-            if len(fields) != self._layout.width:
-                raise RecordError(
-                    f"expected {self._layout.width} columns between TABs, got {len(fields)}",
-                    line=row.number,
-                )
-            number = _ROW_ID.fullmatch(fields[self._layout.id] if self._layout.id >= 0 else "1")
+        due = -1  # number of the next word; the first may have any
+        opened: _Range | None = None  # the word in several whose words are being read
+        for position, row in enumerate(of.rows, start=1):
+            fields = self._fields(row)
+            row_id = fields[self._layout.id] if self._layout.id >= 0 else str(position)
+            number = _ROW_ID.fullmatch(row_id)
             form = fields[self._layout.form]
             if number is None or not form.strip():
                 raise RecordError(
@@ -365,20 +391,54 @@ class _Reader:
                 continue
 
             first = int(number["first"])
-            is_new = self._layout.id < 0 or first > last
-            if is_new:
+            if due < 0:
+                due = first
+            is_range_within = opened is not None and number["last"] is not None
+            if first != due or is_range_within:
+                raise RecordError(
+                    f"expected rows numbered one after the other, the next one {due}, got "
+                    f"{row_id}; is a blank line missing?",
+                    line=row.number,
+                )
+
+            if opened is None:
                 found.written.append(form)
                 found.has_space.append("SpaceAfter=No" not in self._misc(fields))
-                last = int(number["last"] or first)
-            if not number["last"]:
-                found.of_rows.append(len(found.written) - 1)
-                found.values.append(value)
-                found.lines.append(row.number)
-        if len(set(found.of_rows)) != len(found.written):
+            if number["last"]:
+                opened = _Range(int(number["last"]), len(found.values), value, row.number)
+                continue
+
+            found.of_rows.append(len(found.written) - 1)
+            found.values.append(value)
+            found.lines.append(row.number)
+            due += 1
+            if opened is not None and first == opened.last:
+                _settle(found, opened)
+                opened = None
+
+        if opened is not None:
             raise RecordError(
-                "expected the words of each word in several, got none", line=of.rows[0].number
+                "expected the words of each word in several, got fewer", line=opened.line
+            )
+        if not found.written:
+            raise RecordError(
+                "expected words in each sentence, got empty nodes alone", line=of.rows[0].number
             )
         return found
+
+    def _fields(self, row: NumberedLine) -> list[str]:
+        """Return the columns of a row.
+
+        Raises:
+            RecordError: There are too few or too many of them.
+        """
+        fields = decode_utf8(row.data, line=row.number).split("\t")
+        if len(fields) != self._layout.width:
+            raise RecordError(
+                f"expected {self._layout.width} columns between TABs, got {len(fields)}",
+                line=row.number,
+            )
+        return fields
 
     def _misc(self, fields: Sequence[str]) -> list[str]:
         return fields[self._layout.misc].split("|") if self._layout.misc >= 0 else []
@@ -440,6 +500,82 @@ class _Reader:
                     unplaced[standoff.NO_OFFSETS] += 1
         unplaced[standoff.ONE_END] += sum(map(len, opened.values()))
         return _Found(sorted(spans), 0, +unplaced)
+
+
+def _settle(found: _Words, of: _Range) -> None:
+    """Make one word of a range's words, the last in `found`, if only the range has an entity.
+
+    The value of the range then keeps its meaning, whether it is a tag, a label or brackets.
+    """
+    start = of.start
+    values = found.values[start:]
+    if of.value in _OUTSIDE or any(value not in _OUTSIDE for value in values):
+        return
+
+    del found.of_rows[start + 1 :]
+    found.values[start:] = [of.value]
+    found.lines[start:] = [of.line]
+
+    # An empty node between these words comes after the one that they have become.
+    found.empty[:] = [(min(at, start + 1), value) for at, value in found.empty]
+
+
+def _keys(data: bytes, misc: int) -> list[str]:
+    """Return the keys of MISC in whole lines, each once.
+
+    Args:
+        data: UTF-8.
+        misc: The number of the column, -1 for none.
+    """
+    keys = [
+        item.partition(b"=")[0]
+        for _, line in lines(data)
+        if not line.startswith(b"#") and line.count(b"\t") >= misc >= 0
+        for item in line.split(b"\t")[misc].split(b"|")
+        if b"=" in item
+    ]
+    return [key.decode("utf-8", "replace") for key in dict.fromkeys(keys)]
+
+
+@lru_cache(maxsize=64)
+def _key_of_whole_file(
+    path: Path,
+    encoding: Encoding,
+    misc: int,
+    *,
+    num_bytes: int,  # noqa: ARG001 - a file that has changed is looked through again
+    changed: int,  # noqa: ARG001
+) -> str:
+    """Return the key of MISC that stands first in `ENTITIES`, "" for none.
+
+    A file is looked through once for all its parts.
+
+    Args:
+        path: The file.
+        encoding: As of `TextOptions`.
+        misc: The number of the column.
+        num_bytes: The file's size.
+        changed: When the file was changed.
+
+    Raises:
+        SourceError: The file cannot be read, or has a line that is too long.
+    """
+    wanted = [f"{name}=".encode() for name in ENTITIES]
+    keys: dict[str, None] = {}
+    rest = b""  # the beginning of a line whose end has not been read
+    with opened_utf8(path, encoding) as file:
+        while piece := file.read(_CHUNK):
+            data = rest + piece
+            stop = data.rfind(b"\n") + 1
+            rest = data[stop:]
+            if len(rest) > limits.LARGEST:
+                raise SourceError(f"{path.name}: {limits.TOO_LARGE}")
+
+            # Few lines are worth splitting: most chunks do not hold such a word at all.
+            lowered = data[:stop].lower()
+            if any(key in lowered for key in wanted):
+                keys |= dict.fromkeys(_keys(data[:stop], misc))
+    return _first_of_entities([*keys, *_keys(rest, misc)])
 
 
 def _first_of_entities(names: Sequence[str]) -> str:

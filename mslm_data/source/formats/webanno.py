@@ -150,9 +150,10 @@ class WebAnno(OffsetOptions, TextOptions, Source):
             head = lines(self.beginning(path, _HEAD))
             try:
                 _, layers = _read_header(list(head))
+                has_layer = self._chosen(layers) is not None
             except RecordError:
                 continue  # it is set aside when it is read
-            if self._chosen(layers) is not None:
+            if has_layer:
                 return {}
             has_layers = has_layers or bool(layers)
         if not has_layers:
@@ -184,7 +185,8 @@ class WebAnno(OffsetOptions, TextOptions, Source):
             text = decode_utf8(line.data, line=line.number)
             if text.startswith("#"):
                 if text.startswith(_TEXT):
-                    texts.append(_unescaped_text(text.removeprefix(_TEXT), version))
+                    escaped = text.removeprefix(_TEXT)
+                    texts.append(_unescaped_text(escaped, version, line.number))
             elif text:
                 fields = text.split("\t")
                 unit = _unit(fields, width, line.number)
@@ -229,7 +231,7 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
     """Return the version after the 3, and the layers of a file.
 
     Raises:
-        RecordError: It is not WebAnno TSV 3.
+        RecordError: It is not WebAnno TSV 3, or a layer has no type.
     """
     first = decode_utf8(content[0].data, line=1) if content else ""
     version = _FORMAT.match(first)
@@ -242,7 +244,12 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
         match = _LAYER.match(decode_utf8(line.data, line=line.number))
         if match is None:
             break
-        name, *columns = [piece for piece in match[2].strip().split("|") if piece]
+        pieces = [piece for piece in match[2].strip().split("|") if piece]
+        if not pieces:
+            raise RecordError(
+                f"expected the type of a layer behind #T_{match[1]}=, got nothing", line=line.number
+            )
+        name, *columns = pieces
         columns = columns or [""]
         layers.append(_Layer(match[1], name, columns, column))
         column += len(columns)
@@ -317,14 +324,33 @@ def _unescaped_value(value: str) -> str:
     return _ESCAPED_VALUE.sub(lambda match: _MEANINGS.get(match[1], match[1]), value)
 
 
-def _unescaped_text(text: str, version: int) -> str:
-    if version <= 1:
-        return _ESCAPED_JAVA.sub(
-            lambda match: (
-                chr(int(match[1][1:], 16))
-                if match[1].startswith("u")
-                else _MEANINGS.get(match[1], match[1])
-            ),
-            text,
-        )
-    return _ESCAPED_TEXT.sub(lambda match: _MEANINGS.get(match[1], match[1]), text)
+def _unescaped_text(text: str, version: int, line: int) -> str:
+    """Return the text of a sentence.
+
+    Args:
+        text: What follows `#Text=`.
+        version: The version after the 3.
+        line: Number of the line.
+
+    Raises:
+        RecordError: Half a surrogate pair is escaped.
+    """
+    if version > 1:
+        return _ESCAPED_TEXT.sub(lambda match: _MEANINGS.get(match[1], match[1]), text)
+
+    unescaped = _ESCAPED_JAVA.sub(
+        lambda match: (
+            chr(int(match[1][1:], 16))
+            if match[1].startswith("u")
+            else _MEANINGS.get(match[1], match[1])
+        ),
+        text,
+    )
+    # Java escapes a character beyond U+FFFF as the two code units that it has in UTF-16.
+    try:
+        return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise RecordError(
+            "expected surrogates in pairs such as \\uD83D\\uDE42 in #Text, got half a pair",
+            line=line,
+        ) from None

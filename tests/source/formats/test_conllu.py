@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.io import limits
 from mslm_data.source.formats.conllu import WIDENED, Conllu
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.word_documents import LATE
@@ -130,6 +132,88 @@ def test_read__widens_mentions_of_a_part_of_a_word(tmp_path: Path) -> None:
     assert record.words.tolist() == [[0, 3], [4, 7]]
 
 
+@pytest.mark.parametrize(
+    ("scheme", "values", "expected"),
+    [
+        ("auto", "S-P O O", [("a-b", "P")]),
+        ("auto", "U-P O O", [("a-b", "P")]),
+        ("auto", "B-P B-P I-P", [("a-b", "P"), ("c d-e-f", "P")]),
+        ("auto", "B-P I-P E-P", [("a-b c d-e-f", "P")]),
+        ("auto", "B-P L-P B-P", [("a-b c", "P"), ("d-e-f", "P")]),
+        ("auto", "O B-P L-P", [("c d-e-f", "P")]),
+        ("label", "P P Q", [("a-b c", "P"), ("d-e-f", "Q")]),
+        ("auto", "(P) (Q Q)", [("a-b", "Entity"), ("c d-e-f", "Entity")]),
+        ("auto", "(1-P(2-Q) 3) 1)", [("a-b", "Q"), ("a-b c d-e-f", "P")]),
+    ],
+)
+def test_read__takes_the_value_of_a_range_whose_words_have_none(
+    tmp_path: Path, scheme: str, values: str, expected: list[tuple[str, str]]
+) -> None:
+    first, second, third = (f"ner={value}" for value in values.split())
+    with_ranges = (
+        row("1-2", "a-b", first)
+        + row(1, "a")
+        + row(2, "b", "ner=O")
+        + row(3, "c", second)
+        + row("4-6", "d-e-f", third)
+        + row(4, "d")
+        + row(5, "e")
+        + row(6, "f")
+    )
+    as_words = row(1, "a-b", first) + row(2, "c", second) + row(3, "d-e-f", third)
+
+    (record,) = read(tmp_path, with_ranges, scheme=scheme)
+    (oracle,) = read(tmp_path, as_words, scheme=scheme)
+
+    assert isinstance(record, Document)
+    assert isinstance(oracle, Document)
+    assert sorted(mentions(record)) == sorted(expected)
+    assert (record.text, record.spans, record.unplaced, record.adjusted) == (
+        oracle.text,
+        oracle.spans,
+        oracle.unplaced,
+        oracle.adjusted,
+    )
+    assert record.words is not None
+    assert oracle.words is not None
+    assert record.words.tolist() == oracle.words.tolist()
+
+
+def test_read__prefers_the_values_of_words_to_that_of_their_range(tmp_path: Path) -> None:
+    data = row("1-2", "del", "NER=S-X") + row(1, "de", "NER=O") + row(2, "el", "NER=B-LOC")
+
+    (record,) = read(tmp_path, data)
+
+    assert mentions(record) == [("del", "LOC")]
+
+
+def test_read__an_empty_node_within_a_range_comes_after_its_word(tmp_path: Path) -> None:
+    data = (
+        "# global.Entity = eid-etype\n"
+        + row("1-3", "a-b-c", "Entity=(e1-x)")
+        + row(1, "a")
+        + row(2, "b")
+        + row("2.1", "zero", "Entity=(e2-y")
+        + row(3, "c")
+        + row(4, "d")
+        + row(5, "e", "Entity=e2)")
+    )
+
+    (record,) = read(tmp_path, data)
+
+    assert mentions(record) == [("a-b-c", "x"), ("d e", "y")]
+
+
+def test_read__a_range_that_is_no_tag_names_its_line(tmp_path: Path) -> None:
+    data = row(1, "x", "NER=B-X") + row("2-3", "del", "NER=secret") + row(2, "de") + row(3, "el")
+
+    (record,) = read(tmp_path, data)
+
+    assert isinstance(record, SetAside)
+    assert record.place == "f.conllu:2"
+    assert "secret" not in record.reason
+
+
 def test_read__reads_brackets(tmp_path: Path) -> None:
     data = (
         "# global.Entity = eid-head-etype\n"
@@ -189,7 +273,9 @@ def test_read__knows_iob1(tmp_path: Path) -> None:
         ("2\tsecret\n", "expected 10 columns between TABs, got 2"),
         (row("x", "secret"), "expected a row's number and a word"),
         (row(2, " "), "expected a row's number and a word"),
-        (row("3-4", "secret"), "expected the words of each word in several"),
+        (row("2-3", "secret"), "expected the words of each word in several, got fewer"),
+        (row("2-3", "secret") + row(2, "b"), "expected the words of each word in several"),
+        (row("2-1", "secret") + row(2, "b"), "expected the words of each word in several"),
     ],
 )
 def test_read__sets_documents_with_broken_rows_aside(
@@ -201,6 +287,132 @@ def test_read__sets_documents_with_broken_rows_aside(
     assert isinstance(aside, SetAside)
     assert aside.reason.startswith(reason)
     assert isinstance(good, Document)
+
+
+SENTENCE = row(1, "No") + row("2-3", "secret") + row(2, "x") + row(3, "y", "NER=B-X")
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "due", "got"),
+    [
+        (row(1, "a") + row(2, "b") + row(3, "c") + "# sent_id = 2\n" + SENTENCE, 5, 4, "1"),
+        (SENTENCE + SENTENCE, 5, 4, "1"),
+        (row("1-2", "ab") + row(1, "a") + row(2, "b") + row("1-2", "ab"), 4, 3, "1-2"),
+        (row("1-2", "ab") + row(1, "a") + row("2-3", "bc") + row(2, "b"), 3, 2, "2-3"),
+        (row("1-2", "ab") + row(1, "a") + row(1, "a") + row(2, "b"), 3, 2, "1"),
+        (row(1, "a") + row(3, "c"), 2, 2, "3"),
+        (row(1, "a") + row(1, "a"), 2, 2, "1"),
+        (row(1, "a") + row("1.1", "zero") + row("3-4", "cd"), 3, 2, "3-4"),
+        (row(0, "a") + row(0, "a"), 2, 1, "0"),
+    ],
+)
+def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
+    tmp_path: Path, rows: str, line: int, due: int, got: str
+) -> None:
+    aside, good = read(tmp_path, rows + "\n" + row(1, "b"))
+
+    assert aside == SetAside(
+        "2" if "sent_id" in rows else "f:0",
+        f"f.conllu:{line}",
+        f"expected rows numbered one after the other, the next one {due}, got {got}; is a blank "
+        "line missing?",
+    )
+    assert isinstance(good, Document)
+
+
+def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> None:
+    aside, good = read(tmp_path, row("0.1", "secret") + row("0.2", "x") + "\n" + row(1, "b"))
+
+    reason = "expected words in each sentence, got empty nodes alone"
+    assert aside == SetAside("f:0", "f.conllu:1", reason)
+    assert isinstance(good, Document)
+
+
+def test_read__a_sentence_may_begin_with_any_number(tmp_path: Path) -> None:
+    data = (
+        "# newdoc\n"
+        + row("0.1", "zero")
+        + row(0, "a", "NER=B-X")
+        + row(1, "b", "NER=I-X")
+        + "\n"
+        + row("2-3", "cd")
+        + row(2, "c", "NER=B-Y")
+        + row("2.1", "zero")
+        + row(3, "d", "NER=I-Y")
+        + row(4, "e")
+        + "\n"
+        + row(10, "f")
+    )
+
+    (record,) = read(tmp_path, data)
+
+    assert isinstance(record, Document)
+    assert record.text == "a b\ncd e\nf"
+    assert mentions(record) == [("a b", "X"), ("cd", "Y")]
+
+
+PLAIN = (row(1, "Plain", "Gloss=NER") + row(2, "Tone=1", "Cone=1|Entity") + "\n") * 1_100
+"""More than the head, without a key of entities in MISC."""
+
+
+@pytest.mark.parametrize("target_bytes", [1, 30_000, 10**9])
+def test_read__finds_the_key_of_entities_behind_many_sentences_without(
+    tmp_path: Path, target_bytes: int
+) -> None:
+    data = PLAIN + row(1, "a", "Entity=(e1-x)") + "\n" + row(1, "b", "GUM:Ner=B-Drug|Entity=(e2-y)")
+    assert len(PLAIN) > 65 << 10
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert len(records) == 1_102
+    assert [found for record in records for found in mentions(record)] == [("b", "Drug")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("chunk", [7, 1 << 20])
+def test_read__finds_a_late_key_in_any_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, chunk: int
+) -> None:
+    monkeypatch.setattr("mslm_data.source.formats.conllu._HEAD_BYTES", 100)
+    monkeypatch.setattr("mslm_data.source.formats.conllu._CHUNK", chunk)
+    lines = PLAIN[:3_000].rpartition("\n\n")[0] + "\n\n" + row(1, "naïve", "NER=B-Drug")
+    data = lines.rstrip("\n").replace("\n", end)
+    (tmp_path / "a.conllu").write_bytes(data.encode("utf-16"))
+    (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(data.encode()))
+    (tmp_path / "c.conllu").write_bytes(data.encode())
+    (tmp_path / "d.conllu").write_bytes(data.encode("latin-1"))
+
+    for name, encoding in [
+        ("a.conllu", "utf-8"),
+        ("b.conllu.gz", "utf-8"),
+        ("c.conllu", "utf-8"),
+        ("d.conllu", "latin-1"),
+    ]:
+        source = Conllu(encoding=encoding)  # type: ignore[arg-type]
+        *_, last = source.read(Part(str(tmp_path / name)))
+
+        assert mentions(last) == [("naïve", "Drug")]
+
+
+def test_read__looks_again_through_a_file_that_has_changed(tmp_path: Path) -> None:
+    *_, before = read(tmp_path, PLAIN + row(1, "b", "X=B-Drug"))
+    *_, after = read(tmp_path, PLAIN + row(1, "b", "NER=B-Drug"))
+
+    assert mentions(before) == []
+    assert mentions(after) == [("b", "Drug")]
+
+
+def test_read__refuses_a_line_that_is_too_long_to_look_for_keys_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mslm_data.source.formats.conllu._HEAD_BYTES", 100)
+    monkeypatch.setattr("mslm_data.source.formats.conllu._CHUNK", 100)
+    monkeypatch.setattr(limits, "LARGEST", 1_000)
+    path = tmp_path / "f.conllu"
+    path.write_text(row(1, "a") + "\n" + row(1, "b" * 2_000), encoding="utf-8")
+
+    with pytest.raises(SourceError, match=r"f.conllu: expected records, .* got a larger one"):
+        [*Conllu().read(Part(str(path), 0, 22))]
 
 
 def test_words__lie_one_after_the_other(tmp_path: Path) -> None:

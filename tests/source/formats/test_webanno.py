@@ -146,6 +146,10 @@ def test_read__labels_are_unescaped(tmp_path: Path, value: str, label: str) -> N
         ("3.3", r"\"x\u0041", r"\"x\u0041"),
         ("3.1", r"\"x\u0041", '"xA'),
         ("3.0", r"a\tb", "a\tb"),
+        ("3.1", r"a\uD83D\uDE42\ud83d\ude42", "a\U0001f642\U0001f642"),
+        ("3.0", r"a\uD83D\uDE42", "a\U0001f642"),
+        ("3.1", r"a\uFEFF\U0001f642", "a\ufeff\\U0001f642"),
+        ("3.1", r"a\\uD83D", r"a\uD83D"),
     ],
 )
 def test_read__the_text_is_unescaped_as_its_version_says(
@@ -155,6 +159,32 @@ def test_read__the_text_is_unescaped_as_its_version_says(
 
     assert isinstance(document, Document)
     assert document.text == expected
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.1"])
+def test_read__offsets_behind_an_escaped_emoji_count_utf16(tmp_path: Path, version: str) -> None:
+    lines = (
+        "#Text=\\uD83D\\uDE42~Warfarin\n1-1 0-2 \U0001f642 Mood \n1-2 3-11 Warfarin Drug \n\n"
+        "#Text=Gout\n2-1 12-16 Gout Sign "
+    )
+
+    document = written(tmp_path, lines, version=version)
+
+    assert isinstance(document, Document)
+    assert document.text == "\U0001f642 Warfarin\nGout"
+    assert found(document) == [("\U0001f642", "Mood"), ("Warfarin", "Drug"), ("Gout", "Sign")]
+    assert not document.unplaced
+
+
+@pytest.mark.parametrize("text", [r"\uD83D", r"x\uDE42", r"\uDE42\uD83D", r"\uD83D\u0041\uDE42"])
+def test_read__sets_a_file_with_half_a_surrogate_pair_aside(tmp_path: Path, text: str) -> None:
+    record = written(tmp_path, f"#Text={text}~Red\n1-1 2-5 Red X ", version="3.1")
+
+    assert record == SetAside(
+        "a",
+        "a.tsv:5",
+        r"expected surrogates in pairs such as \uD83D\uDE42 in #Text, got half a pair",
+    )
 
 
 def test_read__mentions_may_reach_into_the_next_sentence(tmp_path: Path) -> None:
@@ -247,6 +277,7 @@ def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:
 
     assert isinstance(record, SetAside)
     assert "got several; set [source] layer" in record.reason
+    assert WebAnno(layer="B").settle([tmp_path / "a.tsv"]) == {}
 
 
 def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: Path) -> None:
@@ -289,6 +320,17 @@ def test_read__sets_a_broken_file_aside(
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", place)
     assert record.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("header", ["#T_SP=", "#T_SP=|", f"#T_SP={NAMED}|value\n#T_RL= "])
+def test_read__sets_a_file_with_a_layer_without_a_type_aside(tmp_path: Path, header: str) -> None:
+    record = written(tmp_path, "#Text=Red\n1-1 0-3 Red X ", header=header)
+
+    kind = header.rpartition("#")[2][:5]
+    line = 2 + header.count("\n")
+    reason = f"expected the type of a layer behind #{kind}, got nothing"
+    assert record == SetAside("a", f"a.tsv:{line}", reason)
+    assert WebAnno().settle([tmp_path / "a.tsv"]) == {}
 
 
 @pytest.mark.parametrize("first", ["", "#FORMAT=WebAnno TSV 2.0", "Red\tO"])

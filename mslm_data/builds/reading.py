@@ -173,7 +173,7 @@ class Reading:
         return reason
 
     def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
-        """Give the documents among records that are no copies and whose id is new.
+        """Give the documents among records that are not copies and whose id is new.
 
         The number before them is that of the first document they were chosen from, in the order in
         which the unit is read. It stays the same if the unit is done again with more repeated ids,

@@ -18,6 +18,7 @@ from torch import Tensor
 import mslm_data as md
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
+from mslm_data.torch import count_items
 
 WARM = 0.1
 """Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""
@@ -135,7 +136,10 @@ def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
 
     It is what `MslmModel` does with `two_views`, one view after the other, in half of the memory.
     """
-    return [*on_plain_rows(batch), *of_hidden_tokens(batch)]
+    plain, masked = *on_plain_rows(batch), *of_hidden_tokens(batch)
+    # Gradients of the first view are there when the second has its turn; each has its own parts of
+    # the loss, divided by their own counts.
+    return [plain, {**masked, "num_items_in_batch": count_items([masked])}]
 
 
 def of_hidden_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:

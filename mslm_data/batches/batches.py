@@ -130,7 +130,7 @@ class Batches:
             self._strategy,
             steps,
             order=self._order,
-            epoch=self._cursor.epoch,
+            begin=self._cursor.place,
             seed=self._order.seed,
             mask_epoch=self._cursor.epoch,
         )

@@ -107,7 +107,7 @@ def mask_batches(
     steps: Iterator[Step],
     *,
     order: EpochOrder,
-    epoch: int,
+    begin: Place,
     seed: int,
     mask_epoch: int,
 ) -> Iterator[PlacedBatch]:
@@ -121,7 +121,7 @@ def mask_batches(
         strategy: What masks.
         steps: The batches, as `EpochOrder.batches` gives them.
         order: What gives them.
-        epoch: Which epoch they are of.
+        begin: Where they begin, which is in the middle of an epoch where training goes on.
         seed: Seeds the masks, in `[0, 2**63)`.
         mask_epoch: The epoch of the masks, in `[0, 2**63)`.
 
@@ -132,8 +132,8 @@ def mask_batches(
     """
     split.check()
     at_once = _batches_at_once(split, strategy, order.shape)
-    place = Place(epoch)
-    with reading(split, order, epoch) as shards:
+    place = begin
+    with reading(split, order, begin.epoch) as shards:
         # Where shards come one by one, the first batch waits for its own alone.
         count = 1 if shards is not None else at_once
         while group := list(islice(steps, count)):

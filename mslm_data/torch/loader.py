@@ -220,7 +220,7 @@ class MaskedLoader:
             dataset.strategy,
             steps,
             order=self.sampler.cursor.order,
-            epoch=self.sampler.epoch,
+            begin=self.sampler.cursor.place,
             seed=dataset.seed,
             mask_epoch=dataset.epoch if dataset.static else self.sampler.epoch,
         )

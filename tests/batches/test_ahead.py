@@ -142,6 +142,28 @@ def test_batches__fetch_the_next_shards_while_these_are_read(url: str, cached: P
     assert len(opened(split)) < 7
 
 
+@pytest.mark.parametrize("options", [SHARDS, STORED])
+def test_batches__that_go_on_fetch_no_shard_behind(
+    folder: Path, url: str, options: dict[str, Any]
+) -> None:
+    here = Batches(load(folder)["train"], "joint", **options)
+    whole = shards_of(load(folder)["train"], Batches(load(folder)["train"], "joint", **options))
+    passed = iter(here)
+    given = sum(len(next(passed)["keys"]) for _ in range(2 * len(here) // 3))
+    split = load(url)["train"]
+    there = Batches(split, "joint", **options)
+    there.load_state_dict(here.state_dict())
+
+    list(there)
+
+    files = [shard.file for shard in split.record.shards]
+    opened_files = {file for file in files if Faulty.opened[file]}
+    # Rows are put in order by windows of 64, so the shards of one window may come again.
+    assert opened_files >= {files[shard] for shard in whole[given:]}
+    assert opened_files <= {files[shard] for shard in whole[given - 64 :]}
+    assert len(opened_files) < len(files) - 8
+
+
 def test_batches__fetch_each_shard_once(url: str) -> None:
     split = load(url)["train"]
 

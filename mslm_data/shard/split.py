@@ -61,7 +61,7 @@ class Split:
 
     @property
     def protected(self) -> bool:
-        """Whether the rows are patients' text."""
+        """Whether the manifest says that these are patients' notes, not to be shown or shared."""
         return self.manifest.protected
 
     def __repr__(self) -> str:

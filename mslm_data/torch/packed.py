@@ -208,13 +208,17 @@ def _bounds(batch: Mapping[str, Tensor]) -> dict[str, Any]:
 
     Kernels leave tokens that are in no row as the memory was, in gradients too.
     """
+    # Queries and keys are of the same rows.
+    begins, longest = batch["cu_seq_lens_q"], int(batch["max_length_q"])
     width = batch["input_ids"].shape[1]
-    bounds: dict[str, Any] = {}
-    for of in ("q", "k"):
-        begins = batch[f"cu_seq_lens_{of}"]
-        padding = width - int(begins[-1])
-        if padding:
-            begins = torch.cat([begins, begins.new_tensor([width])])
-        bounds[f"cu_seq_lens_{of}"] = begins
-        bounds[f"max_length_{of}"] = max(int(batch[f"max_length_{of}"]), padding)
-    return bounds | {"attention_mask": None}
+    padding = width - int(begins[-1])
+    if padding:
+        begins = torch.cat([begins, begins.new_tensor([width])])
+        longest = max(longest, padding)
+    return {
+        "cu_seq_lens_q": begins,
+        "cu_seq_lens_k": begins,
+        "max_length_q": longest,
+        "max_length_k": longest,
+        "attention_mask": None,
+    }

@@ -19,7 +19,13 @@ from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.leave_out import record_of
 from mslm_data.builds.looking import Fingerprint, Looking
-from mslm_data.builds.stages import Inputs, annotator_of, find_inputs, segmenter_of
+from mslm_data.builds.stages import (
+    Inputs,
+    annotator_of,
+    find_inputs,
+    forget_annotator,
+    segmenter_of,
+)
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.columns import FORMAT
@@ -193,6 +199,9 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         AnnotateError: The annotator's model or table is missing or damaged.
         PipelineError: The segmenter's model is missing.
     """
+    # A build begins: the annotator that this process used last may have other files by now.
+    forget_annotator()
+
     pipeline = found.pipeline
     annotator = annotator_of(pipeline)
     effective = pipeline.effective()

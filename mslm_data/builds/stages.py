@@ -129,9 +129,6 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         SourceError: No inputs of this format, two forms of one split, or a file that cannot be
             read.
     """
-    # A build begins: the annotator that this process used last may have other files by now.
-    forget_annotator()
-
     source = source_of(pipeline)
     files = source.find(inputs)
     if source.one_form and not source.splits:

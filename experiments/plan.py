@@ -281,8 +281,9 @@ def current(lines: Sequence[Line], questions: Questions | None = None) -> list[L
 def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
     before = Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
     yield Step(run=before)
-    for corpus in BLURB.corpora:
-        for seed in SEEDS:
+    # An adapted encoder serves all corpora; where its folder is lost, it would be trained anew.
+    for seed in SEEDS:
+        for corpus in BLURB.corpora:
             plain = BLURB.step("plain", JOINT["plain"], corpus, seed, lines)
             yield from with_needs(plain)
             against: tuple[Step, ...] = (plain,)

@@ -261,6 +261,22 @@ def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
     yield _Sentences(document[0].opens or "", document[0].line, document)
 
 
+class _Value(NamedTuple):
+    """What a row says of mentions.
+
+    Attributes:
+        start: Number of its word among those of the analysis; for an empty node, of the next one.
+        stop: The number after it, the same for an empty node.
+        text: The value, "" for nothing.
+        line: Number of the line.
+    """
+
+    start: int
+    stop: int
+    text: str
+    line: int
+
+
 class _Words(NamedTuple):
     """The words of a sentence.
 
@@ -271,16 +287,22 @@ class _Words(NamedTuple):
         has_space: Whether a space follows each of them.
         of_rows: For each word of the analysis, which one of `written` it is in.
         values: What says of each of these words whether it is in a mention, "" for nothing.
-        empty: What empty nodes say, with the number of the word of the analysis that comes next.
         lines: The number of each line of `values`.
+        empty: What empty nodes say, if anything.
     """
 
     written: list[str]
     has_space: list[bool]
     of_rows: list[int]
     values: list[str]
-    empty: list[tuple[int, str]]
     lines: list[int]
+    empty: list[_Value]
+
+    def in_order(self) -> list[_Value]:
+        """Return the values of the words and of the empty nodes between them."""
+        of_words = zip(self.values, self.lines, strict=True)
+        found = [_Value(at, at + 1, text, line) for at, (text, line) in enumerate(of_words)]
+        return sorted([*self.empty, *found], key=lambda one: one[:2]) if self.empty else found
 
 
 class _Range(NamedTuple):
@@ -387,7 +409,9 @@ class _Reader:
                 )
             value = self._value(fields)
             if number["empty"]:
-                found.empty.append((len(found.values), value))
+                if value not in _OUTSIDE:
+                    at = len(found.values)
+                    found.empty.append(_Value(at, at, value, row.number))
                 continue
 
             first = int(number["first"])
@@ -459,31 +483,28 @@ class _Reader:
         Raises:
             RecordError: A value is not a tag.
         """
-        values = of.values
+        values = of.in_order()
+        texts = [value.text or "O" for value in values]
         if self._options.scheme == "label":
-            labels = ["" if value == "O" else value for value in values]
-            return _Found(tags.runs(labels, outside=""), 0, {})
-        if any(_BRACKET.search(value) for value in (*values, *(value for _, value in of.empty))):
-            return self._brackets(of)
+            return _placed(tags.runs(texts, outside="O"), 0, values)
+        if any(map(_BRACKET.search, texts)):
+            return self._brackets(values)
 
-        of_words = [value or "O" for value in values]
         try:
-            spans, late = tags.decode(of_words, untyped=self._options.untyped, i_opens=i_opens)
+            spans, late = tags.decode(texts, untyped=self._options.untyped, i_opens=i_opens)
         except ValueError:
-            bad = next(at for at, value in enumerate(of_words) if not tags.is_tag(value))
+            bad = next(at for at, text in enumerate(texts) if not tags.is_tag(text))
             reason = NOT_A_TAG.format(self._layout.key)
-            raise RecordError(reason, line=of.lines[bad]) from None
-        return _Found(spans, late, {})
+            raise RecordError(reason, line=values[bad].line) from None
+        return _placed(spans, late, values)
 
-    def _brackets(self, of: _Words) -> _Found:
+    def _brackets(self, values: Sequence[_Value]) -> _Found:
         """Find mentions that are opened by `(id-type` and closed by `id)`."""
         spans: list[tags.WordSpan] = []
         unplaced: Counter[str] = Counter()
         opened: dict[str, list[tuple[int, str]]] = {}
-        values = [(at, at, value) for at, value in of.empty]
-        values += [(at, at + 1, value) for at, value in enumerate(of.values)]
-        for start, stop, value in sorted(values, key=lambda one: one[:2]):
-            for bracket in _BRACKET.finditer(value):
+        for start, stop, text, _ in values:
+            for bracket in _BRACKET.finditer(text):
                 fields = (bracket["opened"] or bracket["last"]).split("-")
                 if bracket["opened"]:
                     kind = fields[self._layout.kind] if len(fields) > self._layout.kind else ""
@@ -502,6 +523,17 @@ class _Reader:
         return _Found(sorted(spans), 0, +unplaced)
 
 
+def _placed(spans: Sequence[tags.WordSpan], late: int, values: Sequence[_Value]) -> _Found:
+    """Turn mentions among values into mentions of words; one of empty nodes alone has no place."""
+    of_words = [
+        tags.WordSpan(values[span.start].start, values[span.end - 1].stop, span.label)
+        for span in spans
+    ]
+    placed = [span for span in of_words if span.start < span.end]
+    num_lost = len(of_words) - len(placed)
+    return _Found(placed, late, {standoff.NO_OFFSETS: num_lost} if num_lost else {})
+
+
 def _settle(found: _Words, of: _Range) -> None:
     """Make one word of a range's words, the last in `found`, if only the range has an entity.
 
@@ -517,7 +549,10 @@ def _settle(found: _Words, of: _Range) -> None:
     found.lines[start:] = [of.line]
 
     # An empty node between these words comes after the one that they have become.
-    found.empty[:] = [(min(at, start + 1), value) for at, value in found.empty]
+    found.empty[:] = [
+        value._replace(start=min(value.start, start + 1), stop=min(value.stop, start + 1))
+        for value in found.empty
+    ]
 
 
 def _keys(data: bytes, misc: int) -> list[str]:

@@ -204,6 +204,41 @@ def test_read__an_empty_node_within_a_range_comes_after_its_word(tmp_path: Path)
     assert mentions(record) == [("a-b-c", "x"), ("d e", "y")]
 
 
+@pytest.mark.parametrize(
+    ("empty", "word", "expected", "unplaced"),
+    [
+        ("B-X", "_", [], {standoff.NO_OFFSETS: 1}),
+        ("B-X", "I-X", [("a", "X")], {}),
+        ("B-X", "B-Y", [("a", "Y")], {standoff.NO_OFFSETS: 1}),
+        ("O", "B-Y", [("a", "Y")], {}),
+    ],
+)
+def test_read__tags_of_empty_nodes_are_not_lost(
+    tmp_path: Path,
+    empty: str,
+    word: str,
+    expected: list[tuple[str, str]],
+    unplaced: dict[str, int],
+) -> None:
+    data = row("0.1", "zero", f"NER={empty}") + row(1, "a", f"NER={word}") + row(2, "b", "NER=O")
+
+    (record,) = read(tmp_path, data)
+
+    assert mentions(record) == expected
+    assert isinstance(record, Document)
+    assert (record.unplaced, record.adjusted) == (unplaced, {})
+
+
+def test_read__labels_of_empty_nodes_are_not_lost(tmp_path: Path) -> None:
+    data = row(1, "a", "NER=X") + row("1.1", "zero", "NER=Y") + row(2, "b", "NER=X")
+
+    (record,) = read(tmp_path, data, scheme="label")
+
+    assert mentions(record) == [("a", "X"), ("b", "X")]
+    assert isinstance(record, Document)
+    assert record.unplaced == {standoff.NO_OFFSETS: 1}
+
+
 def test_read__a_range_that_is_no_tag_names_its_line(tmp_path: Path) -> None:
     data = row(1, "x", "NER=B-X") + row("2-3", "del", "NER=secret") + row(2, "de") + row(3, "el")
 

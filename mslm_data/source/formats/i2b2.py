@@ -28,6 +28,8 @@ _HEAD = 1 << 16
 _BOM = "\ufeff"
 _NOWHERE = (-1, -1)
 """The range of a mention whose line or token the text does not have."""
+_OF_DOCUMENT = ("-1", "-1")
+"""Start and end of a tag that says something of the document."""
 _TEXT_ALONE = "expected a file of concepts (.con) for the text, found none; check [source] concepts"
 _CONCEPTS_ALONE = (
     "expected a text (.txt) for the file of concepts, found none; check [source] concepts"
@@ -52,10 +54,10 @@ class I2b2(OffsetOptions, TextOptions, Source):
     lower case there, so they are compared without case. A text without concepts is set aside, as
     missing annotations and lost ones look the same. So are concepts without a text.
 
-    In `TAGS`, an element without `start` is not a mention: it says something of the document, or
-    relates others. The id of a document is the name of its file, or its `RECORD`'s `ID`. Files of
-    records that are not well-formed are an error, as nobody knows how many records they hold; any
-    other file is set aside.
+    In `TAGS`, an element without `start`, or from -1 to -1 as MAE writes it, is not a mention: it
+    says something of the document, or relates others. The id of a document is the name of its file,
+    or its `RECORD`'s `ID`. Files of records that are not well-formed are an error, as nobody knows
+    how many records they hold; any other file is set aside.
 
     The text is patients': a built folder is protected unless the pipeline says
     `about.protected = false`.
@@ -207,9 +209,9 @@ class I2b2(OffsetOptions, TextOptions, Source):
     def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:
         for tag in tags.iter():
             start = tag.get("start")
-            if start is None:
-                continue
             end = tag.get("end") or ""
+            if start is None or (start, end) == _OF_DOCUMENT:
+                continue
             if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
                 raise RecordError(
                     "expected whole numbers as start and end of tags, got other values", line=line

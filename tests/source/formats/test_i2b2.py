@@ -231,6 +231,7 @@ def test_read__labels_are_types_or_elements(
     tags = (
         '<TIMEX3 start="0" end="3" text="May" TYPE="DATE"/><EVENT start="4" end="8" text="came" type="OCCURRENCE"/>'
         '<NAME start="9" end="11" text="Al"/><DIABETES indicator="mention"/><SECTIME id="1" type="X"/>'
+        '<SMOKER start="-1" end="-1" text="" status="past"/>'
     )
     (document,) = written(
         tmp_path, {"a.xml": f"<X><TEXT>May came Al</TEXT><TAGS>{tags}</TAGS></X>"}, label=label
@@ -257,6 +258,11 @@ def test_read__nested_phi_are_mentions_and_one_without_a_type_is_counted(tmp_pat
         ("<X>\n<TEXT>a</TEXT><TEXT>b</TEXT></X>", 2, "expected one TEXT in the file, got several"),
         (
             '<X><TEXT>a</TEXT>\n<TAGS><A start="x" end="1"/></TAGS></X>',
+            2,
+            "expected whole numbers as start",
+        ),
+        (
+            '<X><TEXT>a</TEXT>\n<TAGS><A start="-1" end="1"/></TAGS></X>',
             2,
             "expected whole numbers as start",
         ),

@@ -89,6 +89,7 @@ class Hub(RowOptions, TextOptions, Source):
             | {
                 self.id_column,
                 self.text_column,
+                self.mentions_column,
                 self.doc_label,
             }
         )

@@ -76,6 +76,15 @@ def test_read__takes_a_saved_dataset_of_several_files(dataset: Any, tmp_path: Pa
     assert {split: simple(documents) for split, documents in found.items()} == {"test": ROWS_READ}
 
 
+def test_read__takes_mentions_as_json_in_the_column_named(tmp_path: Path) -> None:
+    entities = '[{"start": 4, "end": 8, "label": "Disease"}]'
+    pq.write_table(pa.table({"text": ["Had gout"], "gold": [entities]}), tmp_path / "train.parquet")
+
+    found = read(Hub(mentions_column="gold"), [tmp_path])
+
+    assert simple(found["train"]) == [("train:0", "Had gout", (Span(4, 8, "Disease"),))]
+
+
 def test_read__takes_parquet_that_datasets_wrote(dataset: Any, tmp_path: Path) -> None:
     dataset.to_parquet(tmp_path / "train.parquet")
 

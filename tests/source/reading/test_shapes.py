@@ -99,6 +99,8 @@ def test_document__knows_files_whose_mentions_begin_with_i() -> None:
         [{"offsets": [[4, 8]], "type": "Disease", "text": ["gout"]}],
         [[4, 8, "Disease"]],
         {"start": [4], "end": [8], "label": ["Disease"]},
+        '[{"start": 4, "end": 8, "label": "Disease"}]',
+        ' [[4, 8, "Disease"]]',
     ],
 )
 @pytest.mark.parametrize("column", ["entities", "spans", "labels", "label"])
@@ -108,6 +110,10 @@ def test_document__reads_text_with_mentions(column: str, entities: Any) -> None:
     assert found.spans == (Span(4, 8, "Disease"),)
     assert found.sentences is None
     assert found.words is None
+
+
+def test_document__an_empty_text_holds_no_mentions() -> None:
+    assert document({"text": "Had gout.", "entities": ""}).spans == ()
 
 
 def test_document__reads_text_alone() -> None:
@@ -230,6 +236,9 @@ def test_document__has_the_id_of_the_named_column(
         ),
         ({"passages": [{"offset": -1, "text": "Gout"}]}, "expected a whole number as offset"),
         ({"text": "Gout", "label": 1}, "expected a list of mentions"),
+        ({"text": "Gout", "label": "Gout"}, "expected a list of mentions"),
+        ({"text": "Gout", "label": "[[0, 4, Gout]]"}, "expected a list of mentions"),
+        ({"text": "Gout", "label": '{"a": [], "a": []}'}, "expected a list of mentions"),
         ({"text": "Gout", "entities": ["Gout"]}, "expected a list of objects"),
         ({"text": "Gout", "entities": [[0, 4]]}, "got 2 value(s)"),
         (
@@ -451,6 +460,7 @@ def test_document__reads_each_shape(shape: str, row: Any) -> None:
         {"gold": [{"char_start": 4, "char_end": 8}]},
         {"gold": {"first": {"Disease": [{"tokenStart": 4, "tokenEnd": 8}]}}},
         {"answers": [{"gold": [{"beginOffset": 4, "endOffset": 8}]}]},
+        {"gold": '[{"start": 4, "end": 8, "label": "Disease"}]'},
     ],
 )
 def test_document__refuses_mentions_in_a_column_that_is_not_read(row: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mslm_data.io import json_once
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import RowFile
@@ -74,13 +75,29 @@ def _value(of: cells.Cells, names: Sequence[str]) -> object:
 def items(value: object) -> list[Any]:
     """Return the mentions in a column: a list, an object of lists, or lists under names.
 
-    spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`.
+    spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`. Any of these may stand
+    there as JSON in a text, as tables keep them that have no columns of lists.
     """
+    value = _of_json(value)
     if isinstance(value, Mapping) and value:
         groups = list(value.values())
         if all(isinstance(group, list) and _are_objects(group) for group in groups):
             return list(itertools.chain.from_iterable(groups))
     return cells.objects(value)
+
+
+def _of_json(value: object) -> object:
+    """Return the list or object that a text holds as JSON; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return []
+    if value.lstrip()[0] not in "[{":
+        return value
+    try:
+        return json_once.decode(value.encode())
+    except (UnicodeEncodeError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
+        return value
 
 
 def _are_objects(group: list[Any]) -> bool:
@@ -95,6 +112,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     """
     if depth == 0:
         return False
+    value = _of_json(value)
     if isinstance(value, Mapping):
         is_table = all(isinstance(values, list) for values in value.values())
         if is_table and _has_range(value, _are_integers):

@@ -26,7 +26,8 @@ class RowOptions(OffsetOptions):
         untyped: Label of tags without a type, and of mentions that have a concept instead.
         text_column: Column of the text where rows have one, "auto" for `text`; of a task of Label
             Studio, the field of its data.
-        mentions_column: Column of the mentions, "auto" for the one that a row's shape says.
+        mentions_column: Column of the mentions, which may stand there as JSON in a text; "auto" for
+            the one that a row's shape says.
         ignored_columns: Columns whose values look like mentions, and are to be passed over.
         doc_label: Column of the document's own label, text or an integer, "" where there is none or
             none is wanted. It becomes the column `doc_label` of the shards.

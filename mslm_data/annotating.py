@@ -26,7 +26,7 @@ from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 from mslm_data.io.locks import HeldError, locked
 from mslm_data.log import plain
-from mslm_data.pipeline import Pipeline, read
+from mslm_data.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from mslm_data.builds.stages import Inputs
@@ -60,23 +60,6 @@ class Told:
     entities: int = 0
     set_aside: Counter[str] = field(default_factory=Counter)
     first: str = ""
-
-
-def pipeline_of(source: str, sets: Sequence[str]) -> Pipeline:
-    """Return the pipeline that reads documents; only its source is used.
-
-    Args:
-        source: The name of a source or of a shipped pipeline, or a TOML file.
-        sets: Assignments `source.option=value`.
-
-    Raises:
-        PipelineError: There is no such source or option.
-    """
-    from mslm_data.source import SOURCES
-
-    if source in SOURCES.names():
-        return read({"name": source, "source": {"use": source}}, sets=sets)
-    return read(source, sets=sets)
 
 
 # Documents ----------------------------------------------------------------------------------------

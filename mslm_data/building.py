@@ -21,6 +21,7 @@ from mslm_data.errors import CallError, PipelineError
 from mslm_data.io import resources
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
+from mslm_data.registry import did_you_mean
 
 # Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
 # can load the same meanwhile.
@@ -40,7 +41,7 @@ _FILES_LOOKED_AT = 1000
 """Files of an input folder whose sizes are looked at: more take longer than they help."""
 
 Source = str | Path | Mapping[str, Any]
-"""A shipped pipeline's name, the path of a TOML file, or the tables that such a file would give."""
+"""A name of a shipped pipeline or source, the path of a TOML file, or the tables of such a file."""
 Input = str | Path | Sequence[str | Path]
 """One file, folder or URL, or several."""
 Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
@@ -99,8 +100,9 @@ def build(
     and `--set encode.keep_text=true` is `options={"encode.keep_text": True}`.
 
     Args:
-        source: A shipped pipeline's name, the path of a TOML file, the tables that such a file
-            would give, with a `name`, or `auto` for what is found by looking at the files.
+        source: The name of a shipped pipeline, or of a source such as `label-studio`; the path of a
+            TOML file; the tables that such a file would give, with a `name`; or `auto` for what is
+            found by looking at the files.
         input: Files or folders, here or at any URL that fsspec knows. Empty: the corpus is fetched
             from its public home.
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
@@ -270,7 +272,7 @@ def prepared(
     if source == AUTO:
         recognised = _recognised(given, sample=sample)
         source = recognised.tables
-    pipeline = read(source, sets=sets, options=options)
+    pipeline = read_named(source, sets=sets, options=options)
     if sample:
         pipeline = pipeline.sampled()
 
@@ -292,6 +294,32 @@ def prepared(
             engine=engine,
             recognised=recognised,
         )
+
+
+def read_named(
+    source: Source, *, sets: Sequence[str] = (), options: Mapping[str, Any] | None = None
+) -> Pipeline:
+    """Read a shipped pipeline, a TOML file, the tables of one, or a source with its usual options.
+
+    Args:
+        source: `blurb/ncbi-disease`, `my.toml`, tables with a `name`, or `label-studio`.
+        sets: See `pipeline.read`.
+        options: See `pipeline.read`.
+
+    Raises:
+        PipelineError: There is nothing of that name; or as from `pipeline.read`.
+    """
+    shipped = resources.pipeline_names()
+    if isinstance(source, Mapping) or str(source).endswith(".toml") or source in shipped:
+        return read(source, sets=sets, options=options)
+
+    from mslm_data.source.table import SOURCES, usual_tables
+
+    name = str(source)
+    if name not in SOURCES.names():
+        near = did_you_mean(name, [*shipped, *SOURCES.names()])
+        raise PipelineError(f"no shipped pipeline or source '{name}'{near}")
+    return read({"name": name, **usual_tables(name)}, sets=sets, options=options)
 
 
 def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:

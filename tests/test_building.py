@@ -23,6 +23,7 @@ from mslm_data.engine import Preload, launch
 from mslm_data.errors import (
     BuildError,
     CallError,
+    FetchError,
     MslmDataError,
     PipelineError,
     SourceError,
@@ -83,6 +84,19 @@ def test_build__takes_a_file_or_its_tables(tmp_path: Path) -> None:
 
     assert by_file.labels == by_tables.labels == ("Party",)
     assert made.tree(tmp_path / "a") == made.tree(tmp_path / "b")
+
+
+def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
+    (tmp_path / "deals.jsonl").write_text(json.dumps(row))
+    tables = {"name": "jsonl", "source": {"use": "jsonl"}, "segment": {"use": "presplit"}}
+
+    by_name = md.build("jsonl", input="deals.jsonl", tokenizer=VOCAB)
+    md.build(tables, input="deals.jsonl", tokenizer=VOCAB, out="by tables")
+
+    assert by_name.folder == Path("shards/jsonl")
+    assert made.tree(by_name.folder) == made.tree(tmp_path / "by tables")
 
 
 def test_build__of_a_sample_has_a_folder_by_default(
@@ -391,6 +405,24 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
         {"source": NAME, "sample": True, "options": {"encode.max_tokens": "many"}},
         PipelineError,
         "expected `int`, got `str` for option 'max_tokens'",
+    ),
+    (
+        ["--source", "docano", "--input", BC2GM],
+        {"source": "docano", "input": BC2GM},
+        PipelineError,
+        "no shipped pipeline or source 'docano'; did you mean 'doccano'?",
+    ),
+    (
+        ["--source", "bc2", "--input", BC2GM],
+        {"source": "bc2", "input": BC2GM},
+        PipelineError,
+        "did you mean 'bc2gm'?",
+    ),
+    (
+        ["--source", "doccano", "--tokenizer", VOCAB],
+        {"source": "doccano", "tokenizer": VOCAB},
+        FetchError,
+        "pipeline 'doccano': it names no public home; pass the corpus with --input",
     ),
     (
         ["--source", NAME, "--sample", "--engine", "locl"],

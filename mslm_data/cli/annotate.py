@@ -87,11 +87,12 @@ def command(
         mslm-data annotate models/ncbi --input notes.jsonl --set source.text_column=note
     """  # noqa: D301 - click wants the character
     from mslm_data import annotating
+    from mslm_data.building import read_named
     from mslm_data.cli.progress import counting
     from mslm_data.io.private import warn_of_readers
     from mslm_data.torch.load_tagger import load_tagger
 
-    pipeline = annotating.pipeline_of(source, sets)
+    pipeline = read_named(source, sets=sets)
     records = annotating.documents(pipeline, inputs)
     loaded = load_tagger(model)
 

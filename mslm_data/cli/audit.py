@@ -32,7 +32,8 @@ _SCORES = ("precision", "recall", "f1")
     "--gold-source",
     required=True,
     metavar="NAME|FILE.toml",
-    help="Read them with this pipeline: a shipped one or a TOML file.",
+    help="Read them with this pipeline: a shipped one, a source such as `pubtator`, or a TOML "
+    "file.",
 )
 @click.option(
     "--gold-set",
@@ -78,13 +79,13 @@ def command(
             --gold NCBI_corpus --gold-source blurb/ncbi-disease \\
             --gold-set source.use=pubtator --label Disease=Disease
     """  # noqa: D301 - click wants the character
+    from mslm_data.building import read_named
     from mslm_data.builds.audit import audit
-    from mslm_data.pipeline import read
     from mslm_data.shard.manifest import read_manifest
     from mslm_data.source.inputs.localise import localise
 
     manifest = read_manifest(folder)
-    gold = read(gold_source, sets=gold_sets)
+    gold = read_named(gold_source, sets=gold_sets)
     labels = _labels(pairs, gold, manifest, folder)
     annotate = _annotator(manifest, sets, folder)
     result = audit(manifest, annotate, gold, localise(inputs), labels=labels)

@@ -45,7 +45,8 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     required=True,
     metavar="NAME|FILE.toml|auto",
     help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for "
-    "all six of BLURB, a TOML file, or `auto` for what is found by looking at the files.",
+    "all six of BLURB, a source such as `doccano` with its usual options (`mslm-data recipes "
+    "--sources`), a TOML file, or `auto` for what is found by looking at the files.",
 )
 @click.option(
     "--input",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,14 +12,31 @@ from mslm_data.cli.options import json_option
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.io import resources
 
+if TYPE_CHECKING:
+    from mslm_data.source.options import Option
 
-@click.command("recipes", short_help="List the shipped pipelines and strategies, or print one.")
+
+_WIDTH = 98
+"""Characters of a line of comments, behind its mark."""
+_FEW_WORDS = 12
+"""Of an option that can be one of more words, its page in the manual has the list."""
+
+
+@click.command(
+    "recipes", short_help="List shipped pipelines, sources and strategies, or print one."
+)
 @click.argument("name", required=False)
 @click.option(
     "--strategies",
     is_flag=True,
     help="List the masking strategies instead of the pipelines. With NAME, print a TOML file of "
     "that strategy.",
+)
+@click.option(
+    "--sources",
+    is_flag=True,
+    help="List the sources instead: what reads which files. With NAME, print a pipeline file of "
+    "that source, with all its options in comments.",
 )
 @click.option(
     "--input",
@@ -28,10 +46,15 @@ from mslm_data.io import resources
     help="With the NAME `auto`, look at these files or folders.",
 )
 @json_option
-def command(name: str | None, strategies: bool, inputs: tuple[str, ...], as_json: bool) -> None:
+def command(
+    name: str | None, strategies: bool, sources: bool, inputs: tuple[str, ...], as_json: bool
+) -> None:
     """List the shipped pipelines, or print one to copy and change.
 
     The NAME `auto` prints the pipeline for the files of --input, found by looking at them.
+
+    With --sources it lists what reads which files. With a NAME it prints a pipeline file of that
+    source to copy, with what each option says.
 
     With --strategies it lists the masking strategies: what each follows, its source, and what it
     hides. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
@@ -50,14 +73,20 @@ def command(name: str | None, strategies: bool, inputs: tuple[str, ...], as_json
         mslm-data recipes blurb/ncbi-disease > mine.toml
         mslm-data build --source mine.toml --input my/files --tokenizer vocab.txt \\
             --out shards/mine
+        mslm-data recipes --sources conllu > mine.toml
         mslm-data recipes --strategies whole-word > mask.toml
         mslm-data mask-stats shards/mine --strategy mask.toml
     """  # noqa: D301 - click wants the character
+    if strategies and sources:
+        raise click.UsageError("expected --strategies or --sources, got both")
     if strategies:
         _strategies(name, as_json)
+    elif sources:
+        _sources(name, as_json)
     elif inputs or name == "auto":
         _recognised(name, inputs, as_json)
     elif name:
+        _refuse_other_kinds(name)
         text = resources.pipeline_text(name)
         if as_json:
             print_json({"name": name, "text": text})
@@ -68,6 +97,20 @@ def command(name: str | None, strategies: bool, inputs: tuple[str, ...], as_json
     else:
         for known in resources.pipeline_names():
             echo(known)
+
+
+def _refuse_other_kinds(name: str) -> None:
+    """Raise if a name is that of a source or a strategy, which another option prints."""
+    if name in resources.pipeline_names():
+        return
+
+    from mslm_data.mask import STRATEGIES
+    from mslm_data.source import SOURCES
+
+    bare = {full.partition(".")[0] for full in STRATEGIES.names()}
+    for option, names in (("--sources", SOURCES.names()), ("--strategies", bare)):
+        if name in names:
+            raise click.UsageError(f"expected `recipes {option} {name}`, got it without the option")
 
 
 def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
@@ -82,6 +125,69 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
         print_json({"name": found.what, "why": found.why, "text": found.toml})
     else:
         echo(f"# Found '{found.what}': {found.why}\n\n{found.toml}", nl=False)
+
+
+def _sources(name: str | None, as_json: bool) -> None:
+    """Print a listing of the sources, or the pipeline file of one of them."""
+    from mslm_data.source import SOURCES
+    from mslm_data.source.options import about
+
+    if name:
+        _source(name, as_json)
+        return
+    rows = [
+        (known, " ".join(SOURCES.load(known).suffixes), _first_paragraph(about(known)))
+        for known in SOURCES.names()
+    ]
+    if as_json:
+        listing = {known: {"files": files.split(), "reads": reads} for known, files, reads in rows}
+        print_json({"sources": listing})
+    else:
+        echo(table(("source", "files", "reads"), rows))
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _source(name: str, as_json: bool) -> None:
+    """Print a pipeline file of a source, with its documentation and all its options in comments."""
+    from mslm_data.source.options import about, options_of
+    from mslm_data.source.table import usual_tables
+
+    tables = usual_tables(name)
+    text = about(name)
+    options = options_of(name)
+    if as_json:
+        print_json(
+            {
+                "source": name,
+                "text": text,
+                "options": {
+                    option.name: {"default": option.default, "meaning": option.meaning}
+                    for option in options
+                },
+            }
+        )
+        return
+
+    lines = [f"# {line}".rstrip() for line in (name, "", *text.splitlines())]
+    for stage, of_stage in tables.items():
+        lines += ["", f"[{stage}]", _line("use", of_stage["use"])]
+        if stage == "source":
+            for option in options:
+                lines += ["", *_commented(option)]
+    echo("\n".join(lines))
+
+
+def _commented(option: Option) -> list[str]:
+    """Return an option at its default, below what it says, in lines of comments."""
+    meaning = option.meaning
+    if 0 < len(option.words) <= _FEW_WORDS:
+        meaning += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
+    is_set = option.default is not None
+    line = _line(option.name, option.default) if is_set else f"{option.name}: not set"
+    return [f"# {text}" for text in (*textwrap.wrap(meaning, _WIDTH), line)]
 
 
 def _strategies(name: str | None, as_json: bool) -> None:

@@ -64,7 +64,7 @@ class Source(ABC):
             split has both.
         segmenter: What finds the sentences if nobody says: "presplit" for formats that have them.
         splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
-            names of files and folders decide; see `by_split`.
+            names of files and folders decide, as in `train.tsv` and `dev/a.txt`.
     """
 
     suffixes: ClassVar[tuple[str, ...]]

@@ -17,7 +17,7 @@ from mslm_data.io.files import sha256_of
 from mslm_data.source import Source
 from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.splits import plain_files
-from mslm_data.source.table import SOURCES
+from mslm_data.source.table import SOURCES, usual_tables
 
 _HEAD_BYTES = 64 << 10
 _LOOKED_AT = 20
@@ -80,16 +80,15 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"'{name}' ({claim.first.name}: {claim.why})" for name, claim in claims.items()
         )
         raise SourceError(
-            f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source in a "
-            'pipeline file, such as [source] use = "' + next(iter(claims)) + '", or pass the files '
-            "of one form with --input"
+            f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source, "
+            f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
         )
     if not claims:
         endings = sorted({path.suffix or path.name for path in files})
         raise SourceError(
             f"{inputs[0]}: expected a form that is recognised, got files ending with "
-            f"{', '.join(endings[:10])} that none of the sources is sure of; name the source in a "
-            f"pipeline file, [source] use = one of {', '.join(SOURCES.names())}"
+            f"{', '.join(endings[:10])} that none of the sources is sure of; name the source with "
+            f"--source, one of {', '.join(SOURCES.names())}"
         )
 
     [(name, claim)] = claims.items()
@@ -97,20 +96,10 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     if name in _PIPELINE_OF:
         pipeline = _PIPELINE_OF[name]
         return Recognised(pipeline, why, resources.pipeline_text(pipeline))
-    source: type[Source] = SOURCES.load(name)
-    toml = "\n".join(
-        [
-            f'name = "{_name_of(inputs[0])}"',
-            "",
-            "[source]",
-            f'use = "{name}"',
-            "",
-            "[segment]",
-            f'use = "{source.segmenter}"',
-            "",
-        ]
-    )
-    return Recognised(name, why, toml)
+    lines = [f'name = "{_name_of(inputs[0])}"']
+    for stage, table in usual_tables(name).items():
+        lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
+    return Recognised(name, why, "\n".join([*lines, ""]))
 
 
 def _claim(name: str, files: Iterable[Path]) -> _Claim | None:

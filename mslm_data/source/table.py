@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mslm_data.registry import Registry
 
 SOURCES = Registry(
@@ -30,3 +32,8 @@ SOURCES = Registry(
         "token-table": "mslm_data.source.formats.token_table:TokenTable",
     },
 )
+
+
+def usual_tables(use: str) -> dict[str, dict[str, Any]]:
+    """Return the tables of a pipeline that reads with a source whose options nobody has set."""
+    return {"source": {"use": use}, "segment": {"use": SOURCES.load(use).segmenter}}

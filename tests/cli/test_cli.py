@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
+from mslm_data.building import read_named
 from mslm_data.cli import COMMANDS
 from mslm_data.io import resources
+from mslm_data.registry import from_options
+from mslm_data.source import SOURCES
 from tests.cli.running import run
 
 
@@ -106,6 +110,41 @@ def test_recipes__commands_of_a_pipeline_name_what_they_need(name: str) -> None:
 
     assert commands
     assert all("--tokenizer " in command or "--sample " in command for command in commands)
+
+
+def test_recipes__lists_sources_with_what_they_read() -> None:
+    listed = run("recipes", "--sources")
+    sources = run("recipes", "--sources", "--json").json["sources"]
+
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == SOURCES.names()
+    assert list(sources) == SOURCES.names()
+    assert sources["conllu"]["files"] == [".conllu", ".conllup"]
+    assert sources["conllu"]["reads"] in listed.out
+
+
+@pytest.mark.parametrize("name", SOURCES.names())
+def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path) -> None:
+    text = run("recipes", "--sources", name).out
+    options = run("recipes", "--sources", name, "--json").json["options"]
+
+    given = read_named(name)
+    file = tmp_path / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    assert read_named(file) == given
+
+    # The same with each option of the comments at its default.
+    file.write_text(re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text), encoding="utf-8")
+    with_options = read_named(file).source
+    is_set = {option for option, about in options.items() if about["default"] is not None}
+    assert set(with_options.options) == is_set
+    assert from_options(SOURCES.load(name), with_options.options, where="") == SOURCES.load(name)()
+
+
+def test_recipes__of_sources_and_strategies_at_once_are_refused() -> None:
+    assert run("recipes", "--sources", "--strategies").code == 2
+    assert "expected `recipes --sources doccano`" in run("recipes", "doccano").err
+    assert "expected `recipes --strategies joint`" in run("recipes", "joint").err
+    assert "did you mean 'doccano'?" in run("recipes", "--sources", "docano").err
 
 
 def test_recipes__lists_strategies_with_what_they_follow() -> None:

@@ -53,8 +53,8 @@ class Conll(TextOptions, Source):
     their published numbers of sentences and mentions.
 
     Attributes:
-        word_column: Column of the word, from 0; None finds it.
-        tag_column: Column of the tag; None finds it, and takes the last one for "label".
+        word_column: Column of the word, from 0. It is found if it is not set.
+        tag_column: Column of the tag. It is found if it is not set; for "label" it is the last one.
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
             label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and `*)`,

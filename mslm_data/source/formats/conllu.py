@@ -71,8 +71,8 @@ class Conllu(TextOptions, Source):
     numbered one after the other, as where the blank line between two sentences is missing.
 
     Attributes:
-        tag_column: Column or key of MISC that holds entities; "" takes the first of `ENTITIES` in
-            the file's beginning, or else in the whole file.
+        tag_column: Column or key of MISC that holds entities; "" takes the first of `ner`, `bio`,
+            `iob`, `ne`, `entity` and `entities` in the file's beginning, or else in the whole file.
         untyped: Label of entities without a type.
         scheme: "auto" for tags and brackets; "label" where the tag is the label itself, so that
             equal neighbours are one mention.
@@ -262,7 +262,7 @@ def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
 
 
 class _Value(NamedTuple):
-    """What a row says of mentions.
+    """The value of a row, which says what mentions its word is in.
 
     Attributes:
         start: Number of its word among those of the analysis; for an empty node, of the next one.

@@ -31,12 +31,12 @@ _BEGINNING_ROWS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Hub(RowOptions, TextOptions, Source):
-    """Rows of Hugging Face datasets; `reading.shapes` has the columns that are known.
+    """Rows of Hugging Face datasets: parquet, Arrow, saved folders, or a dataset of the hub.
 
-    Names of integer tags come from the file's own features (ClassLabel), or else from `tag_names`.
-    A document without an id of its own is called `{file}:{number}`, from 0. Parts are ranges of
-    rows: their `start` and `stop` count rows, except for JSON lines, where they count bytes. No
-    code of a dataset is ever run.
+    `reading.shapes` has the columns that are known. Names of integer tags come from the file's own
+    features (ClassLabel), or else from `tag_names`. A document without an id of its own is called
+    `{file}:{number}`, from 0. Parts are ranges of rows: their `start` and `stop` count rows, except
+    for JSON lines, where they count bytes. No code of a dataset is ever run.
 
     Attributes:
         dataset: A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.

@@ -1,0 +1,97 @@
+"""Finds what a source reads, and which options it has, in the docstrings of its reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import re
+import typing
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mslm_data.source.table import SOURCES
+
+_ATTRIBUTES = "\nAttributes:\n"
+_ATTRIBUTE = re.compile(r" {4}(\w+): (.*)")
+
+
+class Option(NamedTuple):
+    """An option of a `[source]` table.
+
+    Attributes:
+        name: Its name.
+        default: Its value where nobody sets it.
+        meaning: What it says, in one paragraph.
+        words: The values that it can have, where they are a few words; else none.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    words: tuple[str, ...]
+
+
+def about(use: str) -> str:
+    """Return what the documentation of a source says above its options.
+
+    Raises:
+        PipelineError: There is no such source.
+    """
+    return _documentation(SOURCES.load(use)).partition(_ATTRIBUTES)[0].rstrip()
+
+
+def options_of(use: str) -> list[Option]:
+    """Return the options of a source, those of its own first.
+
+    Raises:
+        PipelineError: There is no such source.
+    """
+    source = SOURCES.load(use)
+    meanings: dict[str, str] = {}
+    for declared_by in source.__mro__:
+        for name, meaning in _attributes(declared_by):
+            meanings.setdefault(name, meaning)
+
+    types = typing.get_type_hints(source)
+    fields = {field.name: field for field in dataclasses.fields(source)}
+    return [
+        Option(name, _default(fields[name]), meaning, _words(types[name]))
+        for name, meaning in meanings.items()
+        if name in fields
+    ]
+
+
+def _documentation(of: type) -> str:
+    return inspect.cleandoc(of.__doc__ or "")
+
+
+def _attributes(of: type) -> Iterator[tuple[str, str]]:
+    """Give the name and the meaning of each attribute that a class itself documents."""
+    _, _, lines = _documentation(of).partition(_ATTRIBUTES)
+    name = ""
+    words: list[str] = []
+    for line in lines.splitlines():
+        begun = _ATTRIBUTE.fullmatch(line)
+        if begun and name:
+            yield name, " ".join(words)
+        if begun:
+            name, words = begun[1], [begun[2]]
+        else:
+            words.append(line.strip())
+    if name:
+        yield name, " ".join(words)
+
+
+def _words(of: Any) -> tuple[str, ...]:
+    """Return the words that a type allows, none where it allows other values as well."""
+    if typing.get_origin(of) is typing.Literal:
+        return typing.get_args(of)
+    inner = [_words(one) for one in typing.get_args(of)]
+    return tuple(itertools.chain.from_iterable(inner)) if inner and all(inner) else ()
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
 import numpy as np
 import pytest
 
+from mslm_data.builds import build
 from mslm_data.cli import progress
 from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.score_columns import open_scores
@@ -15,7 +17,7 @@ from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.loading import load
 from tests.cli.running import run
 from tests.lexicon.models import sample_vocab, saved
-from tests.made import built, pipeline_of, word_piece
+from tests.made import built, byte_level, pipeline_of, unigram, word_piece
 
 
 @pytest.fixture
@@ -226,6 +228,28 @@ def test_table__lexicon_and_account(folder, tmp_path):
     assert (done.json["read"], done.json["kept"], done.json["left_out"]) == (3, 2, {"no number": 1})
     assert "first: no number" in said.out
     assert "kinase" not in (said.out + said.err + done.out).lower()
+
+
+@pytest.mark.parametrize("tokenizer", [word_piece, byte_level, unigram])
+@pytest.mark.parametrize("given", [True, False])
+def test_table__words_are_those_of_the_rows(tmp_path, tokenizer, given):
+    """One source reads words and running text: the rows say where words begin."""
+    words = ["Had", "tumour-cell", "kinase", "."]
+    row = {"tokens": words, "ner_tags": ["O", "B-X", "O", "O"]}
+    if not given:
+        row = {"text": " ".join(words), "entities": [[4, 15, "X"]]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row))
+    pipeline = pipeline_of(source={"use": "jsonl"})
+    build(pipeline, [tmp_path / "train.jsonl"], tokenizer(), tmp_path / "d", workers=1)
+    (tmp_path / "t.tsv").write_text("tumour-cell\t1\nkinase\t2\n")
+
+    done = run("vocab", "scores", "table", tmp_path / "d", "--from", tmp_path / "t.tsv")
+
+    assert done.code == 0, done.err
+    assert read_lexicon(tmp_path / "d" / "vocab" / "table.arrow").words.tolist() == [
+        1 if given else 3,
+        1,
+    ]
 
 
 def test_frequency__lexicon_of_the_training_split(folder):

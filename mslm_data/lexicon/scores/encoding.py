@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,14 @@ from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.gather import gather
 from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.split import Split
+
+_WITHIN_WORDS = ("-", "/", "'")
+"""Characters that stand within words as sources give them, and between those of running text."""
+_GOES_ON = "##"
+"""Begins the pieces of WordPiece that go on with a word."""
+_CHUNKS_LOOKED_AT = 8
+"""Of thousands of rows each."""
 
 
 def tokenizer_of(folder: Path, manifest: Manifest) -> Tokenizer:
@@ -30,6 +39,27 @@ def tokenizer_of(folder: Path, manifest: Manifest) -> Tokenizer:
             f"{folder / 'tokenizer.json'}: expected the one the folder was built with, got another"
         )
     return replace(tokenizer, ids=manifest.token_ids)
+
+
+def have_given_words(split: Split, tokenizer: Tokenizer) -> bool:
+    """Return whether the words of a split's rows are its source's, so that `IL-2` is one of them.
+
+    Running text is split into words at every such character. The rows themselves are asked, the
+    first of a large split, as one source may read both.
+    """
+    wanted = [
+        id_
+        for piece, id_ in tokenizer.core.get_vocab(with_added_tokens=False).items()
+        if piece.removeprefix(_GOES_ON).startswith(_WITHIN_WORDS)
+    ]
+    for rows in islice(split.chunks(), _CHUNKS_LOOKED_AT):
+        words = rows.word_ids.values
+        goes_on = np.zeros(len(words), np.bool_)
+        goes_on[1:] = (words[1:] >= 0) & (words[1:] == words[:-1])
+        goes_on[rows.word_ids.offsets[:-1][rows.word_ids.lengths > 0]] = False
+        if np.isin(rows.input_ids.values[goes_on], wanted).any():
+            return True
+    return False
 
 
 def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:

@@ -12,9 +12,6 @@ from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
 
-_GIVEN_WORDS = ("conll", "conllu", "ebm", "hub", "token-table")
-"""Sources whose files say where words begin, so that `IL-2` is one word there."""
-
 
 @click.command("table", short_help="Words, pieces or ids by a table of yours.")
 @folder_argument
@@ -50,18 +47,20 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
             --out shards/bc2gm/vocab/informask.arrow
     """  # noqa: D301 - click wants the character
     from mslm_data.io.files import sha256_of
-    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.encoding import have_given_words, tokenizer_of
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import read_table
     from mslm_data.loading import load
 
-    manifest = load(folder).manifest
+    shards = load(folder)
+    manifest = shards.manifest
     digest = sha256_of(path) if path.is_file() else ""
+    tokenizer = tokenizer_of(folder, manifest)
     lexicon, report = read_table(
         path,
-        tokenizer_of(folder, manifest),
+        tokenizer,
         by=by,
-        given_words=manifest.pipeline["source"]["use"] in _GIVEN_WORDS,
+        given_words=any(have_given_words(shards[split], tokenizer) for split in shards),
         about=about(manifest, of="table", by=by, table=digest),
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import mslm_data as md
+from mslm_data.building import read_named
 from mslm_data.builds import Progress
 from mslm_data.encode import tokenizer
 from mslm_data.engine import Preload, launch
@@ -97,6 +98,13 @@ def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.M
 
     assert by_name.folder == Path("shards/jsonl")
     assert made.tree(by_name.folder) == made.tree(tmp_path / "by tables")
+
+
+@pytest.mark.parametrize(
+    ("name", "segmenter"), [("notes", "clinical"), ("text", "clinical"), ("conll", "presplit")]
+)
+def test_read_named__segments_as_suits_the_source(name: str, segmenter: str) -> None:
+    assert read_named(name).segment.use == segmenter
 
 
 def test_build__of_a_sample_has_a_folder_by_default(

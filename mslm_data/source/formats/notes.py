@@ -54,10 +54,11 @@ class Notes(Cohort, TextOptions, Source):
         pattern: Which files of a folder are notes, as of `fnmatch`.
         placeholders: What is tokenised for `[** **]`: "keep" its characters, "token" a word for its
             kind, "drop" nothing.
-        splits: As of `Source`; not with `shares`.
+        splits: Split -> patterns of file paths below the input, as of `fnmatch`; not with `shares`.
     """
 
     suffixes = (".csv", ".parquet", ".txt")
+    segmenter = "clinical"
 
     id_column: str = "ROW_ID"
     patient_column: str = "SUBJECT_ID"

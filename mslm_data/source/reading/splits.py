@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +16,31 @@ from mslm_data.data.document import split_order
 from mslm_data.errors import SourceError
 from mslm_data.source.table import SOURCES
 
-_SPLIT_IN_NAME = {
-    # Not "strain", "restraint" or "constraint", and not "device" or "deviation".
-    "train": re.compile(r"(?<!(?<![a-z])s)(?<!res)(?<!cons)train"),
-    "validation": re.compile(r"dev(?!i)|valid|(?<![a-z])val(?![a-z])"),
-    # Not the end of "latest", "contest", "attest" or "protest".
-    "test": re.compile(r"(?<!la)(?<!con)(?<!at)(?<!pro)test|(?<![a-z])eval"),
+_SPLIT_WORDS = {
+    "train": r"train(?:ing)?",
+    # "testa" is the development set of CoNLL-2003 and its kin; their test set is "testb".
+    "validation": r"dev(?:el(?:op(?:ment)?)?)?|val(?:id(?:ation)?)?|testa",
+    "test": r"test(?:b|ing)?|eval(?:uation)?",
 }
-_TEST_A = re.compile(r"(?<![a-z])testa(?![a-z])")
-"""The name of the development set in CoNLL-2003 and its kin; their test set is testb."""
-_OWN_NAMES = re.compile(r"train(ing)?|dev(el(opment)?)?|val(id(ation)?)?|test(a|b|ing)?|eval")
+"""Split -> the words that speak of it. They count as whole words: not in `gastrointestinal`."""
+_SPLIT_WORD = re.compile("|".join(f"(?P<{split}>{of})" for split, of in _SPLIT_WORDS.items()))
+_SPEAKS = re.compile(rf"(?:{'|'.join(_SPLIT_WORDS.values())})+(?:set|split|data|corpus|files?)?")
+"""A word of a name that speaks of splits, such as `trainset`, or `traindev` of two."""
+_OWN_NAMES = re.compile("|".join(_SPLIT_WORDS.values()))
 """Names of an input folder itself that speak of a split. Other names say where it lies."""
+_WORD_BEGINS = (
+    re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"),  # Training|Set, GENE|Test
+    re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[a-z])"),  # NCBI|trainset
+)
+"""Where the case of letters says that a word begins: names are written in both ways."""
+_WORD = re.compile(r"[a-z]+")
+_ABOUT = re.compile(
+    r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"
+)
+"""Names of files that say something of a corpus."""
+_SAY_WHICH = (
+    "say which files are which split with [source] splits, such as splits = { train = ['*train*'] }"
+)
 _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of tables that no reader of text can make anything of."""
 
@@ -58,15 +72,21 @@ def split_of(name: str) -> str | None:
     Raises:
         SourceError: It speaks of several.
     """
-    plain = _TEST_A.sub("dev", name.lower())
-    found = [split for split, pattern in _SPLIT_IN_NAME.items() if pattern.search(plain)]
+    words = {
+        word for begins in _WORD_BEGINS for word in _WORD.findall(begins.sub(" ", name).lower())
+    }
+    found = {
+        str(part.lastgroup)
+        for word in words
+        if _SPEAKS.fullmatch(word)
+        for part in _SPLIT_WORD.finditer(word)
+    }
     if len(found) > 1:
+        several = " and ".join(sorted(found, key=split_order))
         raise SourceError(
-            f"{name}: expected a name that speaks of one split, got {' and '.join(found)}; say "
-            "which files are which split with [source] splits, such as splits = "
-            f"{{ train = ['*train*'] }}"
+            f"{name}: expected a name that speaks of one split, got {several}; {_SAY_WHICH}"
         )
-    return found[0] if found else None
+    return found.pop() if found else None
 
 
 def by_split(
@@ -78,9 +98,9 @@ def by_split(
     patterns.
 
     Without, a file belongs to the split that its name speaks of, or else the name of the nearest
-    folder below the input, or else the input's own if that is just a split's name. Files
-    that speak of no split are left out where other files speak of one; where none does, all are
-    `train`.
+    folder below the input, or else the input's own if that is just a split's name. Where no file
+    speaks of a split, all are `train`. Where some do, the others are left out, but not if they may
+    be what is wanted: see `_refuse_left_out`.
 
     Args:
         inputs: Files, or folders that are searched through.
@@ -92,7 +112,7 @@ def by_split(
         Split -> files, sorted by path; train, validation and test first.
 
     Raises:
-        SourceError: An input is missing, or no file fits.
+        SourceError: An input is missing, no file fits, or it cannot be told which split files are.
     """
     sorted_out = assign(_candidates(inputs, suffixes), splits=splits)
     if not sorted_out:
@@ -120,19 +140,22 @@ def assign(
         Split -> paths, each once, sorted; empty where no path fits.
 
     Raises:
-        SourceError: A file fits several splits.
+        SourceError: A file fits several splits, or none where it may be wanted.
     """
     named: dict[str, set[Path]] = {}
-    rest: set[Path] = set()
-    for path, below, folder in found:
+    rest: dict[Path, Candidate] = {}
+    for candidate in found:
+        path, below, folder = candidate
         split = _matching(below, splits) if splits else _nearest(below) or _of_input(folder)
         if split:
             named.setdefault(split, set()).add(path)
         else:
-            rest.add(path)
+            rest[path] = candidate
 
     if rest and not named and not splits:
-        named["train"] = rest
+        named["train"] = {*rest}
+    elif rest and not splits:
+        _refuse_left_out([*rest.values()], named)
     return {split: sorted(named[split]) for split in sorted(named, key=split_order)}
 
 
@@ -152,12 +175,41 @@ def _matching(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _nearest(below: str) -> str | None:
-    """Return the split that a file's name speaks of, or else the nearest of its folders."""
-    for name in reversed(Path(below).parts):
-        split = split_of(name)
-        if split:
-            return split
-    return None
+    """Return the split that a file's name speaks of, or else the nearest of its folders.
+
+    Raises:
+        SourceError: The file speaks of another split than its folder.
+    """
+    *folders, name = Path(below).parts
+    own = split_of(name)
+    of_folder = next((split for folder in reversed(folders) if (split := split_of(folder))), None)
+    if own and of_folder and own != of_folder:
+        raise SourceError(
+            f"{below}: expected a file and its folder to speak of one split, got {own} and "
+            f"{of_folder}; {_SAY_WHICH}"
+        )
+    return own or of_folder
+
+
+def _refuse_left_out(rest: Sequence[Candidate], named: Mapping[str, Collection[Path]]) -> None:
+    """Raise if files that speak of no split, as others do, may be what is wanted.
+
+    So they may if a user has named one of them, if nothing else is to train on, or if they are more
+    than the files that speak of a split. Files about the corpus do not count.
+    """
+    others = [one for one in rest if not _ABOUT.fullmatch(Path(one.below).name.lower())]
+    if not others:
+        return
+
+    num_named = sum(map(len, named.values()))
+    first = next((one for one in others if not one.folder), None)
+    if first or "train" not in named or len(others) > num_named:
+        first = first or others[0]
+        (split, paths), *_ = named.items()
+        raise SourceError(
+            f"{first.below}: expected a name that speaks of a split, as {min(paths).name} speaks "
+            f"of {split}, got {len(others)} file(s) whose names speak of none; {_SAY_WHICH}"
+        )
 
 
 def _of_input(folder: str) -> str | None:

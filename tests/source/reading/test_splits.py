@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,20 +27,37 @@ from mslm_data.source.reading.splits import (
         ("Valid.conll", "validation"),
         ("interval.tsv", None),
         ("test.tsv", "test"),
-        ("Genia4EReval1.iob2", None),
+        ("Genia4EReval1.iob2", "test"),
+        ("Genia4ERtraining", "train"),
+        ("NCBItestset_corpus.txt", "test"),
+        ("NCBIdevelopset_corpus.txt", "validation"),
+        ("CDR_TrainingSet.PubTator.txt", "train"),
+        ("GENETest.tsv", "test"),
+        ("wnut17train.conll", "train"),
+        ("scienceie2017_dev", "validation"),
+        ("training-PHI-Gold-Set1", "train"),
+        ("validation_matched", "validation"),
+        ("TEST.TSV", "test"),
         ("corpus_eval.iob2", "test"),
         ("latest.tsv", None),
         ("contest.tsv", None),
         ("eng.testa", "validation"),
         ("eng.testb", "test"),
         ("testa", "validation"),
-        ("testable.tsv", "test"),
+        ("testable.tsv", None),
+        ("gastrointestinal.ann", None),
+        ("testicular.txt", None),
+        ("blood-tests.txt", None),
+        ("fastest.txt", None),
+        ("unvalidated.txt", None),
+        ("validity.txt", None),
+        ("developer-notes.txt", None),
         ("protest.tsv", None),
         ("muscle-strain.txt", None),
         ("restraints.txt", None),
         ("medical-devices.txt", None),
         ("ds-train.txt", "train"),
-        ("newstrain.txt", "train"),
+        ("newstrain.txt", None),
         ("notes.txt", None),
     ],
 )
@@ -47,12 +65,11 @@ def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> 
     assert split_of(name) == split
 
 
-def test_split_of__refuses_a_name_of_two() -> None:
-    with pytest.raises(
-        SourceError,
-        match=r"train_test.tsv: expected a name that speaks of one split, got train and test; say",
-    ):
-        split_of("train_test.tsv")
+@pytest.mark.parametrize("name", ["train_test.tsv", "traintest.tsv", "TestTrain"])
+def test_split_of__refuses_a_name_of_two(name: str) -> None:
+    expected = f"{name}: expected a name that speaks of one split, got train and test; say"
+    with pytest.raises(SourceError, match=re.escape(expected)):
+        split_of(name)
 
 
 def write(folder: Path, *names: str) -> None:
@@ -74,7 +91,7 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
         tmp_path,
         "test/b.tsv",
         "train/a.tsv",
-        "train/dev.tsv",
+        "more/dev.tsv",
         "other.tsv",
         "x.json",
         "devel/train/c.tsv.gz",
@@ -84,10 +101,50 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
 
     assert names(found, tmp_path) == {
         "train": ["devel/train/c.tsv.gz", "train/a.tsv"],
-        "validation": ["train/dev.tsv"],
+        "validation": ["more/dev.tsv"],
         "test": ["test/b.tsv"],
     }
     assert list(found) == ["train", "validation", "test"]
+
+
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        (["train/ecg-test.ann"], "a file and its folder to speak of one split, got test and train"),
+        (["test/x.ann", "y.ann"], "y.ann: expected a name that speaks of a split, as x.ann speaks"),
+        (["ecg-test.ann", "a.ann", "train.ann", "b.ann", "c.ann"], "3 file(s) whose names speak"),
+    ],
+)
+def test_by_split__refuses_to_leave_out_what_may_be_wanted(
+    tmp_path: Path, below: list[str], message: str
+) -> None:
+    write(tmp_path, *below)
+
+    with pytest.raises(SourceError, match=re.escape(message)):
+        by_split([tmp_path], suffixes=[".ann"], splits={})
+
+    found = by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
+    assert names(found, tmp_path) == {"train": sorted(below)}
+
+
+def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "dev.tsv", "batch2.tsv")
+    given = [tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "batch2.tsv"]
+
+    with pytest.raises(
+        SourceError, match=r"batch2.tsv: expected a name that speaks of a split, as"
+    ):
+        by_split(given, suffixes=[".tsv"], splits={})
+
+    assert by_split([tmp_path], suffixes=[".tsv"], splits={}).keys() == {"train", "validation"}
+
+
+def test_by_split__leaves_out_files_about_the_corpus(tmp_path: Path) -> None:
+    write(tmp_path, "test.txt", "README.txt", "LICENCE.txt")
+
+    found = by_split([tmp_path], suffixes=[".txt"], splits={})
+
+    assert names(found, tmp_path) == {"test": ["test.txt"]}
 
 
 def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
@@ -19,6 +21,7 @@ from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader, recognised
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import split_of
 
 T = TypeVar("T")
@@ -26,7 +29,11 @@ T = TypeVar("T")
 _LONGEST_NAME = 200
 _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
 """Files of a saved dataset that hold no rows."""
+_CACHE_FILES = "cache-*.arrow"
+"""Files that `datasets` leaves beside a saved dataset whose rows it has changed."""
 _BEGINNING_ROWS = 1000
+_TRIED_ROWS = 20
+"""Rows of a file in whose texts mentions are looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +72,7 @@ class Hub(RowOptions, TextOptions, Source):
             return _merged(saved)
         found = super().find(inputs)
         return {
-            split: [path for path in paths if path.name not in _OWN_FILES]
-            for split, paths in found.items()
+            split: [path for path in paths if not _is_own(path)] for split, paths in found.items()
         }
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -83,9 +89,11 @@ class Hub(RowOptions, TextOptions, Source):
             return
 
         schema = arrow_rows.schema(path)
+        num_rows = arrow_rows.num_rows(path)
         wanted = (
             COLUMNS
             | set(arrow_rows.nested(schema))
+            | _with_json(path, schema, num_rows)
             | {
                 self.id_column,
                 self.text_column,
@@ -93,7 +101,6 @@ class Hub(RowOptions, TextOptions, Source):
                 self.doc_label,
             }
         )
-        num_rows = arrow_rows.num_rows(path)
         file = RowFile(
             options=self,
             names=arrow_rows.class_names(schema),
@@ -162,8 +169,9 @@ class Hub(RowOptions, TextOptions, Source):
                 f"{where}: cannot be fetched ({type(error).__name__}); check the name, config, "
                 "revision and the network, or pass its files with --input"
             ) from None
+        splits = _splits(found)
         return {
-            _split(name): [Path(file["filename"]) for file in of.cache_files]
+            splits[name]: [Path(file["filename"]) for file in of.cache_files]
             for name, of in found.items()
         }
 
@@ -195,12 +203,14 @@ def _saved(folder: Path) -> dict[str, list[Path]]:
     """Return split -> Arrow files of what `save_to_disk` wrote, nothing for other inputs."""
     whole = folder / "dataset_dict.json"
     if whole.is_file():
-        names = _json_of(whole, _SavedDict).splits
-        return {_split(name): _data_files(folder / _plain_name(name, whole)) for name in names}
+        splits = _splits(_json_of(whole, _SavedDict).splits)
+        return {
+            split: _data_files(folder / _plain_name(name, whole)) for name, split in splits.items()
+        }
     state = folder / "state.json"
     if state.is_file():
         name = _json_of(state, _SavedState).split or folder.name
-        return {_split(name): _data_files(folder)}
+        return {_splits([name])[name]: _data_files(folder)}
     return {}
 
 
@@ -263,8 +273,29 @@ def _merged(found: Sequence[Mapping[str, list[Path]]]) -> dict[str, list[Path]]:
     return {split: [path for of in found for path in of.get(split, [])] for split in splits}
 
 
-def _split(name: str) -> str:
-    return split_of(name) or name
+def _splits(names: Iterable[str]) -> dict[str, str]:
+    """Return the split that each name speaks of; its own name where another speaks of the same."""
+    spoken_of = {name: split_of(name) or name for name in names}
+    counts = Counter(spoken_of.values())
+    return {name: split if counts[split] == 1 else name for name, split in spoken_of.items()}
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether a file of a saved dataset holds no rows of its own."""
+    return path.name in _OWN_FILES or path.match(_CACHE_FILES)
+
+
+def _with_json(path: Path, schema: pa.Schema, num_rows: int) -> set[str]:
+    """Return the columns of texts that hold mentions as JSON, as far as the first rows say."""
+    names = set(arrow_rows.texts(schema)) - COLUMNS
+    rows = arrow_rows.rows(path, 0, min(_TRIED_ROWS, num_rows), columns=names) if names else ()
+    return {
+        name
+        for row in rows
+        if row is not None
+        for name, value in row.items()
+        if look_like_mentions(value)
+    }
 
 
 def _is_json(path: Path) -> bool:

@@ -26,6 +26,14 @@ dictionary."""
 _ROWS_PER_BYTE = 16
 """Rows that a byte of a file may stand for; more means a damaged file that repeats nothing without
 end."""
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+"""Tests for lists of any layout."""
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError)
 """Errors that reading a damaged file raises; Python's own errors come only from types
 that Arrow does not know."""
@@ -91,14 +99,22 @@ def nested(of: pa.Schema) -> list[str]:
     return [field.name for field in of if _is_nested(field.type, depth=0)]
 
 
+def texts(of: pa.Schema) -> list[str]:
+    """Return the columns that hold texts."""
+    return [field.name for field in of if _is_text(field.type)]
+
+
 def _is_nested(kind: pa.DataType, *, depth: int) -> bool:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if any(is_list(kind) for is_list in _LISTS):
         return _is_nested(kind.value_type, depth=depth + 1)
     if pa.types.is_struct(kind):
         # An object with bytes is a picture or a sound.
         return not any(pa.types.is_binary(field.type) for field in kind)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return depth > 0 and is_text
+    return depth > 0 and _is_text(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def class_names(of: pa.Schema) -> dict[str, tuple[str, ...]]:

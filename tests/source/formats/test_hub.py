@@ -336,3 +336,58 @@ def test_recognises__rows_of_a_known_shape(tmp_path: Path) -> None:
     ):
         pq.write_table(pa.Table.from_pylist([row]), path)
         assert Hub.recognises(path, b"PAR1") == expected
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train", "validation_matched", "validation_mismatched", "test_clean", "test_other"],
+        ["train", "test"],
+    ],
+)
+def test_read__saved_splits_of_one_meaning_keep_their_names(
+    dataset: Any, tmp_path: Path, names: list[str]
+) -> None:
+    from datasets import DatasetDict
+
+    rows = {name: dataset.select([number]) for number, name in enumerate(names)}
+    DatasetDict(rows).save_to_disk(tmp_path / "saved")
+
+    found = read(Hub(), [tmp_path / "saved"])
+
+    assert [*found] == names
+    assert [simple(found[name]) for name in names] == [
+        [ROWS_READ[number]] for number in range(len(names))
+    ]
+
+
+def test_read__passes_over_what_datasets_has_cached(dataset: Any, tmp_path: Path) -> None:
+    from datasets import DatasetDict, load_from_disk
+
+    DatasetDict({"train": dataset}).save_to_disk(tmp_path / "saved")
+    load_from_disk(tmp_path / "saved")["train"].map(lambda row: {"id": row["id"] + "x"})
+    assert [*(tmp_path / "saved" / "train").glob("cache-*.arrow")]
+
+    found = read(Hub(splits={"train": ("train/*",)}), [tmp_path / "saved"])
+
+    assert simple(found["train"]) == ROWS_READ
+
+
+@pytest.mark.parametrize("as_list", [None, pa.list_view, pa.large_list, "fixed"])
+def test_read__refuses_mentions_that_are_not_read_however_they_are_stored(
+    tmp_path: Path, as_list: Any
+) -> None:
+    mentions = [{"start": 4, "end": 8, "label": "Disease"}]
+    of_one = pa.struct({"start": pa.int64(), "end": pa.int64(), "label": pa.string()})
+    column: Any = pa.array([json.dumps(mentions)])
+    if as_list == "fixed":
+        column = pa.array([mentions], pa.list_(of_one, 1))
+    elif as_list is not None:
+        column = pa.array([mentions], as_list(of_one))
+    none = pa.array([[]], pa.list_(of_one))
+    rows = pa.table({"text": ["Had gout"], "mine": column, "entities": none})
+    with pa.ipc.new_file(str(tmp_path / "train.arrow"), rows.schema) as writer:
+        writer.write(rows)
+
+    with pytest.raises(SourceError, match="got column 'mine', which looks like mentions"):
+        read(Hub(), [tmp_path])

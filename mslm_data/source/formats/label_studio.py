@@ -22,7 +22,8 @@ class LabelStudio(JsonVersions):
     """Files of tasks of Label Studio, as JSON or as JSON-MIN.
 
     Of the annotations of a task, one is read: that marked as ground truth, or else the one that
-    `of_several` says, by the time of its creation; "all" joins their mentions. Cancelled
+    `of_several` says, by the time of its creation; "all" joins their mentions in tasks, while of
+    the rows of JSON-MIN with one id the first is read, and the others are set aside. Cancelled
     annotations are never read, and neither are predictions, drafts, relations and choices. A task
     without annotations is counted, and not read. `annotator` is the number, the name or the
     address in `completed_by`.

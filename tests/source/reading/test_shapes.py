@@ -279,7 +279,7 @@ def test_document__sets_a_row_without_the_named_id_aside() -> None:
     found = read({"text": "Gout."}, id_column="note")
 
     assert isinstance(found, SetAside)
-    assert found.reason == "expected an id in column 'note', got none"
+    assert found.reason == "expected an id in column 'note', text or a whole number, got none"
 
 
 TEXT = "Had gout in 1990."
@@ -490,6 +490,57 @@ def test_document__shows_no_column_of_an_unusual_name() -> None:
         read({"text": TEXT, "Gout\x1b[31m": [[0, 4, "A"]]})
 
     assert "\x1b" not in str(caught.value)
+
+
+def test_document__takes_one_column_of_a_file_for_its_mentions() -> None:
+    suggested = [[0, 3, "Guess"]]
+    given = {"text": TEXT, "entities": [[4, 8, "Disease"]], "spans": suggested}
+    none = {"text": TEXT, "entities": [], "spans": suggested}
+    unused = {"text": TEXT, "entities": [], "spans": [[4, 8, "Disease"]]}
+    rows = reader(beginning=lambda: [none, given])
+
+    found = [rows.document(row, numbered="f:0", place="f:1") for row in (given, none)]
+    (other,) = [reader(beginning=lambda: [unused]).document(unused, numbered="f:0", place="f:1")]
+
+    assert [one.spans for one in found if isinstance(one, Document)] == [(GOUT,), ()]
+    assert isinstance(other, Document)
+    assert other.spans == (GOUT,)
+
+
+def test_document__refuses_rows_whose_mentions_stand_elsewhere_than_named() -> None:
+    row = {"text": TEXT, "entities": [[4, 8, "Disease"]]}
+
+    with pytest.raises(SourceError, match="got column 'entities', which looks like mentions"):
+        read(row, mentions_column="gold")
+
+    assert document({**row, "gold": []}, mentions_column="gold").spans == ()
+
+
+def test_document__reads_the_column_of_tags_named() -> None:
+    row = {"tokens": ["Had", "gout"], "ner_tags": ["O", "O"], "other": ["O", "B-Disease"]}
+
+    assert document(row, mentions_column="other").spans == (GOUT,)
+    assert document({"tokens": row["tokens"], "ner": row["other"]}, mentions_column="ner").spans
+    reason = read(row, mentions_column="absent")
+    assert isinstance(reason, SetAside)
+    assert reason.reason == "expected tags in one of the columns absent, got none"
+
+
+def test_document__reads_json_min_from_a_table() -> None:
+    labels = '[{"start": 4, "end": 8, "text": "gout", "labels": ["Disease"]}]'
+    row = {"id": 1, "text": TEXT, "label": labels, "annotation_id": 1, "lead_time": 1.0}
+
+    assert document(row).spans == (GOUT,)
+
+
+def test_document__takes_whole_floats_for_ids() -> None:
+    assert document({"id": 7.0, "text": TEXT}).id == "7"
+    assert document({"note": 7.0, "text": TEXT}, id_column="note").id == "7"
+    for value in (7.5, float("nan"), [7]):
+        assert document({"id": value, "text": TEXT}).id == "rows:0"
+        found = read({"note": value, "text": TEXT}, id_column="note")
+        assert isinstance(found, SetAside)
+        assert found.reason.endswith("text or a whole number, got another value")
 
 
 def test_document__reads_the_column_named() -> None:

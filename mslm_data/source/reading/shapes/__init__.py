@@ -11,13 +11,13 @@ from typing import Any
 from mslm_data.data.document import Document, NotChosen, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.bioc import BiocJson
 from mslm_data.source.reading.shapes.label_studio import LabelStudioMin, LabelStudioTask
 from mslm_data.source.reading.shapes.medcattrainer import MedcatTrainerDocument
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions, shown
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import RowFile, RowOptions, Shape
 from mslm_data.source.reading.shapes.running_text import (
     MENTIONS,
@@ -121,9 +121,16 @@ class RowReader:
         wanted = self._file.options.id_column
         column = cells.first_of(row, IDS) or "" if wanted == "auto" else wanted
         value = row.get(column)
-        if value is None and wanted not in ("auto", ""):
-            raise RecordError(f"expected an id in column '{wanted}', got none")
-        return str(value) if isinstance(value, str | int) else ""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # pandas makes floats of a column that lacks an id somewhere
+        if isinstance(value, str | int):
+            return str(value)
+        if wanted not in ("auto", ""):
+            got = "none" if value is None else "another value"
+            raise RecordError(
+                f"expected an id in column '{wanted}', text or a whole number, got {got}"
+            )
+        return ""
 
     def _take_doc_label(self, row: dict[str, Any]) -> str:
         """Take the document's label out of a row, so that nobody takes it for mentions."""
@@ -134,7 +141,11 @@ class RowReader:
 
     def _refuse_unread(self, row: Cells, shape: Shape, place: str) -> None:
         """Raise if a row in which no mention was found has a column that looks like mentions."""
-        passed_over = {*shape.columns, *_NO_MENTIONS, *self._file.options.ignored_columns}
+        wanted = self._file.options.mentions_column
+        read = shape.columns
+        if wanted != "auto" and row.get(wanted) is None:
+            read = read - {*MENTIONS}
+        passed_over = {*read, *_NO_MENTIONS, *self._file.options.ignored_columns}
         for column, value in row.items():
             if column in passed_over or not look_like_mentions(value):
                 continue

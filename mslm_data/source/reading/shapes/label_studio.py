@@ -11,6 +11,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.mention_forms import of_json
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
@@ -103,7 +104,7 @@ class LabelStudioMin(Shape):
     @classmethod
     def fits(cls, row: Cells) -> bool:
         is_export = "annotation_id" in row and "lead_time" in row
-        return is_export or any(True for _ in _label_columns(row))
+        return is_export or any(True for _ in _regions(row))
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         wanted = self.file.options.text_column
@@ -113,8 +114,7 @@ class LabelStudioMin(Shape):
                 "expected a text in column 'text', got none; name its column as [source] "
                 "text_column"
             )
-        regions = [cells.mapping(item) for name in _label_columns(row) for item in row[name]]
-        found = [mention for value in regions for mention in region(value, _labels(value))]
+        found = [mention for value in _regions(row) for mention in region(value, _labels(value))]
         placed = self.file.options.place(text, found)
         return placed.document(doc_id, text, sentences=None, place=place)
 
@@ -148,11 +148,11 @@ def region(value: Cells, labels: object) -> list[Annotation]:
     ]
 
 
-def _label_columns(row: Cells) -> Iterator[str]:
-    """Give the columns whose values are lists of regions with labels."""
-    for name, value in row.items():
+def _regions(row: Cells) -> Iterator[Cells]:
+    """Give the regions with labels of all columns, which tables hold as JSON in texts."""
+    for value in map(of_json, row.values()):
         if isinstance(value, list) and value and all(map(_is_region, value)):
-            yield name
+            yield from value
 
 
 def _is_region(value: object) -> bool:

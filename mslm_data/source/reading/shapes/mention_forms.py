@@ -78,7 +78,7 @@ def items(value: object) -> list[Any]:
     spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`. Any of these may stand
     there as JSON in a text, as tables keep them that have no columns of lists.
     """
-    value = _of_json(value)
+    value = of_json(value)
     if isinstance(value, Mapping) and value:
         groups = list(value.values())
         if all(isinstance(group, list) and _are_objects(group) for group in groups):
@@ -86,7 +86,7 @@ def items(value: object) -> list[Any]:
     return cells.objects(value)
 
 
-def _of_json(value: object) -> object:
+def of_json(value: object) -> object:
     """Return the list or object that a text holds as JSON; any other value as it is."""
     if not isinstance(value, str):
         return value
@@ -112,7 +112,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     """
     if depth == 0:
         return False
-    value = _of_json(value)
+    value = of_json(value)
     if isinstance(value, Mapping):
         is_table = all(isinstance(values, list) for values in value.values())
         if is_table and _has_range(value, _are_integers):
@@ -160,8 +160,3 @@ def _is_triple(item: object) -> bool:
     if not isinstance(item, list) or not 3 <= len(item) <= 5:
         return False
     return sum(map(_is_integer, item)) == 2 and any(isinstance(value, str) for value in item)
-
-
-def shown(column: str) -> str:
-    """Return the name of a column as messages have it."""
-    return f"'{column}'" if cells.can_be_shown(column) else "of an unusual name"

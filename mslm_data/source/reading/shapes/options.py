@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import OffsetOptions
 from mslm_data.source.reading.versions import VersionOptions
@@ -26,8 +26,8 @@ class RowOptions(OffsetOptions):
         untyped: Label of tags without a type, and of mentions that have a concept instead.
         text_column: Column of the text where rows have one, "auto" for `text`; of a task of Label
             Studio, the field of its data.
-        mentions_column: Column of the mentions, which may stand there as JSON in a text; "auto" for
-            the one that a row's shape says.
+        mentions_column: Column of the mentions, which may stand there as JSON in a text, or of the
+            tags of words; "auto" for the one that a row's shape says.
         ignored_columns: Columns whose values look like mentions, and are to be passed over.
         doc_label: Column of the document's own label, text or an integer, "" where there is none or
             none is wanted. It becomes the column `doc_label` of the shards.
@@ -69,17 +69,20 @@ class RowFile:
         if isinstance(value, str):
             return value
         if not isinstance(value, int) or isinstance(value, bool):
-            raise RecordError(f"expected names or integers in column '{column}', got another value")
+            raise RecordError(
+                f"expected names or integers in column {shown(column)}, got another value"
+            )
         names = self.names.get(column, self.options.tag_names)
         if not names:
             raise SourceError(
-                f"{place}: expected names in column '{column}', got integers and nothing that "
+                f"{place}: expected names in column {shown(column)}, got integers and nothing that "
                 "says what they mean; "
                 f'pass their names in order as [source] tag_names = ["O", "B-X", ...]'
             )
         if not 0 <= value < len(names):
             raise RecordError(
-                f"expected integers from 0 to {len(names) - 1} in column '{column}', got {value}"
+                f"expected integers from 0 to {len(names) - 1} in column {shown(column)}, got "
+                f"{value}"
             )
         return names[value]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
@@ -21,7 +24,7 @@ MENTIONS = (
     "labels",
     "label",
 )
-"""Columns of mentions. The first that holds some counts, else the first that is there."""
+"""Columns of mentions. The first that holds some in the file's beginning counts."""
 
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
 """Prodigy's answers besides "accept"."""
@@ -52,8 +55,20 @@ class TextWithMentions(Shape):
         wanted = self.file.options.mentions_column
         if wanted != "auto":
             return wanted if row.get(wanted) is not None else None
-        filled = [name for name in MENTIONS if mention_forms.look_like_mentions(row.get(name))]
-        return filled[0] if filled else cells.first_of(row, MENTIONS)
+        if row.get(self._usual_column) is not None:
+            return self._usual_column
+        return _filled(row) or cells.first_of(row, MENTIONS)
+
+    @functools.cached_property
+    def _usual_column(self) -> str:
+        """The column of mentions in this file, "" where its first rows have none.
+
+        A row whose list is empty there has no mentions, whatever another column holds, such as
+        those that a model has suggested.
+        """
+        rows = [row for row in self.file.beginning() if isinstance(row, Mapping)]
+        found = {_filled(row) for row in rows}
+        return next((name for name in MENTIONS if name in found), "")
 
     def document(
         self, row: Cells, text: str, found: list[Annotation], doc_id: str, place: str
@@ -63,6 +78,12 @@ class TextWithMentions(Shape):
         sentences = None if column is None else cells.sentences(cells.objects(row[column]), text)
         placed = self.file.options.place(text, found)
         return placed.document(doc_id, text, sentences=sentences, place=place)
+
+
+def _filled(row: Cells) -> str:
+    """Return the first column of a row that holds mentions, "" for none."""
+    filled = (name for name in MENTIONS if mention_forms.look_like_mentions(row.get(name)))
+    return next(filled, "")
 
 
 class ProdigyRow(TextWithMentions):

@@ -9,9 +9,9 @@ from typing import Any
 from mslm_data.data.document import Document, NotChosen, Sentence
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells, tags
-from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions, shown
+from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, place
 from mslm_data.source.reading.word_documents import document_of_words, place_words
@@ -54,10 +54,12 @@ class WordsWithTags(Shape):
         words = cells.column_list(row, cells.first_of(row, WORDS))
         if not words:
             raise RecordError("expected at least one token, got no tokens")
-        column = cells.first_of(row, TAGS)
+        wanted = self.file.options.mentions_column
+        column = cells.first_of(row, TAGS if wanted == "auto" else [wanted])
         if column is None:
             _refuse_mentions(row, place)
-            raise RecordError(f"expected tags in one of the columns {', '.join(TAGS)}, got none")
+            names = ", ".join(TAGS) if wanted == "auto" else wanted
+            raise RecordError(f"expected tags in one of the columns {names}, got none")
         of_words = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
         if len(words) != len(of_words):
             raise RecordError(

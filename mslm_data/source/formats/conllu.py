@@ -93,9 +93,11 @@ class Conllu(TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at documents if it marks any, else between sentences; see `Source.cut`."""
-        if self.is_one_part(Path(part.path)):
+        path = Path(part.path)
+        if self.is_one_part(path):
             return iter([part])
-        return marks.cut(part, target_bytes=target_bytes, is_comment=_is_comment)
+        layout = self._layout(path)
+        return marks.cut(part, target_bytes=target_bytes, is_comment=layout.is_comment)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each document; see `Source.read`.
@@ -106,7 +108,7 @@ class Conllu(TextOptions, Source):
         path = Path(part.path)
         layout = self._layout(path)
         data = self.utf8(path, part.start, part.stop)
-        sentences = _sentences(lines(data, first=part.line))
+        sentences = _sentences(lines(data, first=part.line), layout)
         reader = _Reader(self, layout, lambda: self._opens_with_i(path, layout))
         for number, document in enumerate(_documents(sentences), start=part.first):
             doc_id = document.id or f"{stem(path)}:{number}"
@@ -157,7 +159,7 @@ class Conllu(TextOptions, Source):
         """Return whether I opens mentions in a file; its beginning decides."""
         reader = _Reader(self, layout, lambda: False)
         num_mentions = num_late = 0
-        for sentence in _sentences(lines(self.beginning(path, _SCHEME_BYTES))):
+        for sentence in _sentences(lines(self.beginning(path, _SCHEME_BYTES)), layout):
             try:
                 found = reader.mentions(reader.words(sentence))
             except RecordError:
@@ -188,6 +190,17 @@ class _Layout(NamedTuple):
     width: int
     kind: int
 
+    def is_row(self, line: bytes) -> bool:
+        """Return whether a line that begins with `#` is a row of a word that does.
+
+        It is none where rows begin with their number.
+        """
+        return self.id != 0 and line.count(b"\t") == self.width - 1
+
+    def is_comment(self, line: bytes) -> bool:
+        """Return whether a line that begins with `#` is neither a row nor a document's mark."""
+        return not self.is_row(line) and not marks.MARK.match(line.decode("utf-8", "replace"))
+
 
 @dataclass(slots=True)
 class _Sentence:
@@ -214,15 +227,11 @@ class _Sentences(NamedTuple):
     sentences: list[_Sentence]
 
 
-def _is_comment(line: bytes) -> bool:
-    return not marks.MARK.match(line.decode("utf-8", "replace"))
-
-
-def _sentences(of: Iterable[NumberedLine]) -> Iterator[_Sentence]:
+def _sentences(of: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sentence]:
     """Group lines into sentences; a document without any has one without rows."""
     sentence = _Sentence()
     for line in of:
-        if line.data.startswith(b"#"):
+        if line.data.startswith(b"#") and not layout.is_row(line.data):
             text = line.data.decode("utf-8", "replace")
             mark = marks.MARK.match(text)
             if mark and (sentence.rows or sentence.opens is not None):
@@ -487,7 +496,7 @@ class _Reader:
         texts = [value.text or "O" for value in values]
         if self._options.scheme == "label":
             return _placed(tags.runs(texts, outside="O"), 0, values)
-        if any(map(_BRACKET.search, texts)):
+        if any(_BRACKET.search(text) and not tags.is_tag(text) for text in texts):
             return self._brackets(values)
 
         try:

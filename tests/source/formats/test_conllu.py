@@ -239,6 +239,31 @@ def test_read__labels_of_empty_nodes_are_not_lost(tmp_path: Path) -> None:
     assert record.unplaced == {standoff.NO_OFFSETS: 1}
 
 
+def test_read__labels_may_have_brackets(tmp_path: Path) -> None:
+    data = row(1, "a", "NER=B-Drug(brand)") + row(2, "b", "NER=I-Drug(brand)") + row(3, "c")
+
+    (record,) = read(tmp_path, data)
+
+    assert mentions(record) == [("a b", "Drug(brand)")]
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__words_may_begin_with_a_number_sign_where_they_come_first(
+    tmp_path: Path, target_bytes: int
+) -> None:
+    data = "# global.columns = FORM NER\n# text = #a b\n#a\tB-X\nb\tI-X\n# c\n\n#d\tO\n\ne\tO\n"
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert [record.id for record in records] == ["f:0", "f:1", "f:2"]
+    assert [record.text for record in records if isinstance(record, Document)] == [
+        "#a b",
+        "#d",
+        "e",
+    ]
+    assert mentions(records[0]) == [("#a b", "X")]
+
+
 def test_read__a_range_that_is_no_tag_names_its_line(tmp_path: Path) -> None:
     data = row(1, "x", "NER=B-X") + row("2-3", "del", "NER=secret") + row(2, "de") + row(3, "el")
 

@@ -1,9 +1,10 @@
 """Reads tables of separated values as a stream of records, so that damage costs one record.
 
 A record is strict: it has as many fields as the header, and every quote is closed and followed by a
-separator or a line end. Anything else is damaged, up to the next line that begins a strict record.
-Each record is decided by the bytes from its first one on, so cutting a file finds exactly the
-records that reading a part gives. The file is never held in memory as a whole.
+separator or a line end. Anything else is damaged, up to the next line that begins a strict record,
+or that looks like the beginning of a damaged one: many of them in a row are as many records. Each
+record is decided by the bytes from its first one on, so cutting a file finds exactly the records
+that reading a part gives. The file is never held in memory as a whole.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class CsvTable:
         body_line: Number of the first line after the header.
         encoding: What fields are decoded by.
         pattern: Matches one record with its line end; its groups are the rows.
+        beginning: Matches what any record begins with, damaged ones too: fields up to the last key,
+            or, without keys, as many separators in one line as a record has.
         keys: Roles that every record has a value for -> what such values look like.
     """
 
@@ -100,6 +103,7 @@ class CsvTable:
     body: int
     body_line: int
     pattern: re.Pattern[bytes]
+    beginning: re.Pattern[bytes]
     encoding: Encoding
     keys: Mapping[str, re.Pattern[str]]
 
@@ -178,7 +182,7 @@ class CsvTable:
         """
         match = window.match(self.pattern)
         if match is None:
-            return False
+            return window.match(self.beginning) is not None
         record = CsvRecord(0, 0, 0, match.string, _fields_of(match))
         try:
             return all(
@@ -378,6 +382,7 @@ def open_table(
         is_integer = values and _INTEGER.fullmatch(values[numbers[role]])
         return _INTEGER if is_integer else _KEY
 
+    forms = {role: form(role) for role in keys if role in numbers}
     slots = np.full(len(names), -1, np.int64)
     slots[captured] = np.arange(len(captured))
     return CsvTable(
@@ -388,8 +393,11 @@ def open_table(
         body=min(header.end(), len(beginning)),
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
+        beginning=_beginning(
+            separator, len(names), {numbers[role]: of_key for role, of_key in forms.items()}
+        ),
         encoding=encoding,
-        keys={role: form(role) for role in keys if role in numbers},
+        keys=forms,
     )
 
 
@@ -460,3 +468,24 @@ def _pattern(
         return re.compile(rb"(?:" + field + rb")(?:" + mark + rb"(?:" + field + rb"))*+\r?\n")
     fields = [(b"(" if number in captured else b"(?:") + field + b")" for number in range(width)]
     return re.compile(mark.join(fields) + rb"\r?\n")
+
+
+def _beginning(
+    separator: str, width: int, keys: Mapping[int, re.Pattern[str]]
+) -> re.Pattern[bytes]:
+    """Return the pattern of what a record begins with, damaged ones too; see `CsvTable`.
+
+    Args:
+        separator: One character.
+        width: Number of a record's fields.
+        keys: Number of a field -> what its values look like.
+    """
+    mark, field = _marked(separator)
+    if not keys:
+        return re.compile((rb"[^\n" + mark + rb"]*+" + mark) * (width - 1))
+    key = {
+        number: (rb'"?[0-9]+"?' if form is _INTEGER else rb'"?[^\s"' + mark + rb']{1,128}"?')
+        for number, form in keys.items()
+    }
+    fields = [key.get(number, rb"(?:" + field + rb")") for number in range(max(keys) + 1)]
+    return re.compile(mark.join(fields) + rb"(?:" + mark + rb"|\r?\n)")

@@ -118,6 +118,31 @@ def test_damaged_record__costs_itself_alone(tmp_path: Path, broken: str, at: int
     assert read(path, target_bytes=1) == records
 
 
+@pytest.mark.parametrize("keys", [{"id": "ID", "patient": "P"}, {}])
+@pytest.mark.parametrize("wrong", ['"a",extra', '"a \\"b\\" c"', '"a'])
+@pytest.mark.parametrize("target_bytes", [1, 50, 10**9])
+def test_damaged_records__in_a_row_are_as_many(
+    tmp_path: Path, keys: dict[str, str], wrong: str, target_bytes: int
+) -> None:
+    rows = [f'{number},7,,"fine"' for number in range(3)]
+    rows += [f"{number},7,,{wrong}" for number in range(3, 10)]
+    rows += [f'{number},7,,"fine\nagain"' for number in range(10, 12)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["ID,P,X,TEXT", *rows]) + "\n")
+
+    with path.open("rb") as file:
+        columns = {**keys, "text": "TEXT"}
+        table = csv_records.open_table(file, "t.csv", columns, keys=keys, separator=",")
+        found = [
+            one
+            for part in csv_records.cut(Part(str(path)), table, target_bytes=target_bytes)
+            for one in table.records(file, part)
+        ]
+
+    assert [one.line for one in found] == [*range(2, 13), 14]
+    assert [one.fields is None for one in found] == [3 <= n < 10 for n in range(12)]
+
+
 def test_read__takes_a_record_that_is_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
     long = 'word ""x"",\n' * 300_000
     path = written(tmp_path, record(1, "a"), record(2, long), record(3, "b"))

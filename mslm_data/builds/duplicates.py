@@ -9,6 +9,7 @@ a copy near the bound may be missed or taken.
 Of documents that are copies of each other the first stays: first those of `validation` and `test`,
 which keep all of theirs, then in the order of the corpus. A document is compared with those that
 stay, so each one left out is a copy of one that stays, and no chain of small changes takes more.
+What `source.leave_out` takes out of training does not stay, and nothing is a copy of it.
 
 A build signs its work units first, each by a task, then one task matches all signatures.
 """
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from mslm_data._optional import load
 from mslm_data.annotate.terms.texts import taken_out, texts_of
+from mslm_data.builds.leave_out import will_go
 from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
@@ -56,7 +58,7 @@ class Signatures(NamedTuple):
 
     Attributes:
         ids: uint64 `[D]`, a hash of each id.
-        words: int64 `[D]`, number of words.
+        words: int64 `[D]`, number of words; 0 for a document that is compared with none.
         exact: uint64 `[D]`, a hash of the words.
         bands: uint64 `[D, B]`, a hash of each band of the signature.
         places: uint8 `[D, 128]`, the signature, of each minimum the low byte.
@@ -115,7 +117,11 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
     """Sign a work unit's documents, in the order in which they are read."""
     similarity = pipeline.duplicate_similarity
     parts = [sign(Documents.of([]), similarity)]
-    parts += [sign(record, similarity) for _, record in records if isinstance(record, Documents)]
+    for _, record in records:
+        if isinstance(record, Documents):
+            signed = sign(record, similarity)
+            goes = will_go(pipeline, task.unit.split, record)
+            parts.append(signed._replace(words=np.where(goes, 0, signed.words)))
     together = Signatures(*map(np.concatenate, zip(*parts, strict=True)))
     file = np.empty(len(together.ids), _records(similarity))
     for name in Signatures._fields:

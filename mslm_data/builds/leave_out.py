@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.builds.stages import OURS, segmenter_of
 from mslm_data.data.document import SetAside
-from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.documents import Documents, Mentions, Ranges, one_by_one
 from mslm_data.data.ragged import Ragged
 from mslm_data.encode.layout import lay_out
 from mslm_data.encode.tokenizer import load
@@ -106,6 +107,38 @@ def shared_with(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
         exact |= places.sentences >= 0
         near |= has_any(places.grams)
     return exact, near
+
+
+def will_go(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
+    """Return which documents of a split will be set aside, `[D]`, before they are annotated.
+
+    A sentence that a mention joins with the next is two here, so a document that shares one of them
+    alone may be told wrong.
+
+    Args:
+        pipeline: Names the folders.
+        split: The split of the documents.
+        documents: D documents; their mentions do not matter.
+
+    Raises:
+        ShardError: A shard of the folders is missing or damaged.
+    """
+    none = np.zeros(len(documents), np.bool_)
+    if not pipeline.leave_out or split in KEPT_WHOLE or not len(documents):
+        return none
+
+    bare = documents.with_mentions(Mentions.of([()] * len(documents), documents.starts))
+    try:
+        sentences = segmenter_of(pipeline).sentences(bare)
+    except OURS:
+        raise
+    except Exception:  # noqa: BLE001 - the build finds out which document it is
+        if len(documents) == 1:
+            return none
+        each = [will_go(pipeline, split, one) for one in one_by_one(documents)]
+        return np.concatenate(each)
+    exact, near = shared_with(pipeline, bare, sentences)
+    return exact | near
 
 
 def choose(

@@ -16,12 +16,12 @@ from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.stages import load_annotator, source_of
+from mslm_data.builds.stages import OURS, load_annotator, source_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
-from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
 
 T = TypeVar("T")
@@ -29,8 +29,6 @@ T = TypeVar("T")
 Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
 """Documents in columns, or a record that cannot or must not be one, with its part of a file."""
 
-OURS = (MslmDataError, MemoryError, OSError)
-"""Exceptions that no document is to blame for."""
 _REPEATED = "expected an id that no document before it has"
 
 

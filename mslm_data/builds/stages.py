@@ -14,10 +14,14 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
+from mslm_data.errors import MslmDataError
 from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
 from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
+
+OURS = (MslmDataError, MemoryError, OSError)
+"""Exceptions of a stage that no document is to blame for."""
 
 
 def source_of(pipeline: Pipeline) -> Source:

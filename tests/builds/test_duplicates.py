@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mslm_data.builds import build, duplicates
+from mslm_data.builds import build, duplicates, leave_out
 from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, bands_of, find_copies, sign
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
@@ -22,6 +23,7 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of
 from tests.reference import duplicates as twin
+from tests.stats.test_overlap import FILLER, folder_of
 
 NOTE = " ".join(f"word{number}" for number in range(60))
 LATER = NOTE.replace("word59", "other")
@@ -128,6 +130,30 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
         "test": 2,
     }
     assert reasons_of(tmp_path / "out") == {"a": EXACT}
+
+
+@pytest.mark.parametrize("segment", ["presplit", "clinical"])
+def test_build__nothing_is_a_copy_of_what_leave_out_takes(
+    near: None, segment: str, tmp_path: Path
+) -> None:
+    long = " ".join(f"word{number}" for number in range(160))
+    inputs = jsonl(
+        tmp_path / "in",
+        "train.jsonl",
+        {"id": "a", "text": f"{long}. {FILLER}."},
+        {"id": "b", "text": f"{long}."},
+        {"id": "c", "text": f"{long}!"},
+    )
+    held_out = folder_of(tmp_path / "held out", [f"{FILLER}."])
+    pipeline = pipeline_of("drop", segment=segment, max_loss=1)
+    left = leave_out.NEAR if segment == "presplit" else leave_out.EXACT
+    without = made.built(tmp_path / "all", inputs, pipeline)
+    manifest = made.built(tmp_path / "out", inputs, replace(pipeline, leave_out=(str(held_out),)))
+
+    assert without.splits["train"].written == 1
+    assert manifest.splits["train"].written == 1
+    assert reasons_of(tmp_path / "all") == {"b": NEAR, "c": EXACT}
+    assert reasons_of(tmp_path / "out") == {"a": left, "c": EXACT}
 
 
 def corpus(tmp_path: Path) -> Path:

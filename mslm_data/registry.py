@@ -88,10 +88,15 @@ def from_options(
 
 
 def _types_of(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type of each option, in the order in which they are declared."""
+    """Return the type of each option, in the order in which they are declared.
+
+    A field of a dataclass whose metadata say `option=False` is for the program alone.
+    """
     hints = typing.get_type_hints(make, include_extras=True)
     if dataclasses.is_dataclass(make):
-        return {field.name: hints[field.name] for field in dataclasses.fields(make) if field.init}
+        fields = [field for field in dataclasses.fields(make) if field.init]
+        given = [field.name for field in fields if field.metadata.get("option", True)]
+        return {name: hints[name] for name in given}
     return {name: hints[name] for name in inspect.signature(make).parameters}
 
 

@@ -54,7 +54,11 @@ def options_of(use: str) -> list[Option]:
             meanings.setdefault(name, meaning)
 
     types = typing.get_type_hints(source)
-    fields = {field.name: field for field in dataclasses.fields(source)}
+    fields = {
+        field.name: field
+        for field in dataclasses.fields(source)
+        if field.metadata.get("option", True)
+    }
     return [
         Option(name, _default(fields[name]), meaning, _words(types[name]))
         for name, meaning in meanings.items()

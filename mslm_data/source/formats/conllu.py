@@ -193,7 +193,7 @@ class _Layout(NamedTuple):
     def is_row(self, line: bytes) -> bool:
         """Return whether a line that begins with `#` is a row of a word that does.
 
-        It is none where rows begin with their number.
+        Where rows begin with their number, it is not.
         """
         return self.id != 0 and line.count(b"\t") == self.width - 1
 

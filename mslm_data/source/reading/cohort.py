@@ -48,11 +48,11 @@ class Cohort:
         subjects: Patients to read; empty for all.
         patients: Size of a sample of patients, 0 for all. Of those with a usable record among the
             chosen ones, it takes the patients with the smallest digests of (seed, patient).
-        patients_last: Largest digest in the sample; `Source.settle` finds it.
+        patients_last: Largest digest in the sample; "" lets the build find it.
         seed: Seed of the sample and the shares.
         shares: Split -> share of the patients, drawn by another digest of (seed, patient), so that
             a split has about its share; empty where each file belongs to one split.
-        split: Read only this split's records, "" for all; see `Source.of_split`.
+        split: Read only this split's records, "" for all; no option, see `Source.of_split`.
     """
 
     categories: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Cohort:
     patients_last: str = ""
     seed: int = 0
     shares: Mapping[str, float] = field(default_factory=dict)
-    split: str = ""
+    split: str = field(default="", metadata={"option": False})
 
     def __post_init__(self) -> None:
         if self.patients < 0:
@@ -70,10 +70,6 @@ class Cohort:
         if self.shares and not (min(shares) > 0 and abs(sum(shares) - 1) < _ROUNDING):
             raise ValueError(
                 f"expected shares above 0 that add up to 1, got {', '.join(map(str, shares))}"
-            )
-        if self.split and self.shares and self.split not in self.shares:
-            raise ValueError(
-                f"expected split to be one of {', '.join(self.shares)}, got '{self.split}'"
             )
 
     def refusal(self, patient: str, category: str) -> NotChosen | None:

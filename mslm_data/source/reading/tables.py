@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from codecs import BOM_UTF8
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -162,21 +162,30 @@ def _is_text(path: Path) -> bool:
 def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
     """Read a range of a parquet file's rows; places are `file:row`, from 1."""
     path = Path(part.path)
-    names = {name.casefold(): name for name in arrow_rows.schema(path).names}
-    absent = [name for name in columns.values() if name.casefold() not in names]
+    given = arrow_rows.schema(path).names
+    found = {name: _column_of(name, given) for name in columns.values()}
+    absent = [name for name, column in found.items() if column is None]
     if absent:
         raise SourceError(
-            f"{path.name}: expected the columns {', '.join(columns.values())}, found no "
+            f"{path.name}: expected the columns {', '.join(columns.values())}, found no single "
             f"{', '.join(absent)}; name the columns with [source] text_column and the like, '' for "
             f"none"
         )
 
-    roles = {role: names[name.casefold()] for role, name in columns.items()}
+    roles = {role: str(found[name]) for role, name in columns.items()}
     stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
     rows = arrow_rows.rows(path, part.start, stop, columns=set(roles.values()))
     for number, row in enumerate(rows, start=part.start):
         value = functools.partial(_cell, row, roles)
         yield TableRow(number, f"{path.name}:{number + 1}", roles, value)
+
+
+def _column_of(wanted: str, given: Sequence[str]) -> str | None:
+    """Return the column of a name: that of just this name, or else the only one in any case."""
+    if given.count(wanted) == 1:
+        return wanted
+    alike = [name for name in given if name.casefold() == wanted.casefold()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _cell(row: Mapping[str, object] | None, roles: Mapping[str, str], role: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from collections import Counter
 from collections.abc import Sequence
@@ -114,8 +115,19 @@ def test_read__parquet_equals_csv(table: Path, tmp_path: Path) -> None:
         assert texts(records) == texts(read(Notes(), [table]))
         assert len(records) == 600
     assert len(list(Notes().cut(Part(str(path)), target_bytes=1000))) > 1
-    with pytest.raises(SourceError, match="found no note_id; name the columns"):
+    with pytest.raises(SourceError, match="found no single note_id; name the columns"):
         read(Notes(id_column="note_id"), [path])
+
+
+def test_read__parquet_prefers_the_column_of_just_the_name(tmp_path: Path) -> None:
+    rows = {"row_id": [1], "SUBJECT_ID": [7], "text": ["cleaned"], "TEXT": ["as it was"]}
+    notes = Notes(category_column="", error_column="")
+    for names in (rows, dict(reversed(rows.items()))):
+        pd.DataFrame(names).to_parquet(tmp_path / "n.parquet")
+        assert texts(read(notes, [tmp_path / "n.parquet"])) == {"1": "as it was"}
+
+    with pytest.raises(SourceError, match="found no single Text; name the columns"):
+        read(dataclasses.replace(notes, text_column="Text"), [tmp_path / "n.parquet"])
 
 
 def test_read__parquet_shares_and_sample_are_those_of_the_csv(table: Path, tmp_path: Path) -> None:
@@ -223,7 +235,7 @@ def test_find__takes_the_notes_of_a_folder_of_tables(tmp_path: Path) -> None:
 
 
 def settled(source: Notes, *paths: Path) -> Notes:
-    return SOURCES.make("notes", {**vars(source), **source.settle(paths)})
+    return dataclasses.replace(source, **source.settle(paths))
 
 
 def test_categories__are_compared_without_white_space_and_case(
@@ -354,8 +366,8 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
             "expected shares of the patients or splits of the files",
         ),
         (
-            {"shares": SHARES, "split": "dev"},
-            "expected split to be one of train, validation, test, got 'dev'",
+            {"shares": SHARES, "split": "train"},
+            "unknown option 'split'; did you mean 'splits'",
         ),
         ({"patients": -1}, "expected patients as a number, 0 for all, got -1"),
         ({"text_column": ""}, "expected text_column to name a column"),

@@ -13,7 +13,7 @@ from mslm_data.errors import PipelineError, ShardError
 from mslm_data.loading import Shards
 from mslm_data.pipeline import Pipeline
 from mslm_data.registry import did_you_mean
-from mslm_data.source.reading.placeholders import placeholders
+from mslm_data.source.reading.placeholders import CLOSES, OPENS, placeholders
 
 Texts = Callable[[Sequence[str]], Iterator[str]]
 """Gives the texts of some splits, read anew at each call. It raises at once for a wrong split."""
@@ -51,7 +51,8 @@ def of_folder(shards: Shards) -> Texts:
 
     Raises:
         ShardError: The folder has notes whose placeholders had tokens, so that rows may end within
-            one. Raised by the result: there is no such split, or there are no texts.
+            one. Raised by the result: there is no such split, there are no texts, or a row of them
+            ends within a placeholder.
     """
     source = shards.manifest.pipeline["source"]
     if source["use"] == "notes" and source["options"].get("placeholders") != "drop":
@@ -62,7 +63,13 @@ def of_folder(shards: Shards) -> Texts:
 
     def texts(splits: Sequence[str]) -> Iterator[str]:
         rows = chain.from_iterable([shards[split].texts() for split in splits])
-        return (trainable(Document(id="", text=text)) for text in rows)
+        for text in rows:
+            if text.count(OPENS) != text.count(CLOSES):
+                raise ShardError(
+                    f"{shards.folder}: expected rows that do not end within a placeholder, got one "
+                    "with half of one; read the source with --source"
+                )
+            yield trainable(Document(id="", text=text))
 
     return texts
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import mslm_data as md
 from mslm_data.encode.tokenizer import load
+from tests import made
 from tests.cli.running import run
 
 SAMPLE = ("vocab", "wordpiece", "--source", "blurb/bc2gm", "--sample", "--size", "400")
@@ -94,6 +97,31 @@ def test_wordpiece__from_a_folder_with_texts(tmp_path: Path) -> None:
     of_corpus = run(*SAMPLE, "--out", tmp_path / "b", "--json")
 
     assert of_folder.json["sha256"] == of_corpus.json["sha256"]
+
+
+def test_wordpiece__refuses_a_folder_whose_rows_end_within_a_placeholder(tmp_path: Path) -> None:
+    text = "Seen by [**Known lastname of a person who was named at great length here 12**] today."
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": text}))
+    folder = tmp_path / "built"
+    for max_tokens, code in ((8, 1), (512, 0)):
+        shutil.rmtree(folder, ignore_errors=True)
+        options = {
+            "encode.keep_text": "true",
+            "encode.max_tokens": max_tokens,
+            "annotate.use": "none",
+        }
+        sets = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
+        made_of = ("--input", tmp_path / "train.jsonl", "--tokenizer", made.SAMPLE / "vocab.txt")
+        built = run("build", "--source", "jsonl", *made_of, "--out", folder, *sets)
+        assert built.code == 0, built.err
+
+        done = run(
+            "vocab", "wordpiece", "--from-folder", folder, "--out", tmp_path / "w", "--size", "60"
+        )
+
+        assert done.code == code
+        assert "expected rows that do not end within a placeholder" in done.err or not code
+    assert "lastname" not in (tmp_path / "w" / "vocab.txt").read_text()
 
 
 @pytest.mark.parametrize(

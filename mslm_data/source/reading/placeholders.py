@@ -22,6 +22,8 @@ UNKNOWN = "unknown"
 _LONGEST = 200
 """Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
 mark and another one pages later."""
+OPENS, CLOSES = "[**", "**]"
+"""The marks of a placeholder."""
 _MARK = re.compile(r"\[\*\*|\*\*\]")
 _SIMPLE = re.compile(r"\[\*\*([^\[\]]*)\*\*\]")
 """A placeholder without another one in it."""

@@ -172,6 +172,14 @@ class AnnotateOptions:
         twice = [label for label, count in Counter(self.labels).items() if count > 1]
         if twice:
             raise ValueError(f"labels: expected different labels, got '{twice[0]}' more than once")
+        if "" in self.labels:
+            raise ValueError("labels: expected names of labels, got an empty one")
+        nameless = [label for label, ours in self.rename.items() if not ours]
+        if nameless:
+            raise ValueError(
+                f"rename: expected a name for '{nameless[0]}', got an empty one; to leave its "
+                "mentions out, list the labels that are wanted in labels"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,6 +104,14 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
             r"\[annotate\]: labels: expected different labels, got 'Drug' more than once",
         ),
         (
+            {"annotate": {"labels": ["Gene", ""]}},
+            r"\[annotate\]: labels: expected names of labels, got an empty one",
+        ),
+        (
+            {"annotate": {"rename": {"Gene": ""}}},
+            r"\[annotate\]: rename: expected a name for 'Gene', got an empty one",
+        ),
+        (
             {"encode": {"keep_text": 1}},
             r"\[encode\]: expected `bool`, got `int` for option 'keep_text'",
         ),

@@ -18,7 +18,7 @@ from mslm_data.builds.folder import Receipt
 from mslm_data.builds.stages import Inputs
 from mslm_data.data import context
 from mslm_data.errors import BuildError
-from mslm_data.log import plain
+from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, standoff
@@ -155,6 +155,7 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> 
     _refuse_no_document(every)
     _refuse_no_mention(inputs, every)
     _refuse_no_doc_label(pipeline, every)
+    _warn_of_absent_labels(pipeline, every)
 
 
 def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
@@ -164,6 +165,12 @@ def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
     if read > len(aside):
         return
     why = f"; the first is {plain(aside[0].place)}: {aside[0].reason}" if aside else ""
+    not_chosen = Counter[str]()
+    for receipt in receipts:
+        not_chosen.update(receipt.not_chosen)
+    if not_chosen:
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in not_chosen.items())
+        why += f"; {not_chosen.total():,} were not chosen: {reasons}"
     raise BuildError(
         f"source: expected documents, got none that can be used of {read} read{why}; "
         "check --input and the pipeline's [source]"
@@ -283,6 +290,22 @@ def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> Non
         raise BuildError(
             f"pipeline '{pipeline.name}', [source] doc_label: expected labels of documents in "
             f"column '{column}', found none in any document; check its name"
+        )
+
+
+def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+    """Log a warning if no mention has a label that is wanted, as where it is misspelt."""
+    there = {label for receipt in receipts for label in receipt.labels}
+    absent = [label for label in pipeline.annotate.labels if label not in there]
+    if absent:
+        unwanted = _listed(label for receipt in receipts for label in receipt.unwanted)
+        LOGGER.warning(
+            "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
+            "annotate.rename",
+            pipeline.name,
+            _listed(absent),
+            f"mentions that are left out have {unwanted}; " if unwanted else "",
+            extra=TO_KEEP,
         )
 
 

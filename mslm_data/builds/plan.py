@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -158,7 +159,8 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
         raise PipelineError(
             f"{where}, [annotate]: expected labels, got none; choose with "
-            f"--set 'annotate.labels={known}' among those that '{pipeline.annotate.use}' finds"
+            f"--set 'annotate.labels={json.dumps(known)}' among those that "
+            f"'{pipeline.annotate.use}' finds"
         )
     return found
 

@@ -79,6 +79,8 @@ def command(
     """  # noqa: D301 - click wants the character
     if strategies and sources:
         raise click.UsageError("expected --strategies or --sources, got both")
+    if inputs and (strategies or sources):
+        raise click.UsageError("expected --input with the NAME auto alone, got another option")
     if strategies:
         _strategies(name, as_json)
     elif sources:

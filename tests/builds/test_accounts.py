@@ -187,6 +187,39 @@ def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:
         load(tmp_path / "out")
 
 
+def test_build__says_what_was_not_chosen_when_nothing_is_left(tmp_path: Path) -> None:
+    rows = [{"text": "kinase", "answer": "reject"}, {"text": "genes", "answer": "ignore"}]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
+
+    with pytest.raises(
+        BuildError,
+        match=r"of 0 read; 2 were not chosen: rejected by the annotator \(1\), skipped by .* \(1\)",
+    ):
+        made.built(tmp_path / "out", inputs, json_pipeline())
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["X"], ""),
+        (["X", "Nope"], "no mention has the label 'Nope'; mentions that are left out have 'Y'; c"),
+        (["X", "Y", "Nope"], "no mention has the label 'Nope'; check annotate.labels and"),
+        ([], ""),
+    ],
+)
+def test_build__warns_of_labels_without_mentions(
+    labels: list[str], message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = {"id": "a", "text": "kinase genes", "entities": [[0, 6, "X"], [7, 12, "Y"]]}
+    inputs = jsonl(tmp_path / "in", "train.jsonl", row)
+
+    made.built(tmp_path / "out", inputs, json_pipeline(labels=labels))
+
+    said = [record.getMessage() for record in caplog.records if "no mention" in record.msg]
+    assert len(said) == bool(message)
+    assert message in "".join(said)
+
+
 @pytest.mark.parametrize("encode", [{}, {"keep_text": True}])
 def test_build__has_an_empty_split(tmp_path: Path, encode: dict[str, object]) -> None:
     datasets = pytest.importorskip("datasets")

@@ -142,6 +142,7 @@ def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path)
 
 def test_recipes__of_sources_and_strategies_at_once_are_refused() -> None:
     assert run("recipes", "--sources", "--strategies").code == 2
+    assert run("recipes", "--sources", "jsonl", "--input", "x").code == 2
     assert "expected `recipes --sources doccano`" in run("recipes", "doccano").err
     assert "expected `recipes --strategies joint`" in run("recipes", "joint").err
     assert "did you mean 'doccano'?" in run("recipes", "--sources", "docano").err

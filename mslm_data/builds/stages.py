@@ -136,7 +136,8 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     source = source_of(pipeline)
     files = source.find(inputs)
     if source.one_form and not source.splits:
-        refuse_two_forms(inputs, files, suffixes=source.suffixes)
+        by_pattern = hasattr(source, "pattern")
+        refuse_two_forms(inputs, files, suffixes=source.suffixes, by_pattern=by_pattern)
     found = Inputs(pipeline, source, files, tuple(inputs))
 
     decided = source.settle(sorted(found.splits_of_paths()))

@@ -154,7 +154,7 @@ def _first_paragraph(text: str) -> str:
 
 def _source(name: str, as_json: bool) -> None:
     """Print a pipeline file of a source, with its documentation and all its options in comments."""
-    from mslm_data.source.options import about, options_of
+    from mslm_data.source.options import OF_ALL, about, options_of
     from mslm_data.source.table import usual_tables
 
     tables = usual_tables(name)
@@ -166,8 +166,12 @@ def _source(name: str, as_json: bool) -> None:
                 "source": name,
                 "text": text,
                 "options": {
-                    option.name: {"default": option.default, "meaning": option.meaning}
-                    for option in options
+                    option.name: {
+                        "default": option.default,
+                        "meaning": option.meaning,
+                        "words": option.words,
+                    }
+                    for option in (*options, *OF_ALL)
                 },
             }
         )
@@ -177,7 +181,7 @@ def _source(name: str, as_json: bool) -> None:
     for stage, of_stage in tables.items():
         lines += ["", f"[{stage}]", _line("use", of_stage["use"])]
         if stage == "source":
-            for option in options:
+            for option in (*options, *OF_ALL):
                 lines += ["", *_commented(option)]
     echo("\n".join(lines))
 

@@ -8,8 +8,9 @@ import itertools
 import re
 import typing
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+from mslm_data.pipeline import DUPLICATE_SIMILARITY, MAX_LOSS, Duplicates
 from mslm_data.source.table import SOURCES
 
 _ATTRIBUTES = "\nAttributes:\n"
@@ -30,6 +31,37 @@ class Option(NamedTuple):
     default: Any
     meaning: str
     words: tuple[str, ...]
+
+
+OF_ALL = (
+    Option(
+        "max_loss",
+        MAX_LOSS,
+        "Share of a split's documents that may be set aside, and of the source's mentions that may "
+        "be left out without a rule that asks for it.",
+        (),
+    ),
+    Option(
+        "duplicates",
+        "keep",
+        "What becomes of copies of documents; those of validation and test always stay.",
+        get_args(Duplicates),
+    ),
+    Option(
+        "duplicate_similarity",
+        DUPLICATE_SIMILARITY,
+        "Share of their runs of 5 words that two documents have in common from which one is nearly "
+        "a copy of the other; 1 for exact copies alone.",
+        (),
+    ),
+    Option(
+        "leave_out",
+        (),
+        "Built folders, or splits of them, whose sentences are not trained on.",
+        (),
+    ),
+)
+"""The options that every `[source]` table has, whatever reads the files."""
 
 
 def about(use: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -134,9 +135,12 @@ def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path)
 
     # The same with each option of the comments at its default.
     file.write_text(re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text), encoding="utf-8")
-    with_options = read_named(file).source
+    pipeline = read_named(file)
+    with_options = pipeline.source
+    shared = {"max_loss", "duplicates", "duplicate_similarity", "leave_out"}
+    assert dataclasses.replace(pipeline, source=given.source) == given
     is_set = {option for option, about in options.items() if about["default"] is not None}
-    assert set(with_options.options) == is_set
+    assert {*with_options.options, *shared} == is_set
     assert from_options(SOURCES.load(name), with_options.options, where="") == SOURCES.load(name)()
 
 

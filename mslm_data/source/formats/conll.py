@@ -47,7 +47,7 @@ class Conll(TextOptions, Source):
     the file is refused until `tag_column` says which.
 
     A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
-    that is the file's scheme (IOB1, IO); see `tags.opens_with_i`.
+    that is the file's scheme (IOB1, IO), as its beginning says.
 
     BC2GM, BC5CDR, NCBI-disease and JNLPBA as distributed with Crichton et al. 2017 all read to
     their published numbers of sentences and mentions.

@@ -37,7 +37,7 @@ class Notes(Cohort, TextOptions, Source):
     does not have such a column. Notes without an id are called `{file}:{number}`.
 
     A note whose error flag is set is set aside, as is one without text or patient. A note that the
-    options of `Cohort` leave out comes as `NotChosen`: it is counted, but not as read.
+    options of patients and categories leave out is counted, but not as read.
 
     MIMIC-IV-Note: `id_column = "note_id"`, `category_column = ""`, `error_column = ""`. A folder of
     text files, such as i2b2's: `patient_pattern = '^(\d+)-'`.

@@ -52,9 +52,12 @@ class TokenTable(TextOptions, Source):
     quote; such a file is read in one part. No word means "missing".
 
     Attributes:
-        sentence_column: Column that numbers or names the sentence; "" finds it by `NAMES`.
-        word_column: Column of the word; "" finds it.
-        tag_column: Column of the tag; "" finds it.
+        sentence_column: Column that numbers or names the sentence; "" takes the first of
+            `sentence #`, `sentence`, `sentence_id` and names like them, in any case.
+        word_column: Column of the word; "" takes the first of `word`, `token`, `form`, `words` and
+            `tokens`.
+        tag_column: Column of the tag; "" takes the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`,
+            `label`, `entity` and their plurals.
         document_column: Column that numbers or names the document, "" for none.
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the

@@ -116,8 +116,8 @@ class WebAnno(OffsetOptions, TextOptions, Source):
         label_feature: The feature that holds the label.
         concept_feature: The feature that holds the concept, "" for none.
         id_from: Whether a document is named like its file or like the folder of its file.
-        offsets: As of `OffsetOptions`; the default is what the format says.
-        ends: As of `OffsetOptions`; the default is what the format says.
+        offsets: What offsets count; the default is what the format says.
+        ends: What an end is; the default is what the format says.
     """
 
     suffixes = (".tsv",)

@@ -118,7 +118,7 @@ def by_split(
     if not sorted_out:
         where = ", ".join(path.name for path in inputs)
         wanted = f"files ending with {', '.join(suffixes)}"
-        if splits:
+        if splits and ["*"] not in map(list, splits.values()):
             wanted = "a file that [source] splits names"
         raise SourceError(
             f"{where}: expected {wanted}, found none; check --input and "
@@ -239,7 +239,11 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
 
 
 def refuse_two_forms(
-    inputs: Sequence[Path], files: Mapping[str, Sequence[Path]], *, suffixes: Sequence[str]
+    inputs: Sequence[Path],
+    files: Mapping[str, Sequence[Path]],
+    *,
+    suffixes: Sequence[str],
+    by_pattern: bool = False,
 ) -> None:
     """Raise if the files of a split, as names sorted them, end differently.
 
@@ -250,6 +254,7 @@ def refuse_two_forms(
         inputs: Files, or folders that were searched through.
         files: Split -> files.
         suffixes: What file names of the format may end with, in one form or another.
+        by_pattern: Whether the source has an option `pattern` that says which files it reads.
 
     Raises:
         SourceError: Names both.
@@ -261,10 +266,15 @@ def refuse_two_forms(
                 first_of.setdefault(_form(path, suffixes), path)
         if len(first_of) > 1:
             (form, first), (_, second), *_ = first_of.items()
+            advice = (
+                "say which files are which split with [source] splits, such as splits = "
+                f"{{ {split} = ['*{form}'] }}"
+            )
+            if by_pattern:
+                advice = f"say which files are read with [source] pattern, such as '*{form}'"
             raise SourceError(
                 f"split '{split}': expected files of one form, got {first} and {second}; if they "
-                "are the same documents, pass one of them with --input, else say which files are "
-                f"which split with [source] splits, such as splits = {{ {split} = ['*{form}'] }}"
+                f"are the same documents, pass one of them with --input, else {advice}"
             )
 
 

@@ -291,6 +291,15 @@ def test_refuse_two_forms__names_both(tmp_path: Path, first: str, second: str) -
     assert "split 'test'" in str(caught.value)
 
 
+def test_refuse_two_forms__names_the_pattern_where_there_is_one(tmp_path: Path) -> None:
+    write(tmp_path, "a.csv", "readme.txt")
+    suffixes = [".csv", ".txt"]
+    found = by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
+
+    with pytest.raises(SourceError, match=r"read with \[source\] pattern, such as '\*\.csv'"):
+        refuse_two_forms([tmp_path], found, suffixes=suffixes, by_pattern=True)
+
+
 def test_refuse_two_forms__lets_pass_what_is_named_or_alike(tmp_path: Path) -> None:
     write(tmp_path, "test.tsv", "more-test.tsv", "train.iob2")
     suffixes = [".tsv", ".iob2"]

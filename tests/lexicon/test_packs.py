@@ -265,6 +265,21 @@ def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
     assert (report.concepts, report.kept) == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("types", "sources", "absent"),
+    [({"T047", "T998"}, {"MSH"}, "T998"), ({"T047"}, {"MSH", "NOPE", "ALSO"}, "ALSO, NOPE")],
+)
+def test_make_pack__refuses_types_and_sources_of_no_name(
+    types: set[str], sources: set[str], absent: str, tmp_path: Path
+) -> None:
+    choice = NameChoice(types=frozenset(types), sources=frozenset(sources))
+
+    with pytest.raises(AnnotateError, match=f"got none of {absent}; mend --types or --source"):
+        make_pack([ConceptFile(umls(tmp_path))], tmp_path / "pack", choice=choice)
+
+    assert not (tmp_path / "pack").exists()
+
+
 def test_make_pack__refuses(tmp_path: Path) -> None:
     made = write(tmp_path / "x.obo", OBO)
     (tmp_path / "there").mkdir()

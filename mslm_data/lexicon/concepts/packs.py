@@ -100,8 +100,8 @@ def make_pack(
         name: What the pack is called in its model card; "" for the folder's name.
 
     Raises:
-        AnnotateError: An input is missing or not as it should be; a branch is in no ontology;
-            nothing is kept; the folder is there.
+        AnnotateError: An input is missing or not as it should be; a branch is in no ontology, or a
+            type or source of no name; nothing is kept; the folder is there.
         MissingExtraError: MedCAT is not installed; or wordfreq, where common words are left out.
     """
     if out.exists():
@@ -118,11 +118,18 @@ def make_pack(
     kept: Counter[str] = Counter()
 
     # Names stream from the files through the choice into MedCAT's database.
-    chosen = (name for read, one in readers for name in _named(read, one, choice, left_out))
+    there: set[str] = set()
+    chosen = (name for read, one in readers for name in _named(read, one, choice, left_out, there))
     passed = looked_for.pass_on(chosen, left_out)
     settled = database.build_database(_frames(_kept(passed, kept)), prefer=choice.types)
 
     concepts = settled.cdb.cui2info
+    absent = sorted((choice.types | choice.sources) - there)
+    if concepts and absent:
+        raise AnnotateError(
+            f"--from: expected names of every type and source that is asked for, got none of "
+            f"{', '.join(absent)}; mend --types or --source, or leave it out there"
+        )
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(
@@ -205,9 +212,17 @@ def _in_branches(
 
 
 def _named(
-    read: Reader, one: ConceptFile, choice: NameChoice, left_out: Counter[str]
+    read: Reader, one: ConceptFile, choice: NameChoice, left_out: Counter[str], there: set[str]
 ) -> Iterator[Name]:
-    """Give the wanted names of one file."""
+    """Give the wanted names of one file.
+
+    Args:
+        read: Reads it.
+        one: The file.
+        choice: Which names are wanted.
+        left_out: Reason -> names; added to.
+        there: Semantic types and sources that names have; added to.
+    """
     path = _file(one)
 
     def wanted() -> Iterator[Name]:
@@ -218,6 +233,7 @@ def _named(
                     "those of concepts "
                     f"without any: --from {one.path}=T047"
                 )
+            there.update(name.types, name.source.split("|"))
             reason = choice.refusal(name)
             if reason:
                 left_out[reason] += 1

@@ -40,6 +40,8 @@ _DAMAGED = "\udcff"
 _DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
 CHUNKS = frozenset(re.findall(r"\w+", "ADJP ADVP CONJP INTJ LST NC NP PC PP PRT SBAR UCP VC VP"))
 """Labels of chunks, in CoNLL-2000 and the German part of CoNLL-2003."""
+_NOT_ALL_NUMBERS = 20
+"""So many words of a text are never all without a letter."""
 _FEWEST_STEPS = 2
 """Rows that must go on counting in a column of numbers."""
 _MOST_OF = 0.9
@@ -289,6 +291,7 @@ def find_columns(
     ]
     if word is None:
         word = _find_words(rows, holds_tags)
+        _refuse_numbers(rows, word, holds_tags)
     candidates = [column for column in holds_tags if column != word]
 
     if not rows.numbers:
@@ -315,6 +318,31 @@ def _find_words(rows: _Rows, holds_tags: Sequence[int]) -> int:
         if not rows.is_constant(column):
             return 0
     return 0
+
+
+def _refuse_numbers(rows: _Rows, word: int, holds_tags: Sequence[int]) -> None:
+    """Raise if the column found for words never holds a letter, and another mostly does.
+
+    Numbers of sentences and offsets stand before words in some files. A few words of a file may all
+    be numbers.
+    """
+    width = min(map(len, rows.fields), default=0)
+    if len(rows.numbers) < _NOT_ALL_NUMBERS or width <= word:
+        return
+    if any(map(_has_letter, rows.column(word))):
+        return
+    for column in range(word + 1, width):
+        with_letters = sum(map(_has_letter, rows.column(column)))
+        if column not in holds_tags and 2 * with_letters > len(rows.numbers):
+            raise RecordError(
+                f"expected words in column {word}, got values without any letter, while column "
+                f"{column} has some; set [source] word_column to the one that has the words",
+                line=rows.numbers[0],
+            )
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
 
 
 def _no_tags(rows: _Rows) -> RecordError:

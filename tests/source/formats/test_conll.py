@@ -356,6 +356,24 @@ def test_read__agrees_about_brackets(tmp_path: Path, sentences: list[list[str]])
             assert len(record.spans) == line.count("(")
 
 
+@pytest.mark.parametrize(
+    ("data", "word_column"),
+    [
+        ("1\tAspirin\tB-D\n1\twas\tO\n\n2\tNo\tO\n2\tpain\tB-D\n", 1),
+        ("0 7 Aspirin B-D\n8 11 was O\n\n0 2 No O\n3 7 pain B-D\n", 2),
+    ],
+)
+def test_read__asks_where_the_first_column_has_no_words(
+    tmp_path: Path, data: str, word_column: int
+) -> None:
+    data = "\n".join([data] * 10)
+    with pytest.raises(SourceError, match=r"f.tsv:1: expected words in column 0, got values with"):
+        read(tmp_path, data)
+
+    found = read(tmp_path, data, word_column=word_column)
+    assert mentions(found) == [[("Aspirin", "D")], [("pain", "D")]] * 10
+
+
 def test_read__takes_the_columns_it_is_told(tmp_path: Path) -> None:
     data = "1 B-NP alpha B-X NN\n2 I-NP beta O NN\n"
 

@@ -2,8 +2,8 @@
 
 A line is a JSON object with a document's id and its entities; it never holds text unless that is
 asked for. A file of lines grows a group of documents at a time, and a record beside it says which
-model and options it is of, so that an interrupted run can be resumed and two models are never mixed
-in one file.
+model, options and input files it is of. So an interrupted run can be resumed, two models are never
+mixed in one file, and no text gets what was found in another.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import os
 import sys
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from mslm_data._version import __version__
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
@@ -65,8 +66,133 @@ class Told:
 # Documents ----------------------------------------------------------------------------------------
 
 
-def documents(pipeline: Pipeline, given: Sequence[str]) -> Iterator[Document | SetAside]:
-    """Read documents one by one, with every character of a text as it stands.
+class InputFile(NamedTuple):
+    """Name a file that documents are read from.
+
+    Attributes:
+        name: Its path below the input, or `-` for standard input.
+        stamps: Size and time of change of the file and of those that are read beside it, which
+            change with their bytes unless somebody sees to it.
+        path: Where it lies; not part of the record.
+    """
+
+    name: str
+    stamps: tuple[tuple[int, int], ...] = ()
+    path: str = ""
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Return what two runs compare."""
+        return self.name, self.stamps
+
+    def record(self) -> dict[str, Any]:
+        """Return what the record beside the lines says of the file."""
+        return {"name": self.name, "stamps": [list(stamp) for stamp in self.stamps]}
+
+
+class InputTexts:
+    """The texts that a run reads, file by file, with every character as it stands.
+
+    Attributes:
+        files: In the order in which they are read.
+        given: Documents that were given so far.
+    """
+
+    def __init__(self, pipeline: Pipeline, found: Inputs | None) -> None:
+        """Look at the files, before any is read.
+
+        Args:
+            pipeline: Its source reads them.
+            found: The files, or None for standard input.
+        """
+        self.given = 0
+        self._pipeline = pipeline
+        self._found = found
+        self._firsts: list[int] = []
+        self._splits = {} if found is None else found.splits_of_paths()
+        self.files = [InputFile(STDIN)] if found is None else _stamped(found)
+
+    @property
+    def of_stdin(self) -> bool:
+        """Whether they come from standard input, which cannot be read again."""
+        return self._found is None
+
+    def continue_after(self, recorded: Sequence[InputFile], out: Path) -> None:
+        """Put the files of earlier runs first, so that lines are of the first documents.
+
+        Args:
+            recorded: The files that lines are of, in the order of the lines.
+            out: The file of lines, for messages.
+
+        Raises:
+            AnnotateError: A file has changed or is not among the inputs.
+        """
+        left: dict[Any, list[InputFile]] = {}
+        for file in self.files:
+            left.setdefault(file.key, []).append(file)
+        names = {file.name for file in self.files}
+
+        first = []
+        for file in recorded:
+            same = left.get(file.key)
+            if same:
+                first.append(same.pop(0))
+            elif file.name in names:
+                raise AnnotateError(
+                    f"{out}: expected input {file.name} as it was when its lines were written, got "
+                    "a file of another size or time of change; remove the file of lines and run "
+                    "the same command again, or name another --out"
+                )
+            else:
+                raise AnnotateError(
+                    f"{out}: expected input {file.name}, whose lines are there, among the inputs, "
+                    "got none of that name; name the inputs of all runs with --input, or another "
+                    "--out"
+                )
+        self.files = first + [file for file in self.files if file in left[file.key]]
+
+    def with_lines(self, lines: int) -> list[InputFile]:
+        """Return the files that a number of lines are of, where no file gave more documents."""
+        bounds = [*self._firsts, self.given]
+        return [
+            file
+            for file, (first, past) in zip(self.files, pairwise(bounds), strict=False)
+            if first < min(past, lines)
+        ]
+
+    def __iter__(self) -> Iterator[Document | SetAside]:
+        """Read documents one by one.
+
+        Raises:
+            SourceError: An input is not of the source's format.
+        """
+        for file in self.files:
+            self._firsts.append(self.given)
+            for record in self._of(file):
+                self.given += isinstance(record, Document)
+                yield record
+
+    def _of(self, file: InputFile) -> Iterator[Document | SetAside]:
+        if self._found is None:
+            yield from _of_stdin(self._pipeline)
+            return
+
+        found = self._found
+        path = Path(file.path)
+        whole = _whole_files(found)
+        if whole is not None and whole.is_lines(path):
+            yield _of_file(whole, path, file.name)
+            return
+        for split in self._splits[path]:
+            source = found.source.of_split(split)
+            for part in source.cut(Part(file.path), target_bytes=found.pipeline.shard.unit_bytes):
+                for record in source.read(part):
+                    if not isinstance(record, NotChosen):
+                        yield record
+
+
+def find_texts(pipeline: Pipeline, given: Sequence[str]) -> InputTexts:
+    """Find the texts of a run.
 
     Args:
         pipeline: Its source reads them.
@@ -81,21 +207,30 @@ def documents(pipeline: Pipeline, given: Sequence[str]) -> Iterator[Document | S
     from mslm_data.source.inputs.localise import localise
 
     if STDIN in given:
-        yield from _of_stdin(pipeline, given)
-        return
+        _refuse_beside_stdin(pipeline, given)
+        return InputTexts(pipeline, None)
+    return InputTexts(pipeline, find_inputs(pipeline, localise(given)))
 
-    found = find_inputs(pipeline, localise(given))
-    whole = _whole_files(found)
-    for split, paths in found.files.items():
-        source = found.source.of_split(split)
-        for path, name in zip(paths, found.names()[split], strict=True):
-            if whole is not None and whole.is_lines(path):
-                yield _of_file(whole, path, name)
-                continue
-            for part in source.cut(Part(str(path)), target_bytes=found.pipeline.shard.unit_bytes):
-                for record in source.read(part):
-                    if not isinstance(record, NotChosen):
-                        yield record
+
+def _stamped(found: Inputs) -> list[InputFile]:
+    """Return the files that a source reads, each once, with their stamps."""
+    from mslm_data.builds.plan import stamps_of
+
+    stamps = stamps_of(found)
+    names = found.names()
+    paths = {
+        path: name
+        for split, of_split in found.files.items()
+        for path, name in zip(of_split, names[split], strict=True)
+    }
+    return [
+        InputFile(
+            name=plain(name),
+            stamps=tuple((stamp.size, stamp.mtime_ns) for stamp in stamps[str(path)]),
+            path=str(path),
+        )
+        for path, name in paths.items()
+    ]
 
 
 def _whole_files(found: Inputs) -> PlainText | None:
@@ -114,7 +249,7 @@ def _of_file(source: PlainText, path: Path, name: str) -> Document | SetAside:
     return _decoded(source.utf8(path, 0, -1), doc_id, f"{path.name}:1")
 
 
-def _of_stdin(pipeline: Pipeline, given: Sequence[str]) -> Iterator[Document | SetAside]:
+def _refuse_beside_stdin(pipeline: Pipeline, given: Sequence[str]) -> None:
     from mslm_data.builds.stages import source_of
     from mslm_data.source.formats.text import PlainText
 
@@ -125,8 +260,10 @@ def _of_stdin(pipeline: Pipeline, given: Sequence[str]) -> Iterator[Document | S
             "write other input to a file"
         )
 
+
+def _of_stdin(pipeline: Pipeline) -> Iterator[Document | SetAside]:
     stream = sys.stdin.buffer
-    if source.documents == "file":
+    if pipeline.source.options.get("documents", "file") == "file":
         yield _decoded(stream.read(_LARGEST + 1), _STDIN_ID, f"{_STDIN_ID}:1")
         return
     number = 0
@@ -159,25 +296,27 @@ def annotate(
     *,
     batch_size: int,
     show_text: bool = False,
-    done: Counter[str] | None = None,
+    done: Sequence[str] = (),
     progress: Callable[[Told], None] = lambda _: None,
 ) -> Told:
     """Write a line for each document.
 
     Args:
-        records: What `documents` gives.
+        records: The documents of `InputTexts`, and those that cannot be read.
         tagger: Finds the entities.
         write: Takes the lines of some documents.
         batch_size: See `Tagger.annotate`.
         show_text: Whether an entity has its characters too.
-        done: Id -> documents of that id which have their line; the first of them are passed over.
+        done: Ids of the documents that have their line, which are the first.
         progress: Called when lines were written.
+
+    Raises:
+        AnnotateError: The first documents are others than those that have their line.
     """
     from mslm_data.data.documents import Documents
 
     told = Told()
-    left = Counter(done or ())
-    for group in _groups(_fresh(records, left, told)):
+    for group in _groups(_fresh(records, done, told)):
         found = tagger.mentions(Documents.of(group), batch_size=batch_size)
         lines = []
         for document, mentions in zip(group, found, strict=True):
@@ -197,19 +336,30 @@ def annotate(
 
 
 def _fresh(
-    records: Iterable[Document | SetAside], left: Counter[str], told: Told
+    records: Iterable[Document | SetAside], done: Sequence[str], told: Told
 ) -> Iterator[Document]:
     """Give the documents without a line, and count the others."""
     for record in records:
         if isinstance(record, SetAside):
             told.set_aside[record.reason] += 1
             told.first = told.first or record.place
-        elif left[record.id] > 0:
-            left[record.id] -= 1
+        elif told.earlier < len(done):
+            if record.id != done[told.earlier]:
+                raise AnnotateError(
+                    f"input: expected document '{done[told.earlier]}', which has line "
+                    f"{told.earlier + 1} of --out, got '{record.id}'; remove the file of lines and "
+                    "run the same command again, or name another --out"
+                )
             told.documents += 1
             told.earlier += 1
         else:
             yield record
+    if told.earlier < len(done):
+        raise AnnotateError(
+            f"input: expected the {len(done):,} documents that have a line of --out, got "
+            f"{told.earlier:,}; remove the file of lines and run the same command again, or name "
+            "another --out"
+        )
 
 
 def _groups(given: Iterable[Document]) -> Iterator[list[Document]]:
@@ -251,8 +401,10 @@ def refuse_losses(told: Told, pipeline: Pipeline) -> None:
 # The file -----------------------------------------------------------------------------------------
 
 
-def record_of(digest: str, tagger: Tagger, pipeline: Pipeline, *, show_text: bool) -> bytes:
-    """Return the record that stands beside a file of lines.
+def record_of(
+    digest: str, tagger: Tagger, pipeline: Pipeline, *, show_text: bool
+) -> dict[str, Any]:
+    """Return what the record beside a file of lines says, but for the input files.
 
     Args:
         digest: Of the model's files.
@@ -261,49 +413,67 @@ def record_of(digest: str, tagger: Tagger, pipeline: Pipeline, *, show_text: boo
         show_text: Whether lines hold characters of entities.
     """
     source = {"use": pipeline.source.use, "options": dict(pipeline.source.options)}
-    return canonical_json(
-        {
-            "labels": list(tagger.labels),
-            "model": digest,
-            "mslm-data": __version__,
-            "show_text": show_text,
-            "source": json.loads(json.dumps(source, default=str)),
-        }
-    )
+    return {
+        "labels": list(tagger.labels),
+        "model": digest,
+        "mslm-data": __version__,
+        "show_text": show_text,
+        "source": json.loads(json.dumps(source, default=str)),
+    }
 
 
 @contextmanager
-def appending(out: Path, record: bytes) -> Iterator[tuple[Callable[[str], None], Counter[str]]]:
+def appending(
+    out: Path, made: Mapping[str, Any], texts: InputTexts
+) -> Iterator[tuple[Callable[[str], None], Sequence[str]]]:
     """Open a file of lines, new or to go on with, for its owner alone.
 
-    A last line that is not whole is cut off. No other process can open the file so meanwhile.
+    A last line that is not whole is cut off. No other process can open the file so meanwhile. The
+    texts that have their line come first in `texts` from here on.
 
     Args:
         out: The file.
-        record: What `record_of` returns.
+        made: What `record_of` returns.
+        texts: What will be read, and has not been.
 
     Returns:
-        A function that appends lines, and how many lines each id has already.
+        A function that appends lines, and the ids of the lines that are there.
 
     Raises:
-        AnnotateError: The file is of another model or other options, or not a file of lines; or
-            another process writes it, or its file system refuses locks.
+        AnnotateError: The file is of another model or other options, or an input that it has lines
+            of is another now; or it is not a file of lines; or another process writes it, or its
+            file system refuses locks.
     """
     make_folder(out.absolute().parent)
     with _claimed(out):
-        _keep_record(out, record)
+        recorded = _recorded(out, made) if out.exists() else []
+        if not out.exists():
+            _keep_record(out, made, texts.files)
 
         # Some file systems grant a lock twice: even then no line is written over another.
         handle = os.open(out, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "r+b") as file:
             done = _ids_in(file, out)
+            if done:
+                _continue(out, recorded, texts)
+            _keep_record(out, made, texts.files)
+            lines = len(done)
 
-            def write(lines: str) -> None:
-                file.write(lines.encode("utf-8"))
+            def write(more: str) -> None:
+                nonlocal lines
+                lines += more.count("\n")
+                file.write(more.encode("utf-8"))
                 file.flush()
 
-            yield write, done
-            os.fsync(file.fileno())
+            try:
+                yield write, done
+                os.fsync(file.fileno())
+            finally:
+                # A file that no line is of may be mended, so the record need not name it. Where not
+                # all documents with a line were seen, nobody knows which files these are.
+                if texts.given >= lines:
+                    with suppress(OSError):
+                        _keep_record(out, made, texts.with_lines(lines))
 
 
 @contextmanager
@@ -334,31 +504,64 @@ def _claimed(out: Path) -> Iterator[None]:
                 lock.unlink()
 
 
-def _keep_record(out: Path, record: bytes) -> None:
-    """Write the record beside a new file of lines, or check that the file's record is the same.
+def _record_beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}.made.json")
+
+
+def _keep_record(out: Path, made: Mapping[str, Any], files: Sequence[InputFile]) -> None:
+    """Write the record beside a file of lines, unless it says the same."""
+    record = canonical_json({**made, "inputs": [file.record() for file in files]})
+    beside = _record_beside(out)
+    if not beside.is_file() or beside.read_bytes() != record:
+        write_whole(beside, [record])
+
+
+def _recorded(out: Path, made: Mapping[str, Any]) -> list[InputFile]:
+    """Return the input files that the record beside a file of lines names.
 
     Raises:
-        AnnotateError: The file is of another model or other options, or has no record.
+        AnnotateError: The file is of another model or other options, or has no such record.
     """
-    beside = out.with_name(f"{out.name}.made.json")
-    if not out.exists():
-        write_whole(beside, [record])
-    elif not beside.is_file() or beside.read_bytes() != record:
+    try:
+        record = json_once.decode(_record_beside(out).read_bytes())
+        inputs = record.pop("inputs")
+        files = [
+            InputFile(file["name"], tuple((size, time) for size, time in file["stamps"]))
+            for file in inputs
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, *json_once.DECODE_ERRORS):
+        record = None
+    if record != made:
         raise AnnotateError(
             f"{out}: expected a new file, or one of the same model, source and options, got "
             "another; name another --out, or remove it"
         )
+    return files
 
 
-def _ids_in(file: IO[bytes], out: Path) -> Counter[str]:
-    """Count the ids of a file's lines, and cut off what follows the last whole one."""
-    ids: Counter[str] = Counter()
+def _continue(out: Path, recorded: Sequence[InputFile], texts: InputTexts) -> None:
+    """Put the texts first that have lines.
+
+    Raises:
+        AnnotateError: They are others now, or come from standard input.
+    """
+    if texts.of_stdin or STDIN in [file.name for file in recorded]:
+        raise AnnotateError(
+            f"{out}: expected a new file, as texts of standard input cannot be compared with those "
+            "of an earlier run, got one with lines; name another --out, or remove it"
+        )
+    texts.continue_after(recorded, out)
+
+
+def _ids_in(file: IO[bytes], out: Path) -> list[str]:
+    """Return the ids of a file's lines, and cut off what follows the last whole one."""
+    ids: list[str] = []
     end = 0
     for line in file:
         if not line.endswith(b"\n"):
             break
         try:
-            ids[json_once.decode(line)["id"]] += 1
+            ids.append(json_once.decode(line)["id"])
         except (ValueError, KeyError, TypeError, *json_once.DECODE_ERRORS):
             raise AnnotateError(
                 f"{out}: expected lines with an id and entities, got another after byte {end}; "

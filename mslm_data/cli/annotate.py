@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.jsonl",
     help="Write the lines into this file, and what made them into FILE.jsonl.made.json. Documents "
-    "that have their line there are passed over.  [default: standard output]",
+    "that have their line there are passed over; an input that has changed since is refused.  "
+    "[default: standard output]",
 )
 @click.option(
     "--source",
@@ -93,12 +93,12 @@ def command(
     from mslm_data.torch.load_tagger import load_tagger
 
     pipeline = read_named(source, sets=sets)
-    records = annotating.documents(pipeline, inputs)
+    texts = annotating.find_texts(pipeline, inputs)
     loaded = load_tagger(model)
 
     if out is None:
         told = annotating.annotate(
-            records,
+            texts,
             loaded.tagger,
             lambda lines: echo(lines, nl=False),
             batch_size=batch_size,
@@ -110,18 +110,18 @@ def command(
 
     if show_text and pipeline.about.protected:
         warn_of_readers([out.parent])
-    record = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
+    made = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
     with (
-        annotating.appending(out, record) as (write, done),
+        annotating.appending(out, made, texts) as (write, done),
         counting("annotate", "documents") as count,
     ):
         told = annotating.annotate(
-            records,
+            texts,
             loaded.tagger,
             write,
             batch_size=batch_size,
             show_text=show_text,
-            done=Counter(done),
+            done=done,
             progress=lambda told: count(told.documents, None),
         )
     _say_set_aside(told)

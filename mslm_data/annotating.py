@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from mslm_data._version import __version__
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
 from mslm_data.errors import AnnotateError, CallError, SourceError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, make_folder, write_whole
@@ -52,15 +52,17 @@ class Told:
         documents: Documents with a line, those of earlier runs included.
         earlier: Documents that had their line before.
         entities: Entities of the documents of this run.
+        left_out: Reason -> mentions that were found in this run and are not given.
         set_aside: Reason -> documents that could not be read.
-        first: Where the first of these stands.
+        places: Reason -> where the first of these documents stands.
     """
 
     documents: int = 0
     earlier: int = 0
     entities: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     set_aside: Counter[str] = field(default_factory=Counter)
-    first: str = ""
+    places: dict[str, str] = field(default_factory=dict)
 
 
 # Documents ----------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ def annotate(
     done: Sequence[str] = (),
     progress: Callable[[Told], None] = lambda _: None,
 ) -> Told:
-    """Write a line for each document.
+    """Write a line for each document; as in a build, no entity touches a placeholder.
 
     Args:
         records: The documents of `InputTexts`, and those that cannot be read.
@@ -313,6 +315,7 @@ def annotate(
     Raises:
         AnnotateError: The first documents are others than those that have their line.
     """
+    from mslm_data.annotate.one_by_one import chosen
     from mslm_data.data.documents import Documents
 
     told = Told()
@@ -320,12 +323,20 @@ def annotate(
         found = tagger.mentions(Documents.of(group), batch_size=batch_size)
         lines = []
         for document, mentions in zip(group, found, strict=True):
+            spans = [Span(start, end, label, score=score) for start, end, label, score in mentions]
+            kept, left_out = chosen(spans, document.placeholders, min_score=0)
             entities = []
-            for mention in mentions:
-                entity: dict[str, Any] = mention._asdict()
+            for span in kept:
+                entity: dict[str, Any] = {
+                    "start": span.start,
+                    "end": span.end,
+                    "label": span.label,
+                    "score": span.score,
+                }
                 if show_text:
-                    entity["text"] = document.text[mention.start : mention.end]
+                    entity["text"] = document.text[span.start : span.end]
                 entities.append(entity)
+            told.left_out.update(left_out)
             told.entities += len(entities)
             line = json.dumps({"id": document.id, "entities": entities}, ensure_ascii=False)
             lines.append(f"{plain(line)}\n")
@@ -342,7 +353,7 @@ def _fresh(
     for record in records:
         if isinstance(record, SetAside):
             told.set_aside[record.reason] += 1
-            told.first = told.first or record.place
+            told.places.setdefault(record.reason, record.place)
         elif told.earlier < len(done):
             if record.id != done[told.earlier]:
                 raise AnnotateError(
@@ -379,22 +390,25 @@ def _groups(given: Iterable[Document]) -> Iterator[list[Document]]:
 def refuse_losses(told: Told, pipeline: Pipeline) -> None:
     """Refuse to call a run well that could not read more documents than the pipeline allows.
 
+    As in a build, documents that the corpus itself withdraws are not lost.
+
     Raises:
         SourceError: More than `source.max_loss` of them were set aside.
     """
-    from mslm_data.builds.losses import advice
+    from mslm_data.builds.losses import RULES, advice
     from mslm_data.builds.stages import source_of
 
-    aside = told.set_aside.total()
-    every = aside + told.documents
-    if aside > pipeline.max_loss * every:
-        reason, _ = told.set_aside.most_common(1)[0]
+    every = told.set_aside.total() + told.documents
+    lost = Counter({why: count for why, count in told.set_aside.items() if why not in RULES})
+    if lost.total() > pipeline.max_loss * every:
+        reason, _ = lost.most_common(1)[0]
         helps = advice(source_of(pipeline), reason)
         raise SourceError(
             f"input: expected at most {pipeline.max_loss:.0%} of the documents set aside "
-            f"(source.max_loss), got {aside:,} of {every:,}, the first at {told.first}: {reason}; "
-            f"{f'{helps}; ' if helps else ''}"
-            "mend it and run the same command again, or pass --set source.max_loss=1"
+            f"(source.max_loss), got {lost.total():,} of {every:,}, the first at "
+            f"{told.places[reason]}: {reason}; {f'{helps}; ' if helps else ''}mend it and run the "
+            "same command again, with another --out if one was named, or pass --set "
+            "source.max_loss=1"
         )
 
 

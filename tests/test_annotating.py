@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +15,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from mslm_data import annotating
-from mslm_data.annotating import InputTexts, Told, annotate, appending, find_texts
+from mslm_data.annotating import (
+    InputTexts,
+    Told,
+    annotate,
+    appending,
+    find_texts,
+    refuse_losses,
+)
 from mslm_data.building import read_named
 from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError
+from mslm_data.errors import AnnotateError, SourceError
 from tests.io.locking import without_flock
 
 MADE = {"model": "digest"}
@@ -348,6 +356,64 @@ def test_annotate__never_goes_on_with_standard_input(
         ):
             annotated(out, given)
     assert lengths_in(out) == [("stdin", 3)]
+
+
+# Losses ------------------------------------------------------------------------------------------
+
+
+class Words:
+    """A tagger to which each word is a mention."""
+
+    def mentions(self, documents: Documents, *, batch_size: int) -> list[list[Found]]:
+        return [
+            [Found(*match.span(), "X", batch_size) for match in re.finditer(r"\w+", document.text)]
+            for document in documents
+        ]
+
+
+def notes_of(path: Path, *rows: tuple[str, str]) -> InputTexts:
+    """Return a table of notes, each with its error flag and its text."""
+    lines = [f"{n},{n},Nursing,{flag},{text}\n" for n, (flag, text) in enumerate(rows)]
+    path.write_text("ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n" + "".join(lines))
+    return find_texts(read_named("mimic"), [str(path)])
+
+
+@pytest.mark.parametrize("handling", ["keep", "token", "drop"])
+def test_annotate__gives_no_entity_in_a_placeholder(tmp_path: Path, handling: str) -> None:
+    text = "Seen by [**Last Name**] today"
+    notes_of(tmp_path / "notes.csv", ("", text))
+    pipeline = read_named("mimic", sets=[f"source.placeholders={handling}"])
+    texts = find_texts(pipeline, [str(tmp_path / "notes.csv")])
+    tagger: Any = Words()
+    lines: list[str] = []
+
+    told = annotate(texts, tagger, lines.append, batch_size=1, show_text=True)
+
+    entities = json.loads("".join(lines))["entities"]
+    assert [entity["text"] for entity in entities] == ["Seen", "by", "today"]
+    assert all(text[one["start"] : one["end"]] == one["text"] for one in entities)
+    assert (told.entities, told.left_out) == (3, {"in a placeholder": 2})
+
+
+def test_refuse_losses__does_not_count_withdrawn_notes(tmp_path: Path) -> None:
+    tagger: Any = Words()
+    pipeline = read_named("mimic")
+    withdrawn = notes_of(tmp_path / "notes.csv", ("1", "Wrong."), ("", "Well."))
+    told = annotate(withdrawn, tagger, lambda _: None, batch_size=1)
+    refuse_losses(told, pipeline)
+    assert told.set_aside.total() == 1
+
+    rows = [("1", "Wrong."), ("1", "Wrong."), ("maybe", "Odd."), ("", "Well.")]
+    told = annotate(notes_of(tmp_path / "more.csv", *rows), tagger, lambda _: None, batch_size=1)
+    with pytest.raises(
+        SourceError,
+        match=r"got 1 of 4, the first at more\.csv:4: expected an error flag.*; mend it and run the "
+        "same command again, with another --out if one was named, or pass --set source.max_loss=1$",
+    ):
+        refuse_losses(told, pipeline)
+
+
+# Names -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")

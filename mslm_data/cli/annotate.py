@@ -104,7 +104,7 @@ def command(
             batch_size=batch_size,
             show_text=show_text,
         )
-        _say_set_aside(told)
+        _say_losses(told)
         annotating.refuse_losses(told, pipeline)
         return
 
@@ -124,7 +124,7 @@ def command(
             done=done,
             progress=lambda told: count(told.documents, None),
         )
-    _say_set_aside(told)
+    _say_losses(told)
     annotating.refuse_losses(told, pipeline)
 
     counts = {
@@ -132,6 +132,7 @@ def command(
         "documents": told.documents,
         "earlier": told.earlier,
         "entities": told.entities,
+        "left_out": dict(told.left_out),
         "set_aside": told.set_aside.total(),
     }
     if as_json:
@@ -141,7 +142,9 @@ def command(
         echo(f"{out}: {told.documents:,} documents{before}; {told.entities:,} entities found")
 
 
-def _say_set_aside(told: Told) -> None:
-    """Print on stderr which documents could not be read."""
+def _say_losses(told: Told) -> None:
+    """Print on stderr which entities are left out, and which documents could not be read."""
+    for reason, count in told.left_out.most_common():
+        echo(f"{count:,} entities left out: {reason}", err=True)
     for reason, count in told.set_aside.most_common(3):
-        echo(f"{count:,} set aside, the first at {told.first}: {reason}", err=True)
+        echo(f"{count:,} set aside, the first at {told.places[reason]}: {reason}", err=True)

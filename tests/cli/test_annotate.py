@@ -137,6 +137,7 @@ def test_annotate__writes_a_file_that_a_second_run_goes_on_with(
         "documents": 5,
         "earlier": 0,
         "entities": sum(len(gold[number].mentions) for number in range(5)),
+        "left_out": {},
         "set_aside": 0,
     }
     assert lines_of(every) == of_notes(gold)

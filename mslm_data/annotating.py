@@ -22,12 +22,12 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from mslm_data._version import __version__
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
-from mslm_data.errors import AnnotateError, CallError, SourceError
+from mslm_data.errors import AnnotateError, CallError, PipelineError, SourceError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 from mslm_data.io.locks import HeldError, locked
 from mslm_data.log import plain
-from mslm_data.pipeline import Pipeline
+from mslm_data.pipeline import STAGES, Pipeline
 
 if TYPE_CHECKING:
     from mslm_data.builds.stages import Inputs
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _STDIN_ID = "stdin"
+_PROTECTED = "about.protected"
+"""The option besides those of the source that is heeded: it warns of readers of patients' text."""
+_OF_BUILDS = ("leave_out", "duplicates", "duplicate_similarity", "sample", "fetch")
+"""Options of `[source]` that are not the source's own, and do nothing here."""
 _CHARACTERS = 256 << 10
 _DOCUMENTS = 1024
 """A group of documents is full when it has so many, or so many characters."""
@@ -63,6 +67,32 @@ class Told:
     left_out: Counter[str] = field(default_factory=Counter)
     set_aside: Counter[str] = field(default_factory=Counter)
     places: dict[str, str] = field(default_factory=dict)
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+def refuse_other_sets(sets: Sequence[str]) -> None:
+    """Refuse assignments of options that have no say in how documents are read.
+
+    Args:
+        sets: What `--set` was given; what is not `stage.option=value` is left to `pipeline.read`.
+
+    Raises:
+        PipelineError: One is not of the source, or only builds have it.
+    """
+    for text in sets:
+        path = text.partition("=")[0].strip()
+        stage, _, option = path.partition(".")
+        is_known = stage in STAGES and option
+        if not is_known or path == _PROTECTED:
+            continue
+        if stage != "source" or option.partition(".")[0] in _OF_BUILDS:
+            raise PipelineError(
+                f"--set {path}: expected an option of how documents are read, such as "
+                "source.text_column, source.documents or source.max_loss, got one that only "
+                "builds have; leave it out"
+            )
 
 
 # Documents ----------------------------------------------------------------------------------------

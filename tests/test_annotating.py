@@ -22,10 +22,11 @@ from mslm_data.annotating import (
     appending,
     find_texts,
     refuse_losses,
+    refuse_other_sets,
 )
 from mslm_data.building import read_named
 from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.errors import AnnotateError, PipelineError, SourceError
 from tests.io.locking import without_flock
 
 MADE = {"model": "digest"}
@@ -356,6 +357,41 @@ def test_annotate__never_goes_on_with_standard_input(
         ):
             annotated(out, given)
     assert lengths_in(out) == [("stdin", 3)]
+
+
+# Options -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "annotate.min_scor",
+        "annotate.use",
+        "encode.max_tokens",
+        "shard.unit_bytes",
+        "about.title",
+        "source.duplicates",
+        "source.duplicate_similarity",
+        "source.leave_out",
+        "source.sample",
+        "source.fetch",
+    ],
+)
+def test_refuse_other_sets__refuses_what_only_builds_have(path: str) -> None:
+    with pytest.raises(
+        PipelineError,
+        match=rf"^--set {path}: expected an option of how documents are read, such as "
+        r"source\.text_column, source\.documents or source\.max_loss, got one that only builds have; "
+        "leave it out$",
+    ):
+        refuse_other_sets(["source.documents=line", f" {path} = 8"])
+
+
+@pytest.mark.parametrize(
+    "text", ["source.max_loss=1", "source.splits.train=['*']", "about.protected=true", "sorce.x=1"]
+)
+def test_refuse_other_sets__leaves_the_others_to_the_pipeline(text: str) -> None:
+    refuse_other_sets([text])
 
 
 # Losses ------------------------------------------------------------------------------------------

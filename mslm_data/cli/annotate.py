@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import json_option
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="source.OPTION=VALUE",
     help="Change an option of the source, such as source.documents=line or "
-    "source.text_column=note. Repeat it for further options.",
+    "source.text_column=note. Options of builds are refused. Repeat it for further options.",
 )
 @click.option(
     "--batch-size",
@@ -64,7 +63,13 @@ if TYPE_CHECKING:
     help="Show patients' text: add the characters of each entity. Without this option no text is "
     "written.",
 )
-@json_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the counts as one JSON object, instead of text for people. Without --out, where "
+    "stdout has the lines, it is the last line of stderr.",
+)
 def command(
     model: str,
     inputs: tuple[str, ...],
@@ -92,6 +97,7 @@ def command(
     from mslm_data.io.private import warn_of_readers
     from mslm_data.torch.load_tagger import load_tagger
 
+    annotating.refuse_other_sets(sets)
     pipeline = read_named(source, sets=sets)
     texts = annotating.find_texts(pipeline, inputs)
     loaded = load_tagger(model)
@@ -104,42 +110,43 @@ def command(
             batch_size=batch_size,
             show_text=show_text,
         )
-        _say_losses(told)
-        annotating.refuse_losses(told, pipeline)
-        return
-
-    if show_text and pipeline.about.protected:
-        warn_of_readers([out.parent])
-    made = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
-    with (
-        annotating.appending(out, made, texts) as (write, done),
-        counting("annotate", "documents") as count,
-    ):
-        told = annotating.annotate(
-            texts,
-            loaded.tagger,
-            write,
-            batch_size=batch_size,
-            show_text=show_text,
-            done=done,
-            progress=lambda told: count(told.documents, None),
-        )
+    else:
+        if show_text and pipeline.about.protected:
+            warn_of_readers([out.parent])
+        made = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
+        with (
+            annotating.appending(out, made, texts) as (write, done),
+            counting("annotate", "documents") as count,
+        ):
+            told = annotating.annotate(
+                texts,
+                loaded.tagger,
+                write,
+                batch_size=batch_size,
+                show_text=show_text,
+                done=done,
+                progress=lambda told: count(told.documents, None),
+            )
     _say_losses(told)
     annotating.refuse_losses(told, pipeline)
 
-    counts = {
-        "out": str(out),
+    if as_json:
+        # Where the lines are on stdout, nothing else may be.
+        print_json(_counts(told, out), err=out is None)
+    elif out is not None:
+        before = f", {told.earlier:,} of them before" if told.earlier else ""
+        echo(f"{out}: {told.documents:,} documents{before}; {told.entities:,} entities found")
+
+
+def _counts(told: Told, out: Path | None) -> dict[str, Any]:
+    return {
+        "out": str(out) if out is not None else None,
         "documents": told.documents,
         "earlier": told.earlier,
         "entities": told.entities,
         "left_out": dict(told.left_out),
         "set_aside": told.set_aside.total(),
     }
-    if as_json:
-        print_json(counts)
-    else:
-        before = f", {told.earlier:,} of them before" if told.earlier else ""
-        echo(f"{out}: {told.documents:,} documents{before}; {told.entities:,} entities found")
 
 
 def _say_losses(told: Told) -> None:

@@ -16,9 +16,9 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo(plain(str(message), keep="\n\t"), err=err, nl=nl)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON object on stdout."""
-    echo(json.dumps(value, ensure_ascii=False))
+def print_json(value: Any, *, err: bool = False) -> None:
+    """Print one JSON object on stdout, or on stderr."""
+    echo(json.dumps(value, ensure_ascii=False), err=err)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

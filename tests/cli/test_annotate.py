@@ -149,6 +149,40 @@ def test_annotate__writes_a_file_that_a_second_run_goes_on_with(
     assert not any(text.text[:20] in made + every for text in gold)
 
 
+def test_annotate__counts_on_stderr_where_lines_are_on_stdout(
+    home: Path, gold: list[Gold], notes: Path
+) -> None:
+    done = run("annotate", home / "model", "--input", notes, "--json")
+
+    assert lines_of(done.out) == of_notes(gold)
+    assert json.loads(done.err.splitlines()[-1]) == {
+        "out": None,
+        "documents": 5,
+        "earlier": 0,
+        "entities": sum(len(gold[number].mentions) for number in range(5)),
+        "left_out": {},
+        "set_aside": 0,
+    }
+
+
+def test_annotate__refuses_texts_that_changed_since(
+    home: Path, notes: Path, gold: list[Gold], tmp_path: Path
+) -> None:
+    out = tmp_path / "found.jsonl"
+    words = ("annotate", home / "model", "--input", notes, "--out", out)
+    run(*words)
+    (notes / "0.txt").write_text(gold[5].text)
+    further = run(*words)
+    (notes / "a.txt").write_text(f"Another. {gold[0].text}")
+    before = out.read_text()
+    changed = run(*words)
+
+    assert (further.code, changed.code) == (0, 1)
+    assert lines_of(before) == {**of_notes(gold), "0": gold[5].mentions}
+    assert "expected input a.txt as it was when its lines were written" in changed.err
+    assert out.read_text() == before
+
+
 def test_annotate__says_how_far_it_is(
     home: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +235,26 @@ def test_annotate__reads_what_a_source_reads(home: Path, tmp_path: Path) -> None
 
     assert done.code == 0, done.err
     assert list(lines_of(done.out)) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("annotate.min_scor=0.99", "--set annotate.min_scor: expected an option of how documents"),
+        ("source.duplicates=drop", "--set source.duplicates: expected an option of how documents"),
+        ("sorce.documents=line", "unknown stage 'sorce'"),
+        ("source.document=line", "unknown option 'document'"),
+        ("source.max_los=1", "unknown option 'max_los'"),
+    ],
+)
+def test_annotate__refuses_options_that_would_do_nothing(
+    home: Path, notes: Path, assignment: str, message: str
+) -> None:
+    done = run("annotate", home / "model", "--input", notes, "--set", assignment)
+
+    assert done.code == 1
+    assert message in done.err
+    assert not done.out
 
 
 WRONG = [

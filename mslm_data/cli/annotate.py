@@ -152,6 +152,6 @@ def _counts(told: Told, out: Path | None) -> dict[str, Any]:
 def _say_losses(told: Told) -> None:
     """Print on stderr which entities are left out, and which documents could not be read."""
     for reason, count in told.left_out.most_common():
-        echo(f"{count:,} entities left out: {reason}", err=True)
+        echo(f"{count:,} found and left out: {reason}", err=True)
     for reason, count in told.set_aside.most_common(3):
         echo(f"{count:,} set aside, the first at {told.places[reason]}: {reason}", err=True)

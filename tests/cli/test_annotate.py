@@ -165,6 +165,27 @@ def test_annotate__counts_on_stderr_where_lines_are_on_stdout(
     }
 
 
+def test_annotate__says_what_it_leaves_out(home: Path, tmp_path: Path) -> None:
+    table = tmp_path / "notes.csv"
+    table.write_text(
+        "ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n"
+        "1,1,Nursing,,Seen by [**Last Name**]\n"
+        "2,2,Nursing,1,Withdrawn\n"
+    )
+    model = MslmModel.from_pretrained(home / "model")
+    model.detection.out.bias.data[1] += 100
+    model.save_pretrained(tmp_path / "model")
+    options = ("--source", "mimic", "--set", "source.placeholders=token", "--json")
+
+    done = run("annotate", tmp_path / "model", "--input", table, *options)
+
+    assert done.code == 0, done.err
+    assert [found[:2] for found in lines_of(done.out)["1"]] == [(0, 4), (5, 7)]
+    assert "1 found and left out: in a placeholder\n" in done.err
+    assert "1 set aside, the first at notes.csv:3: expected a note that stands" in done.err
+    assert json.loads(done.err.splitlines()[-1])["left_out"] == {"in a placeholder": 1}
+
+
 def test_annotate__refuses_texts_that_changed_since(
     home: Path, notes: Path, gold: list[Gold], tmp_path: Path
 ) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-from mslm_data.torch.refusals import refuse_patients_text, refuse_training
+from mslm_data.torch.refusals import parts_of, refuse_patients_text, refuse_training
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -70,12 +71,15 @@ class MaskEpochCallback(TrainerCallback):
 
 
 def _found(loader: Any) -> list[Any]:
-    """Return what of a loader may want to know: dataset, collator, and what deals out batches."""
-    return [
-        getattr(loader, "dataset", None),
-        _collator_of(loader),
-        getattr(loader, "batch_sampler", None),
-    ]
+    """Return what of a loader may want to know: datasets, collator, and what deals out batches."""
+    return [*_below(loader), _collator_of(loader), getattr(loader, "batch_sampler", None)]
+
+
+def _below(rows: Any) -> Iterator[Any]:
+    """Give the datasets that rows come from, those of subsets and concatenations too."""
+    for inner in parts_of(rows):
+        yield inner
+        yield from _below(inner)
 
 
 def _collator_of(loader: Any) -> Any:

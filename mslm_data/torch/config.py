@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,6 +80,11 @@ class MslmConfig(PreTrainedConfig):
                 "MslmConfig: expected the configuration of a masked language model, got none; "
                 "MslmModel.wrap makes an MslmModel of a plain model or its folder"
             )
+        if isinstance(labels, str) or len(set(labels)) < len(labels):
+            raise ValueError(
+                "MslmConfig: expected labels as a list of different names, got one text or a name "
+                "twice"
+            )
         check_weights("MslmConfig", w_elm, w_blm)
         check_name("MslmConfig", "balance", balance, BALANCES)
         if two_views and not labels:
@@ -108,6 +114,12 @@ class MslmConfig(PreTrainedConfig):
         self.dropout = dropout
         self.special_ids = sorted(set(special_ids))
         self.protected = protected
+
+    @classmethod
+    def options(cls) -> list[str]:
+        """Return the names of what an `MslmModel` can be told, of the attributes above."""
+        named = inspect.signature(cls.__init__).parameters.values()
+        return [one.name for one in named if one.kind is one.KEYWORD_ONLY]
 
     @property
     def tags(self) -> list[str]:

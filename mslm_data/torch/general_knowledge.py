@@ -244,7 +244,16 @@ def _hidden(model: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
 
 
 def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return a batch's ids as they were before masking, and which are there, `[B, L]` each."""
+    """Return a batch's ids as they were before masking, and which are there, `[B, L]` each.
+
+    Raises:
+        ValueError: Rows are packed, so that they would see each other.
+    """
+    if "sequence_ids" in batch:
+        raise ValueError(
+            "head_importance: expected batches with a row for each sequence, got packed ones; make "
+            "them without row_tokens and flat"
+        )
     rows_BL = torch.as_tensor(batch["input_ids"])
     if "labels" in batch:
         rows_BL = unmasked(rows_BL, torch.as_tensor(batch["labels"]))

@@ -12,6 +12,11 @@ import numpy.typing as npt
 
 from mslm_data.batches.masked import Masked, PlacedBatch
 
+_FIXED = (
+    "MaskedRow: expected no change, as batches are made of the rows behind it, got one; change the "
+    "batch, or a dict of the row"
+)
+
 
 class MaskedRow(UserDict[str, Any]):
     """One masked row: a mapping of arrays, and to `MaskingCollator` a place in a chunk.
@@ -37,6 +42,15 @@ class MaskedRow(UserDict[str, Any]):
         batch = self.chunk.batch(np.array([self.place], np.int64))
 
         return {name: array[0] for name, array in batch.items()}
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise TypeError(_FIXED)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(_FIXED)
+
+    def __copy__(self) -> MaskedRow:
+        return MaskedRow(self.chunk, self.place, self.pack)
 
     def __repr__(self) -> str:
         # Not the ids: they could be read back into text.

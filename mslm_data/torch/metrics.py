@@ -63,7 +63,8 @@ def evaluate(
             output. Or the method `MslmModel.predict`: the detection head finds mentions, the
             classification head says their types.
         rows: A split of a loaded folder, or any examples.
-        labels: The name of each label: `shards.labels`.
+        labels: The name of each label of the model. A split's own may be fewer, in another order:
+            they are compared by name.
         batch_size: Number of rows that the model sees at once.
         mean_words: Where short rows end and long ones begin; None is the average of these rows.
         masked: Score rows whose gold mentions are hidden, as the paper's released code does: joint
@@ -75,8 +76,9 @@ def evaluate(
         `MentionScores.result` has, and `input`: "unmasked" or "masked".
 
     Raises:
-        ValueError: The model returns no logits, or logits of another shape, or it is of another
-            tokenizer than the rows.
+        ValueError: The model returns no logits, or logits of another shape; it is of another
+            tokenizer than the rows; or its labels are others than `labels`, or lack one of a
+            split's.
     """
     if masked:
         warnings.warn(LEAK, stacklevel=2)
@@ -84,9 +86,10 @@ def evaluate(
     refuse_other_tokenizer("evaluate", module_of(model), ids)
 
     scores = MentionScores(labels)
+    tags = None if isinstance(rows, Examples) else _tags_by_name(rows.manifest.labels, labels)
     with evaluating(model):
         for examples in _chunks(rows):
-            _score(model, examples, scores, batch_size=batch_size, masked=masked)
+            _score(model, examples, scores, tags, batch_size=batch_size, masked=masked)
     return {"input": "masked" if masked else "unmasked", **scores.result(mean_words=mean_words)}
 
 
@@ -190,10 +193,42 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
     return logits
 
 
+def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return for each tag of rows, whose labels are `given`, the tag of the same name.
+
+    Raises:
+        ValueError: A label of the rows is not among `labels`.
+    """
+    absent = [label for label in given if label not in labels]
+    if absent:
+        raise ValueError(
+            f"evaluate: expected labels with those of the rows, {', '.join(given)}, got "
+            f"{', '.join(labels)}; pass the labels that the model was trained with, of rows with "
+            "the same"
+        )
+    numbers = [[*labels].index(label) for label in given]
+    return np.array([OUTSIDE, *(1 + 2 * n + inside for n in numbers for inside in (0, 1))])
+
+
 def _score(
-    model: Model, examples: Examples, scores: MentionScores, *, batch_size: int, masked: bool
+    model: Model,
+    examples: Examples,
+    scores: MentionScores,
+    tags: npt.NDArray[np.int64] | None,
+    *,
+    batch_size: int,
+    masked: bool,
 ) -> None:
-    """Add a model's predictions for some rows to the scores."""
+    """Add a model's predictions for some rows to the scores.
+
+    Args:
+        model: See `evaluate`.
+        examples: Rows.
+        scores: Added to.
+        tags: For each tag of the rows, that of the scores; None where they are the same.
+        batch_size: See `evaluate`.
+        masked: See `evaluate`.
+    """
     ids = examples.input_ids
     if masked:
         joint = strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
@@ -211,6 +246,12 @@ def _score(
         output = run(model, input_ids, present.astype(np.int64))
 
         gold = padded(examples.bio.take(places), OUTSIDE)
+        gold = gold if tags is None else tags[gold]
+        if getattr(output, "labels", None) not in (None, scores.labels):
+            raise ValueError(
+                f"evaluate: expected the labels of the model, {', '.join(output.labels)}, got "
+                f"{', '.join(scores.labels)}"
+            )
         predicted = _tags(output, (*input_ids.shape, count_tags(len(scores.labels))))
         scores.add(gold, predicted, padded(examples.word_ids.take(places), -1))
 

@@ -20,10 +20,11 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_starts import WordStarts
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.kernels.pad import IGNORED
+from mslm_data.registry import did_you_mean
 from mslm_data.torch import saved
 from mslm_data.torch.config import MslmConfig
 from mslm_data.torch.families import FAMILIES, decoder_of
-from mslm_data.torch.forward import unmasked
+from mslm_data.torch.forward import evaluating, unmasked
 from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
@@ -140,8 +141,20 @@ class MslmModel(PreTrainedModel):
 
         Raises:
             TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
-            ValueError: It is another than the model's, as far as both are known.
+            ValueError: It is another than the model's, as far as both are known; an option is
+                unknown; or the model is an `MslmModel`.
         """
+        known = MslmConfig.options()
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            near = did_you_mean(unknown[0], known)
+            raise ValueError(f"MslmModel.wrap: unknown option '{unknown[0]}'{near}")
+        if isinstance(masked_lm, MslmModel):
+            raise ValueError(
+                "MslmModel.wrap: expected a masked language model, got an MslmModel; wrap its "
+                "masked_lm"
+            )
+
         model: Any = masked_lm
         beside: str | os.PathLike[str] = ""
         if not isinstance(masked_lm, PreTrainedModel):
@@ -476,9 +489,7 @@ class MslmModel(PreTrainedModel):
                 "wrap it with labels=..."
             )
 
-        was_training = self.training
-        self.train(False)
-        try:
+        with evaluating(self):
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             sequence_ids = others.get("sequence_ids")
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
@@ -491,8 +502,6 @@ class MslmModel(PreTrainedModel):
             # The classification head has the last word on types, see `Prediction`.
             types = self.classification(hidden, starts, ends).argmax(-1)
             types = types.masked_fill(starts == NO_SPAN, NO_SPAN)
-        finally:
-            self.train(was_training)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
 
     def annotate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def refuse_training(
 
     Raises:
         ValueError: Labels would be smoothed, packed rows would see each other, or the rows are of
-            another tokenizer.
+            another tokenizer or have other labels than the model.
         PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
     """
     if arguments.push_to_hub:
@@ -101,10 +101,26 @@ def refuse_training(
             "flat"
         )
 
-    known = [getattr(split, "token_ids", None) for split in _splits_of(datasets)]
+    splits = _splits_of(datasets)
+    if is_mslm:
+        for split in splits:
+            _refuse_other_labels(where, model.config.labels, split)
+    known = [getattr(split, "token_ids", None) for split in splits]
     for ids in [*known, getattr(collator, "ids", None)]:
         if ids is not None:
             refuse_other_tokenizer(where, model, ids)
+
+
+def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> None:
+    """Raise if the labels of rows are not the first of a model's, as heads know numbers alone."""
+    manifest = getattr(split, "manifest", None)
+    of_rows: Any = getattr(split, "labels", None) or getattr(manifest, "labels", ())
+    if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
+        raise ValueError(
+            f"{where}: expected rows with the labels of the model, {', '.join(of_model)}, got "
+            f"{', '.join(of_rows)}; wrap the model with labels of these rows, or keep all folders "
+            "in each phase of a mix, in one order, if only with a small weight"
+        )
 
 
 def refuse_patients_text(where: str, model: Any, datasets: Mapping[str, Any] | Any) -> None:
@@ -129,9 +145,18 @@ def refuse_patients_text(where: str, model: Any, datasets: Mapping[str, Any] | A
 
 def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
     """Return the splits that datasets, or loaders of batches, give rows of."""
-    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
-    rows = [getattr(one, "dataset", one) for one in every]
-    return [getattr(dataset, "split", None) for dataset in rows]
+    every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
+    found: list[Any] = []
+    for one in every:
+        inner = parts_of(one)
+        found += _splits_of(dict(enumerate(inner))) if inner else [getattr(one, "split", None)]
+    return found
+
+
+def parts_of(rows: Any) -> list[Any]:
+    """Return the datasets that a loader, a subset or a concatenation gives rows of, one level."""
+    inner = getattr(rows, "dataset", None)
+    return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
 
 
 def _own_ids(name: str) -> TokenIds | None:

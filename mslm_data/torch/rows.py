@@ -196,6 +196,8 @@ def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
         words = _like(tokens, rows, "word_ids", np.int32)
     elif getattr(rows[0], "encodings", None):  # a BatchEncoding of one text
         words = _flat([row.word_ids() for row in rows], np.int32)  # type: ignore[attr-defined]
+        # Special tokens that stand in the text itself have a word there.
+        words.values[_are_special(tokens, ids)] = -1
     else:
         special = _special(rows, tokens, ids)
         words = Ragged(np.empty(len(special), np.int32), tokens.offsets)
@@ -218,6 +220,11 @@ def _special(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> npt.NDArray[
         special: npt.NDArray[np.bool_] = _like(tokens, rows, "special_tokens_mask", np.bool_).values
         return special
 
+    return _are_special(tokens, ids)
+
+
+def _are_special(tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
+    """Return which tokens are special by their ids."""
     return np.isin(tokens.values, [id_ for id_ in ids.special if id_ != ids.unk])
 
 

@@ -127,8 +127,10 @@ class Tagger:
                 tokens in shorter rows. Mentions do not depend on it.
 
         Raises:
-            ValueError: The batch size is below 1.
+            ValueError: The batch size is below 1, or the texts are one text.
         """
+        if isinstance(texts, str):
+            raise ValueError("annotate: expected a list of texts, got one text; put it in a list")
         found: list[list[TextMention]] = []
         whole = (Document(id="", text=_HALF.sub("\ufffd", text)) for text in texts)
         for documents in in_batches(whole):

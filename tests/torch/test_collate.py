@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from torch.utils.data import DataLoader  # noqa: E402
+from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
@@ -245,6 +246,23 @@ def test_collator__takes_words_from_a_batch_encoding(tokenizer: Any) -> None:
     assert lists(MaskingCollator(WORDS, tokenizer)([encoding])) == lists(
         MaskingCollator(WORDS, tokenizer)([row])
     )
+
+
+def test_collator__hides_no_special_token_that_stands_in_the_text(tokenizer: Any) -> None:
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<e1>", "</e1>"]})
+    encoding = tokenizer(f"<e1> {made.sample_lines()[3]} </e1>")
+    special = np.isin(encoding["input_ids"], tokenizer.all_special_ids)
+    strategy = md.strategy("token", rate=0.9)
+
+    labels = [
+        lists(MaskingCollator(strategy, tokenizer, seed=seed)([encoding]))["labels"][0]
+        for seed in range(10)
+    ]
+
+    assert special.sum() == 4
+    assert (np.array(labels)[:, special] == -100).all()
+    assert (np.array(labels)[:, ~special] != -100).any()
 
 
 def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
@@ -645,3 +663,14 @@ def test_callback__tells_dataset_and_collator_wherever_they_are(
     MaskEpochCallback(other).on_epoch_begin(None, state, None, train_dataloader=loader)
 
     assert [dataset.epoch, collator.epoch, other.epoch] == [expected] * 3
+
+
+def test_callback__tells_datasets_of_subsets_and_concatenations(train: Any) -> None:
+    one, other = (MaskedDataset(train, JOINT) for _ in range(2))
+    rows = ConcatDataset([one, Subset(other, [0, 2])])  # type: ignore[list-item]
+    loader = DataLoader(rows, collate_fn=MaskingCollator())
+    state = transformers.TrainerState(epoch=1.0)
+
+    MaskEpochCallback().on_epoch_begin(None, state, None, train_dataloader=loader)
+
+    assert [one.epoch, other.epoch] == [1, 1]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import pickle
@@ -205,6 +206,16 @@ def test_dataset__row_is_a_mapping_of_its_part_of_a_batch(train: Any) -> None:
     assert len(row["input_ids"]) == len(train[3]["input_ids"])
     assert int(row["keys"]) == train[3]["key"]
     assert repr(row) == f"MaskedRow({len(row['labels'])} tokens)"
+
+
+def test_dataset__row_can_be_copied_and_not_changed(train: Any) -> None:
+    row = MaskedDataset(train, JOINT)[3]
+
+    assert lists(MaskingCollator()([copy.copy(row)])) == lists(MaskingCollator()([row]))
+    with pytest.raises(TypeError, match="expected no change, as batches are made of the rows"):
+        row["labels"] = row["labels"] * 0
+    with pytest.raises(TypeError, match="expected no change"):
+        del row["labels"]
 
 
 @pytest.mark.parametrize("row", [10**6, -(10**6)])

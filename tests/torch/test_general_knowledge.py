@@ -111,6 +111,14 @@ def test_gate_gradients__of_a_head_without_values_is_the_least() -> None:
     assert (found[0] > 0).all()
 
 
+def test_head_importance__refuses_packed_rows() -> None:
+    model = families.masked_lm("bert")
+    packed = {**rows(), "sequence_ids": torch.zeros_like(rows()["input_ids"])}
+
+    with pytest.raises(ValueError, match="a row for each sequence, got packed ones; make them"):
+        head_importance(model, [packed])
+
+
 def test_head_importance__is_the_same_for_a_seed_and_leaves_the_model_as_it_was() -> None:
     model = families.masked_lm("bert", num_attention_heads=4, num_hidden_layers=2)
     before = copy.deepcopy(model.state_dict())

@@ -409,11 +409,13 @@ def test_predict__begins_and_ends_where_words_do(
 
 def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:
     model = wrapped().train()
+    model.masked_lm.eval()
 
     one, other = (model.predict(**of(batch())) for _ in range(2))
 
     assert torch.equal(one.tags, other.tags)
     assert model.training
+    assert not model.masked_lm.training
     assert not one.tags.requires_grad
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,94 @@ def test_evaluate__refuses_rows_of_another_tokenizer(shards: Any) -> None:
             ValueError, match="evaluate: expected a model and rows of one tokenizer"
         ):
             evaluate(model.predict, rows, labels=shards.labels)
+
+
+def with_labels(folder: Path, *labels: str) -> Any:
+    """Build rows with these labels, in this order."""
+    spans = [[0, 6, labels[0]], [7, 12, labels[-1]]]
+    rows = [{"id": str(n), "text": "kinase genes", "entities": spans} for n in range(8)]
+    for split in ("train", "test"):
+        made_of = folder.with_name(f"{folder.name}-in") / f"{split}.jsonl"
+        made_of.parent.mkdir(exist_ok=True)
+        made_of.write_text("\n".join(map(json.dumps, rows)))
+    made.built(folder, made_of.parent, made.pipeline_of(source={"use": "jsonl"}, labels=labels))
+    return md.load(folder)
+
+
+def test_trainer__refuses_rows_with_other_labels(tmp_path: Path) -> None:
+    both, second = with_labels(tmp_path / "a", "X", "Y"), with_labels(tmp_path / "b", "Y")
+    model = MslmModel.wrap(model_for(both), labels=both.labels, w_elm=0.5, w_blm=0.5)
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "out"), use_cpu=True, report_to=[], max_steps=1, save_strategy="no"
+    )
+
+    def train(rows: Any) -> None:
+        MslmTrainer(
+            model=model,
+            args=arguments,
+            data_collator=MaskingCollator(),
+            train_dataset=MaskedDataset(rows, JOINT),
+        ).train()
+
+    train(both["train"])
+    train(md.mix({both.folder: 0.5, second.folder: 0.5}))
+    for rows in (second["train"], md.mix({second.folder: 1.0})):
+        with pytest.raises(
+            ValueError, match="rows with the labels of the model, X, Y, got Y; wrap"
+        ):
+            train(rows)
+
+
+def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
+    second = with_labels(tmp_path / "b", "Y")
+    gold = torch.from_numpy(second["test"].examples(0, 1).bio.values.astype("int64"))
+
+    def knows(*, input_ids: Any, attention_mask: Any) -> Any:
+        """Tag all rows, which are equal, as they are in the labels X and Y."""
+        tags = torch.where(gold > 0, gold + 2, gold).expand_as(input_ids)
+        return torch.nn.functional.one_hot(tags, 5).float()
+
+    found = evaluate(knows, second["test"], labels=("X", "Y"))
+
+    assert found["types"]["Y"]["f1"] == 1.0
+    assert found["types"]["X"]["gold"] == 0
+    with pytest.raises(ValueError, match="expected labels with those of the rows, Y, got X, Z; p"):
+        evaluate(knows, second["test"], labels=("X", "Z"))
+
+
+def test_evaluate__refuses_labels_that_are_not_the_model_s(tmp_path: Path) -> None:
+    shards = with_labels(tmp_path / "a", "X", "Y")
+    model = MslmModel.wrap(model_for(shards), labels=("Y", "X"), w_elm=0.5, w_blm=0.5)
+
+    with pytest.raises(ValueError, match="expected the labels of the model, Y, X, got X, Y"):
+        evaluate(model.predict, shards["test"], labels=shards.labels)
+    evaluate(model.predict, shards["test"], labels=("Y", "X"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"labels": ("X",), "two_view": True},
+            "unknown option 'two_view'; did you mean 'two_views'",
+        ),
+        ({"labels": "Disease"}, "expected labels as a list of different names"),
+        ({"labels": ["X", "X"]}, "expected labels as a list of different names"),
+    ],
+)
+def test_wrap__refuses_options_that_it_does_not_know(
+    shards: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        MslmModel.wrap(model_for(shards), **options)
+
+
+def test_wrap__refuses_an_mslm_model(shards: Any) -> None:
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+
+    with pytest.raises(ValueError, match="got an MslmModel; wrap its masked_lm"):
+        MslmModel.wrap(model)
+    assert MslmModel.wrap(model.masked_lm, labels=("Z",)).config.labels == ["Z"]
 
 
 def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(

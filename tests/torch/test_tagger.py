@@ -111,6 +111,11 @@ def test_annotate__finds_the_mentions_that_the_model_learned(trained: Trained) -
     assert all(0.5 < mention.score <= 1 for of_text in found for mention in of_text)
 
 
+def test_annotate__refuses_one_text(trained: Trained) -> None:
+    with pytest.raises(ValueError, match="expected a list of texts, got one text"):
+        trained.model.annotate("kinase")
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_annotate__does_not_depend_on_the_batch_size(trained: Trained, batch_size: int) -> None:
     texts = [gold.text for gold in trained.gold]

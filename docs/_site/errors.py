@@ -56,6 +56,14 @@ class Warned(NamedTuple):
 
 
 WARNINGS: dict[str, tuple[Warned, ...]] = {
+    "builds/losses.py": (
+        Warned(
+            "no mention has the label",
+            "A label of `annotate.labels` occurs nowhere. Often it is misspelt, or `annotate.rename` "
+            "makes none of it.",
+            "Compare `annotate.labels` with the labels that the warning names.",
+        ),
+    ),
     "cli/build.py": (
         Warned(
             "mentions begin or end within a token and take it whole",

@@ -8,8 +8,8 @@ independent of each other, so drawing mentions would give intervals that are too
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,14 +17,26 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
-from mslm_data.annotate.relabel import relabel
-from mslm_data.builds.stages import annotator_of, find_inputs, forget_annotator, load_annotator
-from mslm_data.data.document import SetAside, Span
-from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError
-from mslm_data.pipeline import AnnotateOptions, Pipeline
+from mslm_data.annotate.relabel import UNWANTED, relabel
+from mslm_data.builds.folder import Receipt
+from mslm_data.builds.losses import refuse_losses
+from mslm_data.builds.stages import (
+    Inputs,
+    annotator_of,
+    find_inputs,
+    forget_annotator,
+    load_annotator,
+    segmenter_of,
+)
+from mslm_data.data.document import NotChosen, SetAside, Span
+from mslm_data.data.documents import Documents, Mentions, totals
+from mslm_data.errors import AnnotateError, BuildError, PipelineError
+from mslm_data.pipeline import Pipeline
+from mslm_data.segment import Segmenter
 from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.write import ShardRecord
 
 Place: TypeAlias = tuple[int, int]
 """Start and end of a mention, half open."""
@@ -36,6 +48,9 @@ _SEED = 0
 _LEVEL = 0.95
 _AT_ONCE = 1 << 22
 """Draws of documents that are held at once."""
+_LABELS_SHOWN = 20
+"""Labels of the gold mentions that a message lists."""
+_NO_ROWS = ShardRecord(file="", rows=0, tokens=0, mentions=0, bytes=0, sha256="")
 
 
 class Scores(NamedTuple):
@@ -109,18 +124,27 @@ class Audit:
 
     Attributes:
         documents: Gold documents annotated.
-        set_aside: Gold records that could not be read.
+        set_aside: Reason -> gold documents that could not be used.
+        first: Reason -> where the first of these stands.
+        gold_mentions: Mentions of the annotated gold documents, those that are left out included.
+        gold_left_out: Reason -> gold mentions that are not compared.
+        found_left_out: Reason -> mentions that the annotator found, and that the folder's pipeline
+            leaves out by their context.
         labels: Label -> counts.
     """
 
     documents: int = 0
-    set_aside: int = 0
+    set_aside: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    gold_mentions: int = 0
+    gold_left_out: Counter[str] = field(default_factory=Counter)
+    found_left_out: Counter[str] = field(default_factory=Counter)
     labels: dict[str, Agreement] = field(default_factory=dict)
 
 
 def audit(
     manifest: Manifest,
-    annotate: AnnotateOptions,
+    weak: Pipeline,
     gold: Pipeline,
     inputs: Sequence[Path],
     *,
@@ -130,48 +154,270 @@ def audit(
 
     Args:
         manifest: Of the folder whose labels are audited.
-        annotate: Its annotator, with the files that the manifest does not hold.
-        gold: Says how the gold files are read and their labels renamed.
+        weak: The pipeline that made it, with the files that the manifest does not hold. What finds
+            its mentions is used, and, if it leaves mentions out by their context, what cuts its
+            sentences.
+        gold: Says how the gold files are read, their labels renamed, and how much may be lost.
+            Their own mentions are the gold ones, whatever annotator it names; "none" ignores them.
         inputs: Gold files or folders.
         labels: Gold label -> the folder's label; only these are compared, as gold says nothing of
             others.
 
     Raises:
-        AnnotateError: The annotator is not the one that made the folder.
+        AnnotateError: A model or table is not the one that made the folder.
+        BuildError: More of the gold is lost than its pipeline allows, or it has no mention.
+        PipelineError: No gold mention has one of the labels, which its pipeline does not name.
         SourceError: No gold documents there.
     """
     forget_annotator()
-    digest = annotator_of(replace(gold, annotate=annotate)).digest()
-    if digest != manifest.annotator:
-        raise AnnotateError(
-            f"audit: expected the model that made the folder (digest {manifest.annotator[:16]}), "
-            f"got {digest[:16]}; name its files with --set annotate.…"
-        )
+    by_context = bool(weak.annotate.leave_out_context)
+    _refuse_other_models(manifest, weak, by_context=by_context)
 
     result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
-    annotator = load_annotator(annotate)
-    for documents in _batches(gold, inputs, result):
-        given, _ = relabel(documents.mentions, rename=gold.annotate.rename, labels=tuple(labels))
-        expected, _ = flatten(relabel(given, rename=labels, labels=())[0])
-
-        found = annotator.annotate(documents).mentions
-        weak, _ = flatten(relabel(found, rename=annotate.rename, labels=manifest.labels)[0])
+    batches = _read_gold(gold, inputs, labels, result)
+    annotator = load_annotator(weak.annotate)
+    segmenter = segmenter_of(weak) if by_context else None
+    for documents in batches:
+        expected, _ = relabel(documents.mentions, rename=labels, labels=())
+        found = _find(documents, annotator, segmenter, weak, result)
         starts = documents.starts
-        for theirs, ours in zip(expected.spans(starts), weak.spans(starts), strict=True):
+        for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
             _compare(theirs, ours, result.labels)
     return result
 
 
-def _batches(gold: Pipeline, inputs: Sequence[Path], result: Audit) -> Iterator[Documents]:
-    """Give the gold documents some at a time, and count them and those set aside."""
-    found = find_inputs(gold, inputs)
+def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
+    """Raise unless the models and tables are those that made the folder.
+
+    Args:
+        manifest: Of the folder.
+        weak: Names them.
+        by_context: Whether sentences decide which mentions the folder has.
+    """
+    digest = annotator_of(weak).digest()
+    if digest != manifest.annotator:
+        raise AnnotateError(
+            "audit: expected the model that made the folder (digest "
+            f"{manifest.annotator[:16] or 'none'}), got {digest[:16] or 'none'}; name its files "
+            "with --set annotate.…"
+        )
+    if not by_context:
+        return
+
+    digest = segmenter_of(weak).digest()
+    if digest != manifest.segmenter:
+        raise AnnotateError(
+            "audit: expected the model that found the folder's sentences (digest "
+            f"{manifest.segmenter[:16] or 'none'}), got {digest[:16] or 'none'}; name it with "
+            "--set segment.model=…, as the folder leaves mentions out by their context in a "
+            "sentence"
+        )
+
+
+# The gold -----------------------------------------------------------------------------------------
+
+
+def _read_gold(
+    gold: Pipeline, inputs: Sequence[Path], labels: Collection[str], result: Audit
+) -> list[Documents]:
+    """Read the gold documents, with flat mentions of the compared labels.
+
+    They are held in memory: gold corpora are small, and a slow model is not to begin with a corpus
+    that is refused.
+
+    Args:
+        gold: See `audit`.
+        inputs: See `audit`.
+        labels: Gold labels.
+        result: What is lost is counted there.
+    """
+    compared = replace(
+        gold.annotate,
+        use="none" if gold.annotate.use == "none" else "gold",
+        options={},
+        labels=tuple(label for label in gold.annotate.labels if label in labels),
+    )
+    found = find_inputs(replace(gold, annotate=compared), inputs)
+    batches: list[Documents] = []
+    receipts: dict[str, list[Receipt]] = {}
     for split in found.files:
-        for record in found.batches(split):
-            if isinstance(record, Documents):
-                result.documents += len(record)
-                yield record
-            elif isinstance(record, SetAside):
-                result.set_aside += 1
+        documents, receipt = _read_split(found, split, labels)
+        batches += documents
+        receipts[split] = [receipt]
+        _count(receipt, result)
+
+    _refuse_losses(found, receipts)
+    there = {label for of_split in receipts.values() for one in of_split for label in one.labels}
+    _refuse_unknown_labels(labels, there, gold)
+    return batches
+
+
+def _read_split(
+    found: Inputs, split: str, labels: Collection[str]
+) -> tuple[list[Documents], Receipt]:
+    """Read the gold documents of a split.
+
+    Args:
+        found: The gold files.
+        split: One of their splits.
+        labels: Gold labels that are compared.
+
+    Returns:
+        The documents with their flat mentions of these labels, and an account of all that was
+        read, as that of a work unit which leaves no rows. Its labels are those of all mentions.
+    """
+    annotator = annotator_of(found.pipeline).start()
+    batches: list[Documents] = []
+    aside: list[SetAside] = []
+    not_chosen: Counter[str] = Counter()
+    there: dict[str, None] = {}
+    doc_labels: dict[str, None] = {}
+    given = 0
+    left_out: Counter[str] = Counter()
+    for record in found.batches(split):
+        if isinstance(record, SetAside):
+            aside.append(record)
+            continue
+        if isinstance(record, NotChosen):
+            not_chosen[record.reason] += 1
+            continue
+
+        mentions, unplaced, _ = annotator.annotate(record)
+        renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
+        there |= dict.fromkeys(renamed.labels_found())
+        wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
+        flat, overlapping = flatten(wanted)
+
+        lost = totals(unplaced)
+        given += len(mentions) + lost.total()
+        for reasons in (lost, unwanted, overlapping):
+            left_out.update(reasons)
+        doc_labels |= dict.fromkeys(filter(None, record.doc_labels or ()))
+        batches.append(record.with_mentions(flat))
+
+    receipt = Receipt(
+        read=sum(map(len, batches)) + len(aside),
+        not_chosen=not_chosen,
+        given_mentions=given,
+        left_out=left_out,
+        adjusted={},
+        cut_mentions=0,
+        cut_pieces=0,
+        widened_mentions=0,
+        windowed=0,
+        empty=0,
+        set_aside=tuple(aside),
+        repeated=(),
+        labels=tuple(there),
+        unwanted=(),
+        doc_labels=tuple(doc_labels),
+        found_by=(),
+        piece=_NO_ROWS,
+    )
+    return batches, receipt
+
+
+def _count(receipt: Receipt, result: Audit) -> None:
+    """Add what became of a split's gold documents to the result."""
+    result.documents += receipt.read - len(receipt.set_aside)
+    for aside in receipt.set_aside:
+        result.set_aside[aside.reason] += 1
+        result.first.setdefault(aside.reason, aside.place)
+    result.gold_mentions += receipt.given_mentions
+    result.gold_left_out.update(receipt.left_out)
+
+
+def _refuse_losses(found: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    """Refuse gold that a build would refuse for its losses.
+
+    Mentions of other labels than those that are compared do not matter here: the labels of the
+    command may leave out every mention of a small corpus.
+
+    Raises:
+        BuildError: As from `losses.refuse_losses`, in the words of this command.
+    """
+    of_any_label = {
+        split: [
+            replace(
+                receipt,
+                left_out={
+                    reason: mentions
+                    for reason, mentions in receipt.left_out.items()
+                    if reason != UNWANTED
+                },
+            )
+            for receipt in of_split
+        ]
+        for split, of_split in receipts.items()
+    }
+    try:
+        refuse_losses(found, of_any_label)
+    except BuildError as error:
+        said = str(error).replace("--set ", "--gold-set ").replace("--input", "--gold")
+        raise BuildError(f"audit, --gold: {said}") from None
+
+
+def _refuse_unknown_labels(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:
+    """Raise if neither a gold mention has a label nor the gold pipeline names it.
+
+    Args:
+        labels: Gold labels that are compared.
+        there: Labels that gold mentions have.
+        gold: Its pipeline. A label that it names need not occur in a small corpus.
+    """
+    unknown = sorted(set(labels) - set(there) - set(gold.annotate.labels))
+    if not unknown:
+        return
+
+    shown = sorted(there)[:_LABELS_SHOWN]
+    others = len(there) - len(shown)
+    known = ", ".join(shown) + (f" and {others:,} others" if others else "")
+    rename = gold.annotate.rename
+    renamed = [f"{label} to {rename[label]}" for label in unknown if label in rename]
+    hint = f"; the gold pipeline renames {', '.join(renamed)}" if renamed else ""
+    raise PipelineError(
+        f"audit: expected --label GOLD=OURS with labels of usable gold mentions "
+        f"({known or 'there are none'}), got {', '.join(unknown)}{hint}"
+    )
+
+
+# The folder's annotator ---------------------------------------------------------------------------
+
+
+def _find(
+    documents: Documents,
+    annotator: LoadedAnnotator,
+    segmenter: Segmenter | None,
+    weak: Pipeline,
+    result: Audit,
+) -> Mentions:
+    """Find flat mentions as a build of the folder's pipeline does.
+
+    Args:
+        documents: Gold documents.
+        annotator: The folder's.
+        segmenter: The folder's; None if its mentions are not left out by context.
+        weak: The folder's pipeline.
+        result: What is left out by context is counted there.
+    """
+    annotate = weak.annotate
+    found = annotator.annotate(documents).mentions
+    flat, _ = flatten(relabel(found, rename=annotate.rename, labels=annotate.labels)[0])
+    if segmenter is None:
+        return flat
+
+    from mslm_data.annotate.context import contexts, without  # most folders do not need it
+
+    # Sentences cut no mention, so they follow from those that were found, not from gold.
+    given = documents.with_mentions(flat)
+    sentences = segmenter.sentences(given)
+    mentions = replace(flat, contexts=contexts(given, sentences))
+    kept, left_out = without(mentions, annotate.leave_out_context)
+    result.found_left_out.update(left_out)
+    return kept
+
+
+# The comparison -----------------------------------------------------------------------------------
 
 
 def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,14 @@ from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
     from mslm_data.builds.audit import Audit
-    from mslm_data.pipeline import AnnotateOptions, Pipeline
+    from mslm_data.pipeline import Pipeline
     from mslm_data.shard.manifest import Manifest
 
 _SCORES = ("precision", "recall", "f1")
+_HOW_FAST = ("batch_size", "device", "threads")
+"""Options of annotators that say on what they compute, and not what they find."""
+_REASONS_SHOWN = 5
+"""Reasons for which gold documents were set aside that are printed."""
 
 
 @click.command("audit", short_help="Compare weak labels with gold mentions.")
@@ -54,9 +59,9 @@ _SCORES = ("precision", "recall", "f1")
     "--set",
     "sets",
     multiple=True,
-    metavar="annotate.OPTION=VALUE",
+    metavar="annotate.OPTION=PATH",
     help="Name a file of the folder's annotator, such as its model, as the folder does not hold "
-    "it. Repeat it for further options.",
+    "it. Repeat it for further files.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
@@ -71,7 +76,11 @@ def command(
     """Print precision, recall and F1 of a folder's weak labels.
 
     The annotator that made DIR annotates the gold corpus' own text, and its mentions are compared
-    with the gold ones. Each score has a 95 % interval, by drawing the gold documents anew.
+    with the gold ones. Mentions that DIR leaves out by their context are left out. Each score has a
+    95 % interval, by drawing the gold documents anew.
+
+    Gold documents and mentions that cannot be used are counted with the reason. The audit ends with
+    exit code 1 where they are more than the gold pipeline's `source.max_loss`.
 
     \b
     Example:
@@ -87,8 +96,8 @@ def command(
     manifest = read_manifest(folder)
     gold = read_named(gold_source, sets=gold_sets)
     labels = _labels(pairs, gold, manifest, folder)
-    annotate = _annotator(manifest, sets, folder)
-    result = audit(manifest, annotate, gold, localise(inputs), labels=labels)
+    weak = _pipeline_of(manifest, sets, folder)
+    result = audit(manifest, weak, gold, localise(inputs), labels=labels)
 
     if as_json:
         print_json(_report(result))
@@ -102,34 +111,91 @@ def _labels(
     """Return gold label -> the folder's label.
 
     Raises:
-        PipelineError: A pair is not one, or names a label that the folder does not have.
+        PipelineError: A pair is not one, names a gold label again, or names a label that the folder
+            does not have.
     """
     from mslm_data.errors import PipelineError
 
-    labels = {label: label for label in gold.annotate.labels}
-    if pairs:
-        labels = dict(pair.partition("=")[::2] for pair in pairs)
+    given = [pair.partition("=")[::2] for pair in pairs]
+    labels = dict(given) if pairs else {label: label for label in gold.annotate.labels}
 
-    unknown = sorted(set(labels.values()) - set(manifest.labels))
-    if unknown or not labels:
-        got = ", ".join(name or "a pair without a label" for name in unknown) or "no label"
+    halves = [pair for pair in given if not all(pair)]
+    unknown = sorted(set(filter(None, labels.values())) - set(manifest.labels))
+    if halves or unknown or not labels:
+        got = ["a pair without a label"] * bool(halves) + unknown or ["no label"]
         raise PipelineError(
             f"audit: expected --label GOLD=OURS with labels of {folder} "
-            f"({', '.join(manifest.labels)}), got {got}"
+            f"({', '.join(manifest.labels)}), got {', '.join(got)}"
+        )
+
+    twice = [label for label, count in Counter(label for label, _ in given).items() if count > 1]
+    if twice:
+        raise PipelineError(
+            f"audit: expected each gold label once in --label GOLD=OURS, got {', '.join(twice)} "
+            "more than once; several gold labels may have one label of the folder, and each has "
+            "only one"
         )
     return labels
 
 
-def _annotator(manifest: Manifest, sets: Sequence[str], folder: Path) -> AnnotateOptions:
-    """Return the folder's annotator, with options on top."""
+def _pipeline_of(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pipeline:
+    """Return the pipeline that annotated a folder, with the files that are named for it.
+
+    Raises:
+        PipelineError: An option does not name a file of it.
+    """
     from mslm_data.pipeline import of_tables, with_sets
 
+    _refuse_other_options(manifest, sets)
     made = manifest.pipeline["annotate"]
+    segment = manifest.pipeline["segment"]
     tables = {
         "source": {"use": "conll"},  # a pipeline needs one; it is not used
-        "annotate": {"use": made["use"], **made["options"], "rename": made["rename"]},
+        "annotate": {
+            "use": made["use"],
+            **made["options"],
+            "labels": list(manifest.labels),
+            "rename": made["rename"],
+            "leave_out_context": made.get("leave_out_context", []),
+        },
+        "segment": {"use": segment["use"], **segment["options"]},
     }
-    return of_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}").annotate
+    return of_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}")
+
+
+def _refuse_other_options(manifest: Manifest, sets: Sequence[str]) -> None:
+    """Raise if an assignment would change what is audited.
+
+    Files are safe to name, as their digests are compared with the folder's.
+
+    Raises:
+        PipelineError: It sets another option than one that names a file of the annotator.
+    """
+    from mslm_data.errors import PipelineError
+    from mslm_data.pipeline import FILES
+
+    made = manifest.pipeline["annotate"]
+    allowed = [f"annotate.{option}" for option in (*FILES, *_HOW_FAST)]
+    allowed += [
+        f"annotate.of.{name}.{option}"
+        for name in made["options"].get("of", {})
+        for option in (*FILES, *_HOW_FAST)
+    ]
+    # Sentences decide which mentions are in a context.
+    if made.get("leave_out_context"):
+        allowed += [f"segment.{option}" for option in FILES]
+
+    for text in sets:
+        path = text.partition("=")[0].strip()
+        if path not in allowed:
+            files = ", ".join(f"annotate.{option}" for option in FILES)
+            computing = ", ".join(f"annotate.{option}" for option in _HOW_FAST)
+            raise PipelineError(
+                f"audit, --set: expected an option that names a file of the folder's annotator "
+                f"({files}; annotate.of.NAME.… of one of several) or says how it computes "
+                f"({computing}), got '{path}'; an audit takes all else as it made the folder, so "
+                "build a folder with this option to audit that"
+            )
 
 
 def _report(result: Audit) -> dict[str, Any]:
@@ -138,7 +204,15 @@ def _report(result: Audit) -> dict[str, Any]:
     for label, agreement in result.labels.items():
         intervals = {f"{name}_interval": of for name, of in agreement.intervals().items()}
         labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
-    return {"documents": result.documents, "set_aside": result.set_aside, "labels": labels}
+    return {
+        "documents": result.documents,
+        "set_aside": result.set_aside.total(),
+        "set_aside_reasons": dict(result.set_aside.most_common()),
+        "gold_mentions": result.gold_mentions,
+        "gold_left_out": dict(sorted(result.gold_left_out.items())),
+        "found_left_out": dict(sorted(result.found_left_out.items())),
+        "labels": labels,
+    }
 
 
 def _print(result: Audit) -> None:
@@ -152,9 +226,26 @@ def _print(result: Audit) -> None:
             cells = [_cell(scores[name], intervals[name]) for name in names]
             rows.append([label, how, totals["gold"], totals["found"], *cells])
 
-    echo(f"{result.documents:,} gold documents, {result.set_aside:,} set aside")
+    echo(f"{result.documents:,} gold documents, {result.set_aside.total():,} set aside")
+    _print_left_out(result)
     echo(table(("label", "match", "gold", "found", *_SCORES), rows))
     echo("in brackets: 95 % intervals, by the bootstrap over documents")
+
+
+def _print_left_out(result: Audit) -> None:
+    """Print the gold that is not compared and what the folder would not have, with reasons."""
+    read = result.documents + result.set_aside.total()
+    for reason, count in result.set_aside.most_common(_REASONS_SHOWN):
+        first = result.first[reason]
+        echo(f"{count:,} of {read:,} gold documents set aside: {reason}, first at {first}")
+    others = len(result.set_aside) - _REASONS_SHOWN
+    if others > 0:
+        echo(f"and gold documents set aside for {others:,} other reasons")
+
+    for reason, count in sorted(result.gold_left_out.items()):
+        echo(f"{count:,} of {result.gold_mentions:,} gold mentions left out: {reason}")
+    for reason, count in sorted(result.found_left_out.items()):
+        echo(f"{count:,} mentions found and left out, as in the folder: {reason}")
 
 
 def _cell(score: float, interval: tuple[float, float]) -> str:

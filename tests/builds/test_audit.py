@@ -128,6 +128,6 @@ def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None
     stages._LOADED.clear()
     stages.load_annotator(pipeline.annotate)
     table.write_text(whole)
-    result = audit.audit(manifest, pipeline.annotate, of_gold, [gold], labels={"X": "X"})
+    result = audit.audit(manifest, pipeline, of_gold, [gold], labels={"X": "X"})
 
     assert result.labels["X"].totals() == {"gold": 2, "found": 2, "exact": 2}

@@ -124,13 +124,276 @@ def test_audit__counts_records_of_another_corpus_neither_as_read_nor_as_set_asid
 ) -> None:
     notes = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
     chosen = ("--gold-set", "source.patients=4", "--gold-set", "annotate.labels=['Disease']")
+    no_mentions = ("--gold-set", "annotate.use=none")
 
-    done = run("audit", folder / "out", "--gold", notes, "--gold-source", "mimic", *chosen,
+    done = run("audit", folder / "out", "--gold", notes, "--gold-source", "mimic", *chosen, *no_mentions,
                "--set", f"annotate.table={folder / 'terms.csv'}", "--json")  # fmt: skip
 
     assert done.code == 0, done.err
     assert done.json["documents"] > 0
     assert done.json["documents"] + done.json["set_aside"] < 40
+
+
+# Gold that cannot be used --------------------------------------------------------------------------
+
+
+def lossy(folder: Path, *rows: object) -> tuple[object, ...]:
+    """Write gold rows of JSON or of broken text, and return the words that audit by them."""
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / "lossy.jsonl").write_text("\n".join(lines))
+    table = ("--set", f"annotate.table={folder / 'terms.csv'}")
+    return (
+        "audit",
+        folder / "out",
+        "--gold",
+        folder / "lossy.jsonl",
+        "--gold-source",
+        "jsonl",
+        *table,
+    )
+
+
+def test_audit__refuses_gold_mentions_that_a_build_refuses(folder: Path) -> None:
+    row = {"id": "a", "text": "Asthma and gout.", "entities": [[0, 6, "DIS"], [11, 99, "DIS"]]}
+    words = (*lossy(folder, row), "--label", "DIS=Disease")
+
+    done = run(*words)
+    accepted = run(*words, "--gold-set", "source.max_loss=1")
+    as_json = run(*words, "--gold-set", "source.max_loss=1", "--json").json
+
+    assert (done.code, done.out) == (1, "")
+    assert "expected at most 5% of the mentions left out (source.max_loss), got 1 of 2" in done.err
+    assert "offsets do not match the text; --gold-set source.ends=inclusive" in done.err
+    assert "--gold-set source.max_loss=1 goes on" in done.err
+    assert "--set source" not in done.err.replace("--gold-set", "")
+    assert accepted.code == 0
+    assert "1 of 2 gold mentions left out: offsets do not match the text" in accepted.out
+    assert as_json["gold_mentions"] == 2
+    assert as_json["gold_left_out"] == {"offsets do not match the text": 1}
+    assert as_json["labels"]["Disease"]["gold"] == 1
+
+
+def test_audit__refuses_gold_documents_that_a_build_refuses(folder: Path) -> None:
+    row = {"id": "a", "text": "Asthma.", "entities": [[0, 6, "DIS"]]}
+    words = (*lossy(folder, row, '{"zebra', '{"zebra'), "--label", "DIS=Disease")
+
+    done = run(*words)
+    accepted = run(*words, "--gold-set", "source.max_loss=1")
+    as_json = run(*words, "--gold-set", "source.max_loss=1", "--json").json
+
+    assert (done.code, done.out) == (1, "")
+    assert (
+        "expected at most 5% of the documents set aside (source.max_loss), got 2 of 3" in done.err
+    )
+    assert "2: expected a JSON object" in done.err
+    assert accepted.code == 0
+    assert "1 gold documents, 2 set aside" in accepted.out
+    assert "2 of 3 gold documents set aside: expected a JSON object" in accepted.out
+    assert "first at lossy.jsonl:2" in accepted.out
+    assert (as_json["set_aside"], [*as_json["set_aside_reasons"].values()]) == (2, [2])
+    assert "zebra" not in f"{done}{accepted}{as_json}"
+
+
+def test_audit__few_lost_gold_mentions_are_counted_and_no_error(folder: Path) -> None:
+    good = {
+        "id": "a",
+        "text": "Asthma " * 30,
+        "entities": [[n * 7, n * 7 + 6, "DIS"] for n in range(30)],
+    }
+    bad = {"id": "b", "text": "Gout.", "entities": [[0, 99, "DIS"]]}
+
+    done = run(*lossy(folder, good, bad), "--label", "DIS=Disease")
+
+    assert done.code == 0, done.err
+    assert "1 of 31 gold mentions left out: offsets do not match the text" in done.out
+
+
+def test_audit__counts_gold_mentions_that_are_not_compared(folder: Path) -> None:
+    spans = [[0, 6, "DIS"], [0, 3, "DIS"], [11, 15, "SIGN"]]
+    row = {"id": "a", "text": "Asthma and gout.", "entities": spans}
+
+    done = run(*lossy(folder, row), "--label", "DIS=Disease", "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["gold_mentions"] == 3
+    assert done.json["gold_left_out"] == {"inside another": 1, "label not wanted": 1}
+    assert done.json["labels"]["Disease"]["gold"] == 1
+
+
+def test_audit__refuses_gold_without_a_mention(folder: Path) -> None:
+    words = (*lossy(folder, {"id": "a", "text": "Asthma."}), "--label", "DIS=Disease")
+
+    done = run(*words)
+
+    assert done.code == 1
+    assert "expected mentions, found none in the source in 1 documents" in done.err
+
+
+def test_audit__says_what_was_not_chosen_where_no_gold_document_is_left(folder: Path) -> None:
+    notes = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
+    chosen = ("--gold-set", "source.categories=['No such']", "--label", "X=Disease")
+    table = ("--set", f"annotate.table={folder / 'terms.csv'}")
+
+    done = run("audit", folder / "out", "--gold", notes, "--gold-source", "mimic", *chosen, *table)
+
+    assert done.code == 1
+    assert "expected documents, got none that can be used of 0 read;" in done.err
+    assert "were not chosen: " in done.err
+
+
+def test_audit__refuses_gold_of_which_no_document_is_left(folder: Path) -> None:
+    words = (*lossy(folder, "{", "{"), "--label", "DIS=Disease")
+
+    done = run(*words, "--gold-set", "source.max_loss=1")
+
+    assert done.code == 1
+    assert "expected documents, got none that can be used of 2 read" in done.err
+    assert "check --gold and" in done.err
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+SIGN = {"id": "a", "text": "Asthma.", "entities": [[0, 6, "SIGN"]]}
+
+
+def test_audit__refuses_a_label_that_no_gold_mention_has(folder: Path) -> None:
+    done = run(*lossy(folder, SIGN), "--label", "SIHN=Disease", "--label", "SIGN=Treatment")
+
+    assert done.code == 1
+    assert "with labels of usable gold mentions (SIGN), got SIHN" in done.err
+
+
+def test_audit__takes_labels_that_the_gold_pipeline_names_and_no_mention_has(folder: Path) -> None:
+    named = ("--gold-set", "annotate.labels=['SIGN', 'RARE']")
+    pairs = ("--label", "SIGN=Disease", "--label", "RARE=Treatment")
+
+    done = run(*lossy(folder, SIGN), *named, *pairs, "--json")
+
+    assert done.code == 0, done.err
+    assert {label: of["gold"] for label, of in done.json["labels"].items()} == {
+        "Disease": 1,
+        "Treatment": 0,
+    }
+    assert "no mention has the label 'RARE'" in done.err
+
+
+def test_audit__labels_are_those_after_renaming(folder: Path) -> None:
+    words = (*lossy(folder, SIGN), "--gold-set", 'annotate.rename={SIGN="Symptom"}')
+
+    done = run(*words, "--label", "Symptom=Disease", "--json")
+    before = run(*words, "--label", "SIGN=Disease")
+
+    assert done.code == 0, done.err
+    assert done.json["labels"]["Disease"]["exact"] == 1
+    assert before.code == 1
+    assert (
+        "gold mentions (Symptom), got SIGN; the gold pipeline renames SIGN to Symptom" in before.err
+    )
+
+
+def test_audit__refuses_a_gold_label_given_twice(folder: Path) -> None:
+    done = run(*lossy(folder, SIGN), "--label", "SIGN=Disease", "--label", "SIGN=Treatment")
+
+    assert done.code == 1
+    assert "expected each gold label once in --label GOLD=OURS, got SIGN more than once" in done.err
+
+
+def test_audit__several_gold_labels_may_be_one_of_the_folder(folder: Path) -> None:
+    spans = [[0, 6, "SIGN"], [11, 15, "DIS"]]
+    row = {"id": "a", "text": "Asthma and gout.", "entities": spans}
+
+    done = run(*lossy(folder, row), "--label", "SIGN=Disease", "--label", "DIS=Disease", "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["labels"]["Disease"]["gold"] == 2
+
+
+def test_audit__refuses_a_pair_without_a_gold_label(folder: Path) -> None:
+    done = run(*lossy(folder, SIGN), "--label", "=Disease")
+
+    assert done.code == 1
+    assert "got a pair without a label" in done.err
+
+
+# The folder's annotator ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "annotate.case=match",
+        "annotate.use=gold",
+        'annotate.rename={Disease="Treatment"}',
+        "annotate.labels=['Disease']",
+        "annotate.of.other.table=terms.csv",
+        "source.use=text",
+        "segment.use=clinical",
+        "segment.model=some_pipeline",
+        "encode.max_tokens=9",
+    ],
+)
+def test_audit__refuses_options_that_do_not_name_files(folder: Path, option: str) -> None:
+    done = run(*lossy(folder, SIGN), "--label", "SIGN=Disease", "--set", option)
+
+    assert (done.code, done.out) == (1, "")
+    assert "--set: expected an option that names a file of the folder's annotator" in done.err
+    assert f"got '{option.partition('=')[0]}'; an audit takes all else as it made" in done.err
+
+
+def of_context(folder: Path, *options: str) -> tuple[object, ...]:
+    """Build notes with options on top of `weak.toml`, and return the words that audit them."""
+    sets = [word for option in options for word in ("--set", option)]
+    made = run(
+        "build", "--source", folder / "weak.toml", "--input", folder / "notes.jsonl",
+        "--tokenizer", VOCAB, "--out", folder / "context", *sets, "--set",
+        f"annotate.table={folder / 'terms.csv'}",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    row = {"id": "a", "text": "Denies asthma. Has asthma.", "entities": [[19, 25, "Disease"]]}
+    audit, _, *others = lossy(folder, row)
+    return audit, folder / "context", *others, "--label", "Disease=Disease"
+
+
+def test_audit__leaves_out_the_contexts_that_the_folder_leaves_out(folder: Path) -> None:
+    left_out = ('annotate.leave_out_context=["negated"]', "segment.use=clinical")
+    words = of_context(folder, *left_out)
+
+    done = run(*words)
+    as_json = run(*words, "--json").json
+
+    assert done.code == 0, done.err
+    assert "1 mentions found and left out, as in the folder: context is negated" in done.out
+    assert as_json["found_left_out"] == {"context is negated": 1}
+    scores = as_json["labels"]["Disease"]
+    assert (scores["gold"], scores["found"], scores["exact"]) == (1, 1, 1)
+
+
+def test_audit__keeps_every_context_of_a_folder_that_keeps_them(folder: Path) -> None:
+    words = of_context(folder, "annotate.context=true", "segment.use=clinical")
+
+    done = run(*words, "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["found_left_out"] == {}
+    assert done.json["labels"]["Disease"]["found"] == 2
+
+
+def test_audit__asks_for_the_model_of_sentences_where_contexts_are_left_out(folder: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(folder / "nlp")
+    sentences = ("segment.use=spacy", f"segment.model={folder / 'nlp'}")
+    words = of_context(folder, 'annotate.leave_out_context=["negated"]', *sentences)
+
+    without = run(*words)
+    done = run(*words, "--set", sentences[1], "--json")
+
+    assert without.code == 1
+    assert "expected the model that found the folder's sentences" in without.err
+    assert "--set segment.model=" in without.err
+    assert done.code == 0, done.err
+    assert done.json["labels"]["Disease"]["found"] == 1
 
 
 def test_audit__help_shows_an_example_as_it_is_typed() -> None:

@@ -59,8 +59,8 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     "builds/losses.py": (
         Warned(
             "no mention has the label",
-            "A label of `annotate.labels` occurs nowhere. Often it is misspelt, or `annotate.rename` "
-            "makes none of it.",
+            "A label of `annotate.labels` occurs nowhere. Often it is misspelt, there or in "
+            "`annotate.rename`.",
             "Compare `annotate.labels` with the labels that the warning names.",
         ),
     ),

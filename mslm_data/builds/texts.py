@@ -63,13 +63,15 @@ def of_folder(shards: Shards) -> Texts:
 
     def texts(splits: Sequence[str]) -> Iterator[str]:
         rows = chain.from_iterable([shards[split].texts() for split in splits])
-        for text in rows:
-            if text.count(OPENS) != text.count(CLOSES):
-                raise ShardError(
-                    f"{shards.folder}: expected rows that do not end within a placeholder, got one "
-                    "with half of one; read the source with --source"
-                )
-            yield trainable(Document(id="", text=text))
+        return (trainable(Document(id="", text=whole(text))) for text in rows)
+
+    def whole(text: str) -> str:
+        if text.count(OPENS) != text.count(CLOSES):
+            raise ShardError(
+                f"{shards.folder}: expected rows that do not end within a placeholder, got one "
+                "with half of one; read the source with --source"
+            )
+        return text
 
     return texts
 

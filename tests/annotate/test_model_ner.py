@@ -201,7 +201,7 @@ def test_build__of_another_model_is_another_build(model: str, tmp_path: Path) ->
 
 
 def test_build__asks_for_labels_and_says_which_the_model_has(model: str, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"expected labels, got none; .*\['X'\].*'model' finds"):
+    with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["X"\].*model. finds'):
         build(
             pipeline_with(model, labels=[]),
             [notes(tmp_path, 1)],

@@ -304,7 +304,7 @@ def test_build__names_the_labels_to_choose_from(tmp_path: Path) -> None:
     terms = table(tmp_path, "name,label\nasthma,Disease\naspirin,Drug\n")
     pipeline = made.pipeline_of(annotate={"use": "terms", "table": terms.table})
 
-    with pytest.raises(PipelineError, match=r"expected labels, got none; .*\['Disease', 'Drug'\]"):
+    with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["Disease", "Drug"\]'):
         made.built(tmp_path / "out", pipeline=pipeline)
 
 

@@ -98,7 +98,7 @@ def test_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
         "rename": {"Illness": "Disease"},
     }
 
-    with pytest.raises(PipelineError, match=r"expected labels, got none; .*\['Disease', 'Drug'\]"):
+    with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["Disease", "Drug"\]'):
         plan_of(annotate=annotate)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
@@ -93,7 +92,7 @@ class Hub(RowOptions, TextOptions, Source):
         wanted = (
             COLUMNS
             | set(arrow_rows.nested(schema))
-            | _with_json(path, schema, num_rows)
+            | _with_json(path, num_rows)
             | {
                 self.id_column,
                 self.text_column,
@@ -285,9 +284,9 @@ def _is_own(path: Path) -> bool:
     return path.name in _OWN_FILES or path.match(_CACHE_FILES)
 
 
-def _with_json(path: Path, schema: pa.Schema, num_rows: int) -> set[str]:
+def _with_json(path: Path, num_rows: int) -> set[str]:
     """Return the columns of texts that hold mentions as JSON, as far as the first rows say."""
-    names = set(arrow_rows.texts(schema)) - COLUMNS
+    names = set(arrow_rows.texts(path)) - COLUMNS
     rows = arrow_rows.rows(path, 0, min(_TRIED_ROWS, num_rows), columns=names) if names else ()
     return {
         name

@@ -99,9 +99,14 @@ def nested(of: pa.Schema) -> list[str]:
     return [field.name for field in of if _is_nested(field.type, depth=0)]
 
 
-def texts(of: pa.Schema) -> list[str]:
-    """Return the columns that hold texts."""
-    return [field.name for field in of if _is_text(field.type)]
+def texts(path: Path) -> list[str]:
+    """Return the columns of a file that hold texts.
+
+    Raises:
+        SourceError: The file cannot be read.
+    """
+    with _readable(path):
+        return [field.name for field in schema(path) if _is_text(field.type)]
 
 
 def _is_nested(kind: pa.DataType, *, depth: int) -> bool:

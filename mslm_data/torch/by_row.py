@@ -213,7 +213,11 @@ def attending_by_row(model: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if not model.is_gradient_checkpointing:
+        # By what modules say: the model's own property has another name in each version.
+        is_checkpointing = any(
+            getattr(module, "gradient_checkpointing", False) for module in model.modules()
+        )
+        if not is_checkpointing:
             config._attn_implementation = before
 
 

@@ -191,10 +191,14 @@ class Prepared:
         return self.found.names(), self.found.unread(apart_from=self.out)
 
     def plan(self) -> tuple[Plan, tuple[str, ...]]:
-        """Return what would be built, and the label of each index; nothing is written."""
+        """Return what would be built, and the label of each index; nothing is written.
+
+        Raises:
+            MslmDataError: See `build`.
+        """
         from mslm_data import builds
 
-        return builds.planned(self.found, self.tokenizer)
+        return builds.planned(self.found, self.tokenizer, self.out)
 
     def run(
         self, *, part: tuple[int, int] | None, progress: Callable[[Progress], None]

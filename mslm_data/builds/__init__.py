@@ -30,6 +30,7 @@ from mslm_data.builds.agenda import Agenda, Progress
 from mslm_data.builds.folder import (
     claimed,
     clear_leftovers,
+    clear_unfinished,
     finished_already,
     is_built,
     named_if_gone,
@@ -110,12 +111,12 @@ def build_found(
     """
     identity = identity_of(found, tokenizer)
     if is_built(out):
-        return _finished(out, found, identity)
+        return _finished_alone(out, found, identity)
     refuse_foreign(out, found.files)
 
     with claimed(out, part), named_if_gone(out):
         if is_built(out):  # by another process, before this one had the lock
-            return _finished(out, found, identity)
+            return _finished_alone(out, found, identity)
 
         # What a part finds half written may be that of another part at work.
         alone = part is None
@@ -146,26 +147,34 @@ def build_found(
         return agenda.manifest
 
 
-def planned(found: Inputs, tokenizer: Tokenizer) -> tuple[Plan, tuple[str, ...]]:
+def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:
     """Plan a build, and write nothing; compressed files stay as they are.
 
     Args:
         found: From `find`.
         tokenizer: As of `build`.
+        out: The folder.
 
     Returns:
         The plan, and the label of each index. Where the pipeline has no labels, all documents are
         read for them.
 
     Raises:
+        BuildError: The folder holds something else.
         MslmDataError: The inputs or the pipeline are wrong.
     """
+    identity = identity_of(found, tokenizer)
+    if is_built(out):
+        _finished(out, found, identity)
+    else:
+        refuse_foreign(out, found.files)
+
     work = BuildWork(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
     looked = looking.Looking(found, staging=None)
     tasks = deque(looked.tasks())
     while tasks:
         tasks += looked.take(*read_answer(work(tasks.popleft())))
-    return make_plan(found, looked, identity_of(found, tokenizer)), labels_of(found)
+    return make_plan(found, looked, identity), labels_of(found)
 
 
 def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
@@ -173,6 +182,13 @@ def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest
     files = found.every_file()
     digests = looking.digest(Digest(0, tuple(map(str, files))))
     return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
+
+
+def _finished_alone(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
+    """Return what `_finished` does, and clear what the build has left."""
+    manifest = _finished(out, found, identity)
+    clear_unfinished(out)
+    return manifest
 
 
 def _bytes_of(found: Inputs) -> int:

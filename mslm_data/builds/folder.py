@@ -244,7 +244,7 @@ def finished_already(
     identity: Mapping[str, Any],
     of_files: Mapping[Path, Fingerprint],
 ) -> Manifest:
-    """Return the manifest of a finished folder, and clear its unfinished state.
+    """Return the manifest of a finished folder.
 
     Args:
         out: The folder.
@@ -273,9 +273,12 @@ def finished_already(
     now["labels"] = now["labels"] or before["labels"]
     now = msgspec.json.decode(canonical_json(now))
     _refuse_difference(out, before, now, "what was built from something else")
-
-    shutil.rmtree(out / ".build", ignore_errors=True)
     return manifest
+
+
+def clear_unfinished(out: Path) -> None:
+    """Remove the unfinished state of a folder that is finished."""
+    shutil.rmtree(out / ".build", ignore_errors=True)
 
 
 def _refuse_difference(

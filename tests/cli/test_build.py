@@ -11,6 +11,7 @@ import pytest
 import mslm_data as md
 from mslm_data import _optional
 from mslm_data.io import resources
+from tests import made
 from tests.cli.running import run
 
 SAMPLES = resources.path("vocab", "sample")
@@ -70,6 +71,20 @@ def test_build__dry_run_writes_nothing(tmp_path: Path) -> None:
         "shards": 1,
     }
     assert not (tmp_path / "out").exists()
+
+
+def test_build__dry_run_refuses_the_folder_of_another_build(tmp_path: Path) -> None:
+    words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out")
+    assert run(*words).code == 0
+    before = made.tree(tmp_path / "out")
+
+    same = run(*words, "--dry-run")
+    other = run(*words, "--dry-run", "--set", "encode.max_tokens=64")
+
+    assert same.code == 0, same.err
+    assert other.code == 1
+    assert "holds what was built from something else; different: pipeline.encode" in other.err
+    assert made.tree(tmp_path / "out") == before
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -112,7 +112,8 @@ def _attributes(of: type) -> Iterator[tuple[str, str]]:
         if begun and name:
             yield name, " ".join(words)
         if begun:
-            name, words = begun[1], [begun[2]]
+            name = begun[1]
+            words = [begun[2]]
         else:
             words.append(line.strip())
     if name:

@@ -1,4 +1,4 @@
-"""What is said of the options of sources, which is taken from their documentation."""
+"""The options of sources and what they mean, as the docstrings of their readers say."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ _WORD_BEGINS = (
     re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"),  # Training|Set, GENE|Test
     re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[a-z])"),  # NCBI|trainset
 )
-"""Where the case of letters says that a word begins: names are written in both ways."""
+"""Places between two letters at which a word begins, as their case says. A capital before small
+letters begins a word, or ends an acronym; nothing tells which, so names are read in both ways."""
 _WORD = re.compile(r"[a-z]+")
 _ABOUT = re.compile(
     r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mslm_data.building import build
@@ -159,6 +163,44 @@ def test_recognise__does_not_guess(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     with pytest.raises(SourceError, match="expected files, found none"):
         recognise([tmp_path / "bare"])
+
+
+BARE = {"text": "Nothing hurts."}
+FULL = {"text": "Gout hurts.", "entities": [{"start": 0, "end": 4, "label": "Disease"}]}
+TAGGED = {"tokens": ["Gout", "hurts"], "ner_tags": ["B-Disease", "O"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([BARE, {**BARE, "entities": []}, FULL], "text with mentions"),
+        ([{"tokens": ["Nothing"]}, TAGGED], "words with tags"),
+    ],
+)
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
+def test_recognise__finds_mentions_behind_documents_without(
+    rows: list[dict[str, Any]], expected: str, form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"train.{form}"
+    if form == "parquet":
+        columns = dict.fromkeys(rows[-1])
+        pq.write_table(pa.Table.from_pylist([{**columns, **row} for row in rows]), path)
+    else:
+        texts = [*map(json.dumps, rows)]
+        path.write_text("\n".join(texts) if form == "jsonl" else f"[{', '.join(texts)}]")
+
+    found = recognise([path])
+
+    assert found.what == ("hub" if form == "parquet" else "jsonl")
+    assert found.why == f"{path.name}: its rows have {expected}"
+
+
+def test_recognise__takes_no_texts_without_mentions_for_a_corpus(tmp_path: Path) -> None:
+    rows = [BARE, {**BARE, "entities": []}, {**BARE, "id": 3}]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    with pytest.raises(SourceError, match="that none of the sources is sure of"):
+        recognise([tmp_path])
 
 
 def test_build__auto_needs_files() -> None:

@@ -133,11 +133,10 @@ class Hub(RowOptions, TextOptions, Source):
             return ""
         try:
             wanted = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
-            stop = min(1, arrow_rows.num_rows(path))
-            first = next(arrow_rows.rows(path, 0, stop, columns=wanted), None)
+            stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(path))
+            return recognised(arrow_rows.rows(path, 0, stop, columns=wanted))
         except SourceError:
             return ""
-        return recognised(first)
 
     def _json(self) -> JsonLines:
         names = [field.name for field in fields(JsonLines)]

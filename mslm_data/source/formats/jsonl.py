@@ -23,4 +23,4 @@ class JsonLines(JsonRows):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for rows of JSON; see `Source.recognises`."""
-        return recognised(json_rows.first_row(path, head))
+        return recognised(json_rows.first_rows(path, head))

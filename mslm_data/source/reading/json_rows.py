@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BEGINNING_BYTES = 1 << 20
 _BEGINNING_ROWS = 1000
 _FIRST_BYTES = 1024
+_BETWEEN_ROWS = re.compile(r"[\s,]*")
 
 
 class JsonRow(NamedTuple):
@@ -71,27 +73,30 @@ def beginning(path: Path, options: TextOptions) -> Iterator[object]:
             continue
 
 
-def first_row(path: Path, head: bytes) -> object:
-    """Return the first row in the beginning of a file, None where it is not all there.
+def first_rows(path: Path, head: bytes) -> Iterator[object]:
+    """Give the rows in the beginning of a file that are all there, up to one that is not JSON.
 
     Args:
         path: The file.
         head: Its first bytes.
     """
-    try:
-        text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
-        if path.name.removesuffix(".gz").endswith(".json") and text.startswith("["):
-            text = text[1:].lstrip()
-        row, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    return row
+    text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
+    if path.name.removesuffix(".gz").endswith(".json") and text.startswith("["):
+        text = text[1:]
+    decoder = json.JSONDecoder()
+    end = 0
+    while begin := _BETWEEN_ROWS.match(text, end):
+        try:
+            row, end = decoder.raw_decode(text, begin.end())
+        except (ValueError, RecursionError):
+            return
+        yield row
 
 
 def columns_of(path: Path) -> list[str]:
     """Return the names of the columns of a file's first row, none where it is not all there."""
     with opened(path) as file:
-        row = first_row(path, file.read(_BEGINNING_BYTES))
+        row = next(first_rows(path, file.read(_BEGINNING_BYTES)), None)
     return [name for name in row if isinstance(name, str)] if isinstance(row, dict) else []
 
 

@@ -331,7 +331,7 @@ def test_read__refuses_mentions_in_a_column_that_is_not_read(tmp_path: Path) -> 
 def test_recognises__rows_of_a_known_shape(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     for row, expected in (
-        ({"tokens": ["Gout"], "ner_tags": [1]}, "its first row has words with tags"),
+        ({"tokens": ["Gout"], "ner_tags": [1]}, "its rows have words with tags"),
         ({"text": "Gout", "label": 1}, ""),
     ):
         pq.write_table(pa.Table.from_pylist([row]), path)

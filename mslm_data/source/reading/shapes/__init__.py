@@ -5,7 +5,7 @@ The columns tell which shape a row has; `SHAPES` is the table of those that are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, SetAside
@@ -183,21 +183,27 @@ def _named(row: object) -> dict[str, Any]:
     raise RecordError("expected an object of named columns, got another value")
 
 
-def recognised(row: object) -> str:
-    """Return what in a row speaks for a source of rows, "" where nothing does.
+def recognised(rows: Iterable[object]) -> str:
+    """Return what in the first rows of a file speaks for a source of rows, "" where nothing does.
 
-    Rows of tools that have a source of their own speak for that.
+    Rows of tools that have a source of their own speak for that. Others speak where they have
+    mentions: a corpus may begin with documents that have none.
     """
-    try:
-        columns = _named(row)
-        name = shape_of(columns)
-    except RecordError:
-        return ""
-    if name in _OF_TOOLS or not _OF_DOCCANO.isdisjoint(columns):
-        return ""
-    if SHAPES[name] is TextWithMentions:
-        has_mentions = any(look_like_mentions(columns.get(column)) for column in MENTIONS)
-        return f"its first row has {name}" if has_mentions and "text" in columns else ""
-    if SHAPES[name] is WordsWithTags:
-        return f"its first row has {name}" if cells.first_of(columns, TAGS) else ""
-    return f"its first row is one of {name}"
+    for row in rows:
+        try:
+            columns = _named(row)
+            name = shape_of(columns)
+        except RecordError:
+            return ""
+        if name in _OF_TOOLS or not _OF_DOCCANO.isdisjoint(columns):
+            return ""
+        if SHAPES[name] is TextWithMentions:
+            has_mentions = any(look_like_mentions(columns.get(column)) for column in MENTIONS)
+            if has_mentions and "text" in columns:
+                return f"its rows have {name}"
+        elif SHAPES[name] is WordsWithTags:
+            if cells.first_of(columns, TAGS):
+                return f"its rows have {name}"
+        else:
+            return f"its rows are those of {name}"
+    return ""

@@ -25,7 +25,7 @@ from experiments.training import Schedule
 from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
-from mslm_data.torch import MslmModel, general_knowledge_loss, head_importance, protect_heads
+from mslm_data.torch import MslmModel, SoftMasks, general_knowledge_loss, head_importance
 
 IMPORTANCE_BATCHES = 40
 """Batches of 32 rows by which DGA measures its heads; 20 agree with 40 at a correlation of .99."""
@@ -186,12 +186,7 @@ class _Guard:
         importance = head_importance(model, itertools.islice(plain, IMPORTANCE_BATCHES))
         self.model = _Contrasting(model, importance)
         self.views = training.for_general_knowledge
-        self.around = lambda optimiser: protect_heads(
-            optimiser,
-            model,
-            importance,
-            scales=scales,  # type: ignore[arg-type]
-        )
+        self.around = SoftMasks(model, importance, scales)  # type: ignore[arg-type]
 
 
 class _Contrasting(torch.nn.Module):

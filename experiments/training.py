@@ -56,7 +56,7 @@ def optimise(
     *,
     seed: int,
     dropout: bool = True,
-    around: Callable[[torch.optim.Optimizer], AbstractContextManager[None]] | None = None,
+    around: AbstractContextManager[Any] | None = None,
 ) -> dict[str, Any]:
     """Train those parameters of a model that require gradients.
 
@@ -68,7 +68,7 @@ def optimise(
         schedule: Epochs, batches and rate.
         seed: Of order, masks and dropout.
         dropout: Whether the model's dropout is on. Without it a step is a fifth faster.
-        around: Makes of the optimizer a context in which all steps are taken.
+        around: A context in which all steps are taken.
 
     Returns:
         `steps`; `tokens`, of all calls of the model and without padding; and `loss`, the mean of
@@ -94,7 +94,7 @@ def optimise(
                 part.p = 0.0
     losses: list[float] = []
     tokens = 0
-    with around(optimiser) if around else nullcontext():
+    with around or nullcontext():
         for batch in _epochs(batches, schedule.epochs):
             loss = 0.0
             for view in views(batch):

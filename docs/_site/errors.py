@@ -142,6 +142,14 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Call `set_epoch` before each epoch, as the message says.",
         ),
     ),
+    "torch/general_knowledge.py": (
+        Warned(
+            "SoftMasks: expected steps of an optimizer that has the model's own parameters",
+            "No step within the `with` moved the model, or an optimizer has copies of its "
+            "parameters, as some that shard them do.",
+            "Train within the `with`, and give `SoftMasks` the model that is trained.",
+        ),
+    ),
     "torch/loader.py": (
         Warned(
             "epoch: expected another after a pass over the data",

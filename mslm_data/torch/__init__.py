@@ -26,6 +26,7 @@ __all__ = [
     "Prediction",
     "ReleasedLoss",
     "ShardSampler",
+    "SoftMasks",
     "confidence_heatmap",
     "contrast",
     "count_items",
@@ -37,7 +38,6 @@ __all__ = [
     "mention_confidence",
     "perplexity",
     "pool_spans",
-    "protect_heads",
 ]
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from mslm_data.torch.config import MslmConfig
     from mslm_data.torch.dataset import MaskedDataset
     from mslm_data.torch.general_knowledge import (
+        SoftMasks,
         contrast,
         general_knowledge_loss,
         head_importance,
-        protect_heads,
     )
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
     from mslm_data.torch.heatmap import confidence_heatmap
@@ -83,6 +83,7 @@ else:
         "Prediction": "mslm_data.torch.output",
         "ReleasedLoss": "mslm_data.torch.loss",
         "ShardSampler": "mslm_data.torch.sampler",
+        "SoftMasks": "mslm_data.torch.general_knowledge",
         "confidence_heatmap": "mslm_data.torch.heatmap",
         "contrast": "mslm_data.torch.general_knowledge",
         "count_items": "mslm_data.torch.steps",
@@ -94,7 +95,6 @@ else:
         "mention_confidence": "mslm_data.torch.confidence",
         "perplexity": "mslm_data.torch.metrics",
         "pool_spans": "mslm_data.torch.ranges",
-        "protect_heads": "mslm_data.torch.general_knowledge",
     }
 
     def __getattr__(name: str) -> Any:

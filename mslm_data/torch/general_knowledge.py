@@ -3,12 +3,12 @@
 Its rows are masked as by `token`. Its own part is about the model, and has three steps:
 
 1. `head_importance` finds attention heads that hold general knowledge.
-2. `protect_heads` has the optimizer move these less.
+2. `SoftMasks` has the optimizer move these less.
 3. `general_knowledge_loss` is added to the masked language model's loss. It draws the vectors of a
    row under two dropouts together, and away from what the important heads alone would give.
 
     importance = head_importance(model, batches)
-    with protect_heads(optimizer, model, importance, scales="updates"):
+    with SoftMasks(model, importance, scale="updates"):
         for batch in batches:
             loss = model(**batch).loss
             loss = loss + general_knowledge_loss(model, rows, attention_mask, importance)
@@ -23,14 +23,19 @@ Dimensions: K layers, N heads, B rows, L tokens, H hidden width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
+from mslm_data.log import LOGGER
 from mslm_data.torch.attention_heads import attention_layers, gated_heads
 from mslm_data.torch.forward import device_of, in_mode, language_model, unmasked
 from mslm_data.torch.loss import check_name
@@ -38,7 +43,7 @@ from mslm_data.torch.loss import check_name
 TEMPERATURE = 0.05
 """Cosines are divided by it, as in SimCSE."""
 
-Scales = Literal["gradients", "updates"]
+Scale = Literal["gradients", "updates"]
 _SCALES = ("gradients", "updates")
 
 
@@ -112,58 +117,82 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     return total_KN / tokens
 
 
-@contextmanager
-def protect_heads(
-    optimizer: torch.optim.Optimizer,
-    model: Any,
-    importance_KN: Tensor,
-    *,
-    scales: Scales = "gradients",
-) -> Iterator[None]:
-    """Have an optimizer move heads the less the more important they are, until the context ends.
+class SoftMasks:
+    """Have optimizers move heads the less the more important they are, within a `with`.
 
     What belongs to a head, in the projections of queries, keys, values and output, is scaled by 1
-    less its importance.
+    less its importance. Every optimizer that holds such a parameter is watched at its own `step`,
+    so that one which a trainer makes and wraps need not be at hand.
 
-    Args:
-        optimizer: Any; its own `step` is watched, so a wrapped optimizer must be given unwrapped.
-        model: As of `head_importance`.
-        importance_KN: `[K, N]`, in `[0, 1]`.
-        scales: `gradients`, as published, is of effect under plain SGD. Adam divides by the size
-            of past gradients, so that a factor which stays the same changes next to nothing
-            there. `updates` scales how far each step moves the weights, decay included, under any
-            optimizer.
-
-    Raises:
-        ValueError: Importances of another shape or out of range, another word for `scales`, or a
-            family that is not known.
+        with SoftMasks(model, importance, scale="updates"):
+            trainer.train()
     """
-    check_name("protect_heads", "scales", scales, _SCALES)
-    shared = _factors(model, importance_KN)
-    before: list[Tensor] = []
 
-    def prepare(*_: Any) -> None:
-        if scales == "updates":
-            before[:] = [parameter.detach().clone() for parameter, _ in shared]
+    def __init__(self, model: Any, importance: Tensor, scale: Scale = "gradients") -> None:
+        """Take a model's heads; nothing is scaled before the `with`.
+
+        Args:
+            model: As of `head_importance`.
+            importance: `[K, N]`, in `[0, 1]`.
+            scale: `gradients`, as published, is of effect under plain SGD. Adam divides by the size
+                of past gradients, so that a factor which stays the same changes next to nothing
+                there. `updates` scales how far each step moves the weights, decay included, under
+                any optimizer.
+
+        Raises:
+            ValueError: Importances of another shape or out of range, another word for `scale`, or
+                a family that is not known.
+        """
+        check_name("SoftMasks", "scale", scale, _SCALES)
+        self.scale = scale
+        self._factors = _factors(model, importance)
+        self._old: list[Tensor] = []
+        """The watched parameters as they were before the present step."""
+        self._hooks: list[Any] = []
+        self._steps = 0
+
+    def __enter__(self) -> Self:
+        """Watch every step from here on."""
+        self._steps = 0
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._before),
+            register_optimizer_step_post_hook(self._after),
+        ]
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """Leave steps alone again, and say so if there was none to watch."""
+        for hook in self._hooks:
+            hook.remove()
+        if not self._steps and error is None:
+            LOGGER.warning(
+                "SoftMasks: expected steps of an optimizer that has the model's own parameters, "
+                "got none, so no head was protected; train within the context, and give it the "
+                "model that the optimizer was made for"
+            )
+
+    def _before(self, optimizer: Optimizer, *_: object) -> None:
+        held = self._held_by(optimizer)
+        self._steps += bool(held)
+        if self.scale == "updates":
+            self._old = [parameter.detach().clone() for parameter, _ in held]
             return
-        for parameter, factor in shared:
+        for parameter, factor in held:
             if parameter.grad is not None:
                 parameter.grad.mul_(factor.to(parameter.grad))
 
     @torch.no_grad()
-    def finish(*_: Any) -> None:
-        if scales == "gradients":
+    def _after(self, optimizer: Optimizer, *_: object) -> None:
+        if self.scale == "gradients":
             return
-        for (parameter, factor), old in zip(shared, before, strict=True):
+        for (parameter, factor), old in zip(self._held_by(optimizer), self._old, strict=True):
             # Not a weighted mean: at a factor of 0 the weights must stay exactly as they were.
             parameter.copy_(old + (parameter - old) * factor.to(parameter))
 
-    hooks = [optimizer.register_step_pre_hook(prepare), optimizer.register_step_post_hook(finish)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def _held_by(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
+        """Return the parameters of heads that an optimizer moves, with their factors."""
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        return [(parameter, factor) for parameter, factor in self._factors if id(parameter) in held]
 
 
 def general_knowledge_loss(

@@ -2,19 +2,20 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 from mslm_data.torch import (  # noqa: E402
     MslmModel,
+    SoftMasks,
     contrast,
     general_knowledge_loss,
     head_importance,
-    protect_heads,
 )
 from mslm_data.torch.attention_heads import NAMES, attention_layers, gated_heads  # noqa: E402
 from mslm_data.torch.families import FAMILIES  # noqa: E402
@@ -141,17 +142,15 @@ def test_head_importance__is_the_same_for_a_seed_and_leaves_the_model_as_it_was(
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("scales", ["gradients", "updates"])
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
 @pytest.mark.parametrize("family", ["bert", "modernbert", "deberta", "albert"])
-def test_protect_heads__with_sgd_a_head_of_importance_1_does_not_move(
-    family: str, scales: Any
-) -> None:
+def test_soft_masks__with_sgd_a_head_of_importance_1_does_not_move(family: str, scale: Any) -> None:
     model = families.masked_lm(family)
     (layer,) = attention_layers(model)
     before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
 
-    with protect_heads(optimiser, model, torch.tensor([[1.0, 0.0]]), scales=scales):
+    with SoftMasks(model, torch.tensor([[1.0, 0.0]]), scale):
         logits(model, rows()).square().mean().backward()
         optimiser.step()
 
@@ -169,12 +168,12 @@ def test_protect_heads__with_sgd_a_head_of_importance_1_does_not_move(
     assert not torch.equal(parameter, before[0])
 
 
-def test_protect_heads__under_adam_scaled_gradients_change_next_to_nothing() -> None:
-    def moved(scales: Any, importance: float) -> float:
+def test_soft_masks__under_adam_scaled_gradients_change_next_to_nothing() -> None:
+    def moved(scale: Any, importance: float) -> float:
         model = families.masked_lm("bert")
         old = model.bert.encoder.layer[0].attention.self.value.weight.detach().clone()
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
-        with protect_heads(optimiser, model, torch.tensor([[importance, 0.0]]), scales=scales):
+        with SoftMasks(model, torch.tensor([[importance, 0.0]]), scale):
             for seed in range(10):
                 optimiser.zero_grad()
                 logits(model, rows(seed)).square().mean().backward()
@@ -186,6 +185,69 @@ def test_protect_heads__under_adam_scaled_gradients_change_next_to_nothing() -> 
 
     assert moved("gradients", 0.9) > 0.9 * free
     assert moved("updates", 0.9) < 0.2 * free
+
+
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
+def test_soft_masks__hold_in_a_trainer_that_makes_its_own_optimizer(
+    scale: Any, tmp_path: Path
+) -> None:
+    model = families.masked_lm("bert")
+    (layer,) = attention_layers(model)
+    before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
+    args = transformers.TrainingArguments(
+        str(tmp_path), max_steps=3, report_to=[], disable_tqdm=True, use_cpu=True, optim="sgd"
+    )
+    batch = families.batch()
+    of_rows = [{name: batch[name][row] for name in batch} for row in range(2)]
+    trainer = transformers.Trainer(model, args, train_dataset=of_rows)
+
+    with SoftMasks(model, torch.tensor([[1.0, 0.0]]), scale):
+        trainer.train()
+
+    for (parameter, heads), old in zip(layer.parameters(), before, strict=True):
+        of_head = heads.expand_as(parameter)
+        assert torch.equal(parameter[of_head == 0], old[of_head == 0])
+    assert not torch.equal(parameter, old)
+
+
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
+def test_soft_masks__leave_other_optimizers_alone(
+    scale: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, other = families.masked_lm("bert"), families.masked_lm("bert")
+    twin = copy.deepcopy(other)
+
+    with SoftMasks(model, torch.ones(1, 2), scale):
+        _train(other)
+
+    _train(twin)
+    pairs = zip(other.parameters(), twin.parameters(), strict=True)
+    assert all(torch.equal(one, two) for one, two in pairs)
+    assert "got none, so no head was protected" in caplog.text
+
+
+def test_soft_masks__of_several_optimizers_take_each_parameter_once() -> None:
+    model = families.masked_lm("bert")
+    twin = copy.deepcopy(model)
+    importance = torch.tensor([[0.5, 0.0]])
+    halves = [[*model.parameters()][::2], [*model.parameters()][1::2]]
+    optimisers = [torch.optim.SGD(half, lr=0.1) for half in halves]
+
+    with SoftMasks(model, importance, "updates"):
+        logits(model, rows()).square().mean().backward()
+        for optimiser in optimisers:
+            optimiser.step()
+
+    with SoftMasks(twin, importance, "updates"):
+        _train(twin)
+    pairs = zip(model.parameters(), twin.parameters(), strict=True)
+    assert all(torch.equal(one, two) for one, two in pairs)
+
+
+def _train(model: Any) -> None:
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    logits(model, rows()).square().mean().backward()
+    optimiser.step()
 
 
 def test_contrast__is_its_twin() -> None:
@@ -225,7 +287,6 @@ def test_mean_vectors__leave_out_padding() -> None:
 
 def test_messages() -> None:
     bert = families.masked_lm("bert")
-    optimiser = torch.optim.SGD(bert.parameters(), lr=0.1)
 
     with pytest.raises(ValueError, match=r"attention heads: expected a model of type .*'mpnet'"):
         head_importance(families.masked_lm("mpnet"), [rows()])
@@ -239,18 +300,11 @@ def test_messages() -> None:
         gated_heads(bert, torch.ones(2, 2)),
     ):
         pass
-    with (
-        pytest.raises(ValueError, match=r"importance: expected the shape \(1, 2\)"),
-        protect_heads(optimiser, bert, torch.ones(3, 2)),
+    with pytest.raises(ValueError, match=r"importance: expected the shape \(1, 2\)"):
+        SoftMasks(bert, torch.ones(3, 2))
+    with pytest.raises(
+        ValueError, match=r"importance: expected numbers in \[0, 1\], got -?[0-9.]+"
     ):
-        pass
-    with (
-        pytest.raises(ValueError, match=r"importance: expected numbers in \[0, 1\], got -?[0-9.]+"),
-        protect_heads(optimiser, bert, torch.full((1, 2), 1.5)),
-    ):
-        pass
-    with (
-        pytest.raises(ValueError, match="expected scales gradients or updates, got 'steps'"),
-        protect_heads(optimiser, bert, torch.ones(1, 2), scales="steps"),
-    ):
-        pass
+        SoftMasks(bert, torch.full((1, 2), 1.5))
+    with pytest.raises(ValueError, match="expected scale gradients or updates, got 'steps'"):
+        SoftMasks(bert, torch.ones(1, 2), "steps")  # type: ignore[arg-type]

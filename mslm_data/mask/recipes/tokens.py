@@ -57,7 +57,7 @@ def dga(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
     """Hide single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
     What sets DGA apart is in `mslm_data.torch`: `head_importance` finds the attention heads that
-    hold general knowledge, `protect_heads` has the optimizer move them less, and
+    hold general knowledge, `SoftMasks` has the optimizer move them less, and
     `general_knowledge_loss` is its contrastive loss. With these masks alone a run is not DGA, but
     the control that it is to be compared with.
 

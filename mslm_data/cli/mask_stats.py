@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.split import Split
-    from mslm_data.stats import BatchStats, MaskStats, SweepPoint
+    from mslm_data.stats import BatchStats, MaskStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
 """How many of the words masked most a report shows."""
@@ -40,6 +40,15 @@ WORDS_OF_REPORT = 20
     show_default=True,
     metavar="N",
     help="Count the masks of this many epochs together, from epoch 0.",
+)
+@click.option(
+    "--weights",
+    "scheme",
+    default="paper",
+    show_default=True,
+    metavar="SCHEME",
+    help="Mark this scheme's weights, and use them in --sweep: paper, released, inverse-frequency, "
+    "effective-number[=BETA] or fixed=W_ELM,W_BLM.",
 )
 @click.option(
     "--sweep",
@@ -131,6 +140,7 @@ def command(
     sets: tuple[str, ...],
     seed: int,
     epochs: int,
+    scheme: str,
     swept: bool,
     top: int,
     batch_size: int | None,
@@ -150,8 +160,9 @@ def command(
     """Count the tokens that a strategy masks, as training with the same seed will mask them.
 
     N_ELM and N_BLM are the sub-word tokens masked as terms and as other words. The loss weights of
-    Abaho et al. 2024 follow from them: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. With the options of
-    batches, it also says how many steps an epoch has and how much of them is padding.
+    Abaho et al. 2024 follow from them: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other schemes stand
+    beside these. With the options of batches, it also says how many steps an epoch has and how much
+    of them is padding.
 
     Several folders are counted as the mix that md.mix makes of them: an epoch of the whole, and
     what each folder has of it. --seed then also says which rows these are.
@@ -159,7 +170,7 @@ def command(
     \b
     Example:
         mslm-data mask-stats shards/ncbi --elm 0.5 --blm 0.15
-        mslm-data mask-stats shards/ncbi --sweep
+        mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
         mslm-data mask-stats shards/ncbi --batch-size 8 --row-tokens 1024
         mslm-data mask-stats shards/pubmed shards/notes --share 0.7 --share 0.3
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
@@ -180,6 +191,7 @@ def command(
 
     if len(names) > 1 and report_file is None:
         raise click.UsageError(f"--strategy: expected one without --report, got {len(names)}")
+    chosen, schemes = _schemes(scheme)
     if report_file is not None:
         _refuse_missing_folder(report_file)
 
@@ -244,6 +256,7 @@ def command(
             epochs=epochs,
             strategies=strategies,
             stats=stats,
+            schemes=schemes,
             points=points,
             words=words[:WORDS_OF_REPORT],
             batches=batches,
@@ -258,14 +271,14 @@ def command(
         "seed": seed,
         "epochs": epochs,
         "rates": [rate._asdict() for rate in realised_rates(counted_strategy, counted)],
-        **as_dict(counted),
+        **as_dict(counted, schemes, chosen),
     }
     if batches is not None:
         report["batches"] = batches_as_dict(batches)
     if parts:
         report["mix"] = mix_as_dicts(parts, batches)
     if swept:
-        report["sweep"] = [point_as_dict(point) for point in points]
+        report["sweep"] = [point_as_dict(point, chosen) for point in points]
     if top:
         report["top_words"] = [
             {"word": word, "masked": masked, "occurrences": there}
@@ -381,6 +394,20 @@ def _warn(counted: MaskStats) -> None:
         echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
     if counted.all_masked:
         echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
+
+
+def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
+    """Return the scheme that is asked for, and all that are shown.
+
+    Raises:
+        UsageError: An unknown scheme, or numbers that it does not take.
+    """
+    from mslm_data.stats import Scheme, schemes
+
+    try:
+        return Scheme.of(text), schemes(text)
+    except ValueError as error:
+        raise click.UsageError(f"--{error}") from None
 
 
 def _refuse_missing_folder(file: Path) -> None:

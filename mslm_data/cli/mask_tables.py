@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         LengthCounts,
         MaskStats,
         PartStats,
+        Scheme,
         SweepPoint,
     )
 
@@ -76,8 +77,15 @@ _REALISED = ("realised_elm", "realised_blm")
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
-def as_dict(stats: MaskStats) -> dict[str, Any]:
-    """Return what `--json` prints of counts; what was asked for is not in it."""
+def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict[str, Any]:
+    """Return what `--json` prints of counts; what was asked for is not in it.
+
+    Args:
+        stats: The counts.
+        schemes: Ways to weigh, all of which are shown.
+        chosen: The one of them that is marked.
+    """
+    weights = {scheme.name: _weighed(scheme, stats) for scheme in schemes}
     labels = {
         label: {
             "mentions": counts.mentions,
@@ -92,14 +100,16 @@ def as_dict(stats: MaskStats) -> dict[str, Any]:
         **{equation: getattr(stats.weights, equation) for equation in _EQUATIONS},
         "saturated": stats.weights.saturated,
         **{count: getattr(stats, count) for count in _HIDDEN},
+        "weights": weights,
+        "chosen_weights": {"scheme": chosen.name, **weights[chosen.name]},
         "labels": labels,
         "mean_words": stats.mean_words,
         "lengths": {"shorter": _group(stats.shorter), "longer": _group(stats.longer)},
     }
 
 
-def point_as_dict(point: SweepPoint) -> dict[str, Any]:
-    """Return one pair of rates of `--sweep`, with the weights that follow."""
+def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
+    """Return one pair of rates of `--sweep`, with the weights of the chosen scheme."""
     sides = {
         side: {**_group(counts), "realised_rate": point.rate(counts)}
         for side, counts in (("shorter", point.shorter), ("longer", point.longer))
@@ -110,8 +120,7 @@ def point_as_dict(point: SweepPoint) -> dict[str, Any]:
         "blm": point.blm,
         "n_elm": point.whole.n_elm,
         "n_blm": point.whole.n_blm,
-        "w_elm": point.weights.w_elm,
-        "w_blm": point.weights.w_blm,
+        **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
         "realised_elm": point.realised_elm,
         "realised_blm": point.realised_blm,
@@ -169,6 +178,7 @@ def print_tables(report: Mapping[str, Any]) -> None:
 
     tables = [
         _kinds(report),
+        _schemes(report),
         _hidden(report),
         _labels(report),
         _lengths(report),
@@ -219,6 +229,16 @@ def _kinds(report: Mapping[str, Any]) -> _Table:
         rows.append((kind.upper(), count, f"{share:.2%}", *weights))
 
     return ("", "N", "of tokens", "w, Eq. 2", "Eq. 3", "Eq. 5"), rows
+
+
+def _schemes(report: Mapping[str, Any]) -> _Table:
+    """Return every scheme's weights; a star marks the chosen one."""
+    chosen = report["chosen_weights"]["scheme"]
+    rows = [
+        (f"{name} *" if name == chosen else name, pair["w_elm"], pair["w_blm"])
+        for name, pair in report["weights"].items()
+    ]
+    return ("weights", "ELM", "BLM"), rows
 
 
 def _hidden(report: Mapping[str, Any]) -> _Table:
@@ -349,6 +369,11 @@ def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
             f"at {clipped} of {len(points)} pairs of rates both clips of Eq. 3 fire: the paper's "
             "weights are 0.5 and 0.5 there and carry no information"
         )
+
+
+def _weighed(scheme: Scheme, counts: MaskStats | LengthCounts) -> dict[str, float]:
+    w_elm, w_blm = scheme.weigh(counts.n_elm, counts.n_blm)
+    return {"w_elm": w_elm, "w_blm": w_blm}
 
 
 def _group(counts: LengthCounts) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 `tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
 words that are masked. `of_mix` counts it for each split of a mix. `batch_counts` counts the batches
-that a model is given. `weights` has the paper's weights, and `report` draws a page of all these.
+that a model is given. `weights` has the
+ways to weigh, and `report` draws a page of all these.
 `overlap` finds the sentences that two splits share.
 """
 
@@ -15,7 +16,16 @@ from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_tex
 from mslm_data.stats.of_mix import PartStats, stats_of_splits
 from mslm_data.stats.realised import RealisedRate, realised_rates
 from mslm_data.stats.tally import mask_stats, words_of_rows
-from mslm_data.stats.weights import MaskSpecificWeights, mask_specific_weights
+from mslm_data.stats.weights import (
+    MaskSpecificWeights,
+    Scheme,
+    effective_number_weights,
+    fixed_weights,
+    inverse_frequency_weights,
+    mask_specific_weights,
+    released_weights,
+    schemes,
+)
 
 __all__ = [
     "BatchStats",
@@ -26,12 +36,18 @@ __all__ = [
     "MaskedWord",
     "PartStats",
     "RealisedRate",
+    "Scheme",
     "SweepPoint",
     "batch_stats",
+    "effective_number_weights",
+    "fixed_weights",
+    "inverse_frequency_weights",
     "mask_specific_weights",
     "mask_stats",
     "most_masked_words",
     "realised_rates",
+    "released_weights",
+    "schemes",
     "stats_of_splits",
     "sweep",
     "word_texts",

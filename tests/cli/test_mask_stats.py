@@ -159,8 +159,8 @@ def test_mask_stats__a_folder_that_is_none(tmp_path: Path) -> None:
 NEW_KEYS = {
     "saturated", "masked_tokens", "realised_rate", "realised_elm", "realised_blm", "rows_under_budget", "rows_without_mask", "share_in_mentions",
     "mentions_whole", "mentions_partly", "mentions_untouched", "mean_run_length", "run_lengths", "masked_per_row",
-    "owing_per_row", "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest",
-    "labels", "lengths", "mean_words", "rates",
+    "owing_per_row", "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest", "weights",
+    "chosen_weights", "labels", "lengths", "mean_words", "rates",
 }  # fmt: skip
 
 
@@ -175,6 +175,23 @@ def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
     assert sum(stats["masked_per_row"]) == 2 * stats["sequences"]
     assert stats["mentions_whole"] == 2 * stats["mentions"]
     assert len(stats["digest"]) == 64
+
+
+def test_mask_stats__weights_stand_side_by_side_and_one_is_chosen(built: Path) -> None:
+    stats = run("mask-stats", built, "--weights", "fixed=0.8,0.2", "--json").json
+    shown = run("mask-stats", built, "--weights", "effective-number=0.99")
+
+    assert list(stats["weights"]) == [
+        "paper",
+        "released",
+        "inverse-frequency",
+        "effective-number=0.9999",
+        "fixed=0.8,0.2",
+    ]
+    assert stats["weights"]["paper"] == {"w_elm": stats["w_elm"], "w_blm": stats["w_blm"]}
+    assert stats["weights"]["inverse-frequency"]["w_elm"] == pytest.approx(stats["w_elm_raw"])
+    assert stats["chosen_weights"] == {"scheme": "fixed=0.8,0.2", "w_elm": 0.8, "w_blm": 0.2}
+    assert "effective-number=0.99 *" in shown.out
 
 
 def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
@@ -196,6 +213,15 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
     assert all(point["saturated"] for point in points if point["blm"] == 0)
     clipped = sum(point["saturated"] for point in points)
     assert f"at {clipped} of 16 pairs of rates both clips of Eq. 3 fire" in shown.out
+
+
+def test_mask_stats__sweep_takes_the_weights_asked_for(built: Path) -> None:
+    points = run("mask-stats", built, "--sweep", "--weights", "inverse-frequency", "--json").json[
+        "sweep"
+    ]
+
+    for point in points[1:4]:
+        assert point["w_elm"] == pytest.approx(point["n_blm"] / (point["n_elm"] + point["n_blm"]))
 
 
 def test_mask_stats__top_words(built: Path) -> None:
@@ -336,6 +362,8 @@ WRONG_CALLS = [
         ["--strategy", "joint", "--strategy", "elm"],
         "--strategy: expected one without --report, got 2",
     ),
+    (["--weights", "papr"], "--weights: unknown 'papr'; did you mean 'paper'?"),
+    (["--weights", "fixed"], "--weights: expected fixed=W_ELM,W_BLM, got 'fixed'"),
     (
         ["--strategy", "blm", "--sweep"],
         "--sweep: expected a strategy with the options elm and blm, got 'blm'",

@@ -22,7 +22,7 @@ from mslm_data.draw.parts import table, text
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.log import plain
 from mslm_data.mask.strategy import Recipe
-from mslm_data.stats import mask_stats, sweep
+from mslm_data.stats import mask_stats, schemes, sweep
 from mslm_data.stats.report import Report, said_options
 from mslm_data.stats.report.charts import histogram
 from mslm_data.stats.report.sections import _cut
@@ -83,6 +83,7 @@ def report_of(
         strategies=strategies,
         stats=stats,
         sentences=Sentences(range(len(examples)), examples, tokenizer_of(words or {}), labels),
+        schemes=schemes("fixed=0,0"),
         points=sweep(lambda: [examples], md.strategy("joint")),
         words=[(word, 3, 4) for word in (words or {}).values()],
     )
@@ -197,14 +198,10 @@ def test_html__tables_hold_the_counts_and_the_weights() -> None:
     stats = report.stats["joint"]
     for count in (stats.n_elm, stats.n_blm, stats.rows_under_budget, stats.rows_without_mask):
         assert f'<td class="n">{count:,}</td>' in html
-    found = stats.weights
-    for name, w_elm, w_blm in (
-        ("Eq. 2, raw", found.w_elm_raw, found.w_blm_raw),
-        ("Eq. 3, clipped", found.w_elm_clipped, found.w_blm_clipped),
-        ("Eq. 5, in the loss", found.w_elm, found.w_blm),
-    ):
+    for scheme in report.schemes:
+        w_elm, w_blm = scheme.weigh(stats.n_elm, stats.n_blm)
         weights = f'<td class="n">{w_elm:.4f}</td><td class="n">{w_blm:.4f}</td>'
-        assert f'<th scope="row">{name}</th>{weights}' in html
+        assert f'<th scope="row">{scheme.name}</th>{weights}' in html
     for label, counts in stats.labels.items():
         cells = (counts.mentions, counts.mention_tokens, counts.masked_mentions)
         drawn = "".join(f'<td class="n">{cell:,}</td>' for cell in cells)

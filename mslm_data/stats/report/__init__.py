@@ -28,6 +28,7 @@ from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import realised_rates
 from mslm_data.stats.report import sections
+from mslm_data.stats.weights import Scheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,6 +43,7 @@ class Report:
         strategies: Name -> strategy. The page is about the first; others stand beside it.
         stats: Name of each strategy -> its counts.
         sentences: The rows that are shown.
+        schemes: Ways to weigh.
         points: The first strategy at all rates; empty if it has no such rates.
         words: The words that the first strategy masks most: text, how often each is masked, and how
             often it occurs.
@@ -56,6 +58,7 @@ class Report:
     strategies: Mapping[str, Strategy]
     stats: Mapping[str, MaskStats]
     sentences: Sentences
+    schemes: Sequence[Scheme]
     points: Sequence[SweepPoint]
     words: Sequence[tuple[str, int, int]]
     batches: BatchStats | None = None
@@ -69,7 +72,7 @@ class Report:
         beside = self.sentences.side_by_side(self.strategies, seed=self.seed)
         drawn = [
             sections.summary(stats),
-            sections.weights(stats),
+            sections.weights(stats, self.schemes),
             sections.heat(shaded, first),
             sections.side_by_side(beside, len(self.strategies)),
             sections.rates(

@@ -19,7 +19,7 @@ from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.of_mix import PartStats
 from mslm_data.stats.realised import RealisedRate
 from mslm_data.stats.report.charts import Cell, figure, grid, histogram
-from mslm_data.stats.weights import SATURATED
+from mslm_data.stats.weights import SATURATED, MaskSpecificWeights, Scheme
 
 _FEWEST = 4
 """Minimum number of bins that a histogram shows, if it has them."""
@@ -43,32 +43,43 @@ def summary(stats: MaskStats) -> str:
     return _section("In short", "", body)
 
 
-def weights(stats: MaskStats) -> str:
-    """Return the numbers of masked tokens, and the weights that follow, equation by equation."""
+def weights(stats: MaskStats, schemes: Sequence[Scheme]) -> str:
+    """Return the numbers of masked tokens, and the weights that each scheme makes of them."""
     most = max(stats.n_elm, stats.n_blm) or 1
     counts = [
         (name, count, bar([(kind, count / most, f"{count:,}")]))
         for name, count, kind in (("ELM", stats.n_elm, "ke"), ("BLM", stats.n_blm, "kb"))
     ]
 
-    found = stats.weights
-    steps = (
-        ("Eq. 2, raw", found.w_elm_raw, found.w_blm_raw),
-        ("Eq. 3, clipped", found.w_elm_clipped, found.w_blm_clipped),
-        ("Eq. 5, in the loss", found.w_elm, found.w_blm),
-    )
     rows = []
-    for name, elm, blm in steps:
-        total = elm + blm
+    for scheme in schemes:
+        elm, blm = scheme.weigh(stats.n_elm, stats.n_blm)
+        total = elm + blm or 1
         parts = [("ke", elm / total, f"ELM {elm:.4f}"), ("kb", blm / total, f"BLM {blm:.4f}")]
-        rows.append((name, elm, blm, bar(parts)))
+        rows.append((scheme.name, elm, blm, bar(parts)))
 
+    said = (
+        "paper is Eq. 2 to 5. released is the formula of the paper's code, which counts the "
+        "training and validation splits together, where this page counts one split. Inverse "
+        "frequency is Eq. 2 alone. The effective number (Cui et al. 2019) makes the weights equal "
+        "where counts are far above 1/(1 - beta). All but fixed sum to 1."
+    )
     body = (
         table(("", "masked tokens", ""), counts, name="wide")
         + "<h3>Weights in the loss</h3>"
-        + table(("", "w_ELM", "w_BLM", ""), rows, name="wide")
+        + table(("scheme", "w_ELM", "w_BLM", ""), rows, name="wide")
+        + _equations(stats.weights)
     )
-    return _section("N_ELM against N_BLM", "The weights follow from the numbers.", body)
+    return _section("N_ELM against N_BLM", said, body)
+
+
+def _equations(weights: MaskSpecificWeights) -> str:
+    words = (
+        f"The paper's steps: Eq. 2 gives {weights.w_elm_raw:.4f} (ELM) and {weights.w_blm_raw:.4f} "
+        f"(BLM), Eq. 3 {weights.w_elm_clipped:.4f} and {weights.w_blm_clipped:.4f}, "
+        f"Eq. 5 {weights.w_elm:.4f} and {weights.w_blm:.4f}."
+    )
+    return f'<p class="soft">{text(words)}</p>'
 
 
 def heat(rows: str, strategy: str) -> str:

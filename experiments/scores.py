@@ -184,7 +184,7 @@ def _confidence(model: MslmModel, split: Split) -> dict[str, Any]:
     """
     examples = split.take(range(min(CONFIDENCE_ROWS, len(split))))
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        found = mention_confidence(model, examples, batch_size=BATCH)
+        found = mention_confidence(model, examples, batch_size=BATCH).geometric_mean
 
     groups = np.zeros((GROUPS, 2))
     rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)

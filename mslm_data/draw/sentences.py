@@ -135,9 +135,9 @@ class Sentences:
             tip = f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}"
             return f' style="--f:{share:.2f}" title="{tip}"'
 
-        return self._shaded(attributes)
+        return self.shaded(attributes)
 
-    def _shaded(self, attributes: Callable[[int, int], str]) -> str:
+    def shaded(self, attributes: Callable[[int, int], str]) -> str:
         """Return the rows, with attributes of the caller's on each token.
 
         Args:
@@ -175,7 +175,7 @@ class Sentences:
 
     def mentions(self) -> str:
         """Return the rows with their mentions, nothing hidden."""
-        return self._shaded(lambda *_: "")
+        return self.shaded(lambda *_: "")
 
     def _line(self, row: int, attributes: Callable[[int], str], element: str) -> str:
         """Return one row: a space before each word, mentions underlined, specials left out.

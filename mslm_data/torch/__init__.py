@@ -18,6 +18,7 @@ __all__ = [
     "MaskedDataset",
     "MaskedLoader",
     "MaskingCollator",
+    "MentionConfidence",
     "MslmConfig",
     "MslmModel",
     "MslmTrainer",
@@ -25,6 +26,7 @@ __all__ = [
     "Prediction",
     "ShardSampler",
     "SoftMasks",
+    "confidence_heatmap",
     "contrast",
     "count_items",
     "decode_spans",
@@ -40,7 +42,7 @@ __all__ = [
 if TYPE_CHECKING:
     from mslm_data.torch.callbacks import MaskEpochCallback
     from mslm_data.torch.collate import MaskingCollator
-    from mslm_data.torch.confidence import mention_confidence
+    from mslm_data.torch.confidence import MentionConfidence, mention_confidence
     from mslm_data.torch.config import MslmConfig
     from mslm_data.torch.dataset import MaskedDataset
     from mslm_data.torch.general_knowledge import (
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         head_importance,
     )
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
+    from mslm_data.torch.heatmap import confidence_heatmap
     from mslm_data.torch.loader import MaskedLoader
     from mslm_data.torch.loss import MaskSpecificLoss
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
@@ -71,6 +74,7 @@ else:
         "MaskedDataset": "mslm_data.torch.dataset",
         "MaskedLoader": "mslm_data.torch.loader",
         "MaskingCollator": "mslm_data.torch.collate",
+        "MentionConfidence": "mslm_data.torch.confidence",
         "MslmConfig": "mslm_data.torch.config",
         "MslmModel": "mslm_data.torch.model",
         "MslmTrainer": "mslm_data.torch.trainer",
@@ -78,6 +82,7 @@ else:
         "Prediction": "mslm_data.torch.output",
         "ShardSampler": "mslm_data.torch.sampler",
         "SoftMasks": "mslm_data.torch.general_knowledge",
+        "confidence_heatmap": "mslm_data.torch.heatmap",
         "contrast": "mslm_data.torch.general_knowledge",
         "count_items": "mslm_data.torch.steps",
         "decode_spans": "mslm_data.torch.ranges",

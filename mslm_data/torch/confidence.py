@@ -5,12 +5,16 @@ Dimensions: B rows, L tokens, V ids of the vocabulary, M tokens of mentions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.torch.forward import (
     Model,
     evaluating,
@@ -24,11 +28,66 @@ from mslm_data.torch.forward import (
 Floats = npt.NDArray[np.float64]
 
 
-def mention_confidence(model: Model, examples: Examples, *, batch_size: int = 32) -> Floats:
+@dataclass(frozen=True, slots=True, eq=False)
+class MentionConfidence:
+    """Confidence in each of S mentions (Abaho et al. 2024, Figure 2).
+
+    Attributes:
+        examples: The rows.
+        logs: float64, S rows: the log-probability of each token of a mention, given the row with
+            that mention hidden.
+    """
+
+    examples: Examples
+    logs: Ragged
+
+    @property
+    def geometric_mean(self) -> Floats:
+        """Geometric mean of each mention's token probabilities, `[S]`, whatever its length."""
+        return np.exp(self._reduced(np.add, self.logs.values) / self.logs.lengths)
+
+    @property
+    def mean(self) -> Floats:
+        """Arithmetic mean of each mention's token probabilities, `[S]`."""
+        return self._reduced(np.add, np.exp(self.logs.values)) / self.logs.lengths
+
+    @property
+    def least(self) -> Floats:
+        """The lowest of each mention's token probabilities, `[S]`."""
+        return np.exp(self._reduced(np.minimum, self.logs.values))
+
+    def result(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Return averages over all mentions, and in `types` over those of each label, for JSON.
+
+        An average is None where there is no mention.
+
+        Args:
+            labels: The name of each label.
+        """
+        of = self.examples.span_labels.values
+        types = {label: self._averages(of == number) for number, label in enumerate(labels)}
+        return {**self._averages(np.ones(len(of), np.bool_)), "types": types}
+
+    def _averages(self, which: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        averages: dict[str, Any] = {"mentions": int(which.sum())}
+        for name in ("geometric_mean", "mean", "least"):
+            values = getattr(self, name)[which]
+            averages[name] = float(values.mean()) if len(values) else None
+        return averages
+
+    def _reduced(self, how: np.ufunc, values: Floats) -> Floats:
+        """Return one value for each mention from those of its tokens."""
+        starts = self.logs.offsets[:-1]
+        reduced: Floats = how.reduceat(values, starts) if len(starts) else np.empty(0)
+        return reduced
+
+
+def mention_confidence(
+    model: Model, examples: Examples, *, batch_size: int = 32
+) -> MentionConfidence:
     """Hide each mention by itself, all its tokens, and measure the probability of the true ones.
 
-    A row is read once for each of its mentions, with the other mentions visible (Abaho et al. 2024,
-    Figure 2).
+    A row is read once for each of its mentions, with the other mentions visible.
 
     Args:
         model: A masked language model, an `MslmModel`, or any callable with `input_ids` and
@@ -36,10 +95,6 @@ def mention_confidence(model: Model, examples: Examples, *, batch_size: int = 32
             `logits` of its output.
         examples: Rows of a split: `shards["test"].take(rows)`.
         batch_size: Number of mentions that the model sees at once.
-
-    Returns:
-        float64 `[S]`, for each mention of the rows the geometric mean of its tokens' probabilities,
-        so that long mentions and short ones compare.
 
     Raises:
         ValueError: The tokenizer has no mask token, or the model returns no such logits.
@@ -68,10 +123,7 @@ def mention_confidence(model: Model, examples: Examples, *, batch_size: int = 32
             found = _log_probabilities(logits_of(output, "logits"), true, hidden)
             ranges = [np.arange(offsets[s], offsets[s + 1]) for s in places.tolist()]
             logs[np.concatenate(ranges)] = found
-
-    if not len(row_of):
-        return np.empty(0)
-    return np.exp(np.add.reduceat(logs, offsets[:-1]) / np.diff(offsets))
+    return MentionConfidence(examples, Ragged(logs, offsets))
 
 
 def _log_probabilities(

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
-from mslm_data.torch import mention_confidence  # noqa: E402
+from mslm_data.data.ragged import Ragged  # noqa: E402
+from mslm_data.errors import ShardError  # noqa: E402
+from mslm_data.loading import Shards  # noqa: E402
+from mslm_data.torch import MentionConfidence, confidence_heatmap, mention_confidence  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
+from tests.made import built, pipeline_of  # noqa: E402
 
 
 class Reader(torch.nn.Module):
@@ -54,8 +64,8 @@ def test_mention_confidence__equals_its_twin(size: int) -> None:
     confidence = mention_confidence(model, examples, batch_size=size)
 
     expected = [logs for row in rows_of(examples) for logs in slow(model, row)]
-    means = [math.exp(math.fsum(logs) / len(logs)) for logs in expected]
-    np.testing.assert_allclose(confidence, means, rtol=2e-5)
+    assert confidence.logs.lengths.tolist() == [len(logs) for logs in expected]
+    np.testing.assert_allclose(confidence.logs.values, np.concatenate(expected), rtol=2e-5)
 
 
 def test_mention_confidence__hides_one_mention_at_a_time_and_all_of_it() -> None:
@@ -67,24 +77,31 @@ def test_mention_confidence__hides_one_mention_at_a_time_and_all_of_it() -> None
 
 
 def test_mention_confidence__worked_example() -> None:
-    # The model gives id 10 a probability of 3/4 and id 11 one of 1/4, wherever they stand.
-    logits = torch.full((IDS.size,), -1000.0)
-    logits[10], logits[11] = math.log(3), 0.0
     examples = examples_of([row_of([2, 1], [(0, 1), (1, 2)], fill=10)])
-    examples.input_ids.values[1:4] = [10, 11, 11]
+    logs = Ragged.of([[math.log(0.5), math.log(0.125)], [math.log(0.2)]], np.float64)
 
-    confidence = mention_confidence(
-        lambda input_ids, attention_mask: logits.expand(*input_ids.shape, -1), examples
-    )
+    confidence = MentionConfidence(examples, logs)
 
-    assert confidence == pytest.approx([math.sqrt(3 / 4 * 1 / 4), 1 / 4])
+    assert confidence.geometric_mean == pytest.approx([0.25, 0.2])
+    assert confidence.mean == pytest.approx([0.3125, 0.2])
+    assert confidence.least == pytest.approx([0.125, 0.2])
+    result = confidence.result(("X", "Y"))
+    assert (result["mentions"], result["geometric_mean"]) == (2, pytest.approx(0.225))
+    assert result["types"]["Y"] == {
+        "mentions": 0,
+        "geometric_mean": None,
+        "mean": None,
+        "least": None,
+    }
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
 @pytest.mark.parametrize("rows", [[], [row_of([1, 2])]])
 def test_mention_confidence__of_no_mention(rows: list[Row]) -> None:
     confidence = mention_confidence(Reader(), examples_of(rows))
 
-    assert confidence.tolist() == []
+    assert len(confidence.geometric_mean) == len(confidence.mean) == len(confidence.least) == 0
+    assert confidence.result(("X",))["geometric_mean"] is None
 
 
 def test_mention_confidence__is_sure_of_what_the_model_says_alone() -> None:
@@ -93,7 +110,7 @@ def test_mention_confidence__is_sure_of_what_the_model_says_alone() -> None:
     def certain(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.one_hot(torch.full_like(input_ids, 10), IDS.size) * 1000.0
 
-    assert mention_confidence(certain, examples).tolist() == [1.0]
+    assert mention_confidence(certain, examples).geometric_mean.tolist() == [1.0]
 
 
 def test_mention_confidence__needs_a_mask_token() -> None:
@@ -103,3 +120,106 @@ def test_mention_confidence__needs_a_mask_token() -> None:
         ValueError, match="examples: expected a tokenizer with a mask token, got one without"
     ):
         mention_confidence(Reader(), examples)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    folder = tmp_path_factory.mktemp("heat") / "ncbi"
+    built(folder)
+    return md.load(folder)
+
+
+def made_up(shards: Shards, rows: int = 4) -> MentionConfidence:
+    examples = shards["train"].take(
+        np.flatnonzero(shards["train"].examples().span_starts.lengths)[:rows]
+    )
+    sizes = (examples.span_ends.values - examples.span_starts.values).tolist()
+    return MentionConfidence(
+        examples, Ragged.of([[math.log(0.25)] * size for size in sizes], np.float64)
+    )
+
+
+class Elements(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.shades: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.shades += [value for name, value in attrs if name == "style" and value]
+
+
+def test_confidence_heatmap__shades_the_tokens_of_mentions(shards: Shards, tmp_path: Path) -> None:
+    confidence = made_up(shards)
+
+    confidence_heatmap(tmp_path / "deep" / "page.html", shards, confidence)
+
+    path = tmp_path / "deep" / "page.html"
+    elements = Elements(path.read_text(encoding="utf-8"))
+    assert elements.shades == ["--f:0.250"] * len(confidence.logs.values)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "0.2500" in path.read_text(encoding="utf-8")  # the average in the table
+
+
+def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
+    shards: Shards, tmp_path: Path
+) -> None:
+    examples = examples_of([row_of([2, 1], [(0, 2)], fill=10)])
+    logs = Ragged.of([[math.log(0.5), math.log(0.125), math.log(0.8)]], np.float64)
+
+    confidence_heatmap(tmp_path / "page.html", shards, MentionConfidence(examples, logs))
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert Elements(page).shades == ["--f:0.250", "--f:0.250", "--f:0.800"]
+    assert "word 0.250, token 0.125, mention 0.368" in page
+
+
+def test_confidence_heatmap__equal_input_is_equal_bytes_and_asks_for_nothing(
+    shards: Shards, tmp_path: Path
+) -> None:
+    confidence_heatmap(tmp_path / "a.html", shards, made_up(shards))
+    confidence_heatmap(str(tmp_path / "b.html"), shards, made_up(shards))
+
+    page = (tmp_path / "a.html").read_bytes()
+    assert page == (tmp_path / "b.html").read_bytes()
+    assert not re.search(rb"https?://|src=|href=|url\(|@import|<script", page)
+    assert str(tmp_path).encode() not in page
+
+
+def test_confidence_heatmap__escapes_everything(
+    shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "<script>alert('&\")</script>"
+    monkeypatch.setattr("mslm_data.draw.sentences.Sentences._readable", lambda self, token: hostile)
+    monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
+    monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))
+
+    confidence_heatmap(tmp_path / "page.html", shards, made_up(shards, rows=1))
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "script" not in Elements(page).tags
+    assert "&lt;script&gt;alert" in page
+
+
+def test_confidence_heatmap__of_no_mention(shards: Shards, tmp_path: Path) -> None:
+    none = MentionConfidence(examples_of([row_of([1, 1], fill=10)]), Ragged.of([], np.float64))
+
+    confidence_heatmap(tmp_path / "page.html", shards, none)
+
+    assert "No mention" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_confidence_heatmap__patients_text_must_be_asked_for(tmp_path: Path) -> None:
+    pipeline = pipeline_of()
+    about = dataclasses.replace(pipeline.about, protected=True)
+    built(tmp_path / "notes", pipeline=dataclasses.replace(pipeline, about=about))
+    shards = md.load(tmp_path / "notes")
+
+    with pytest.raises(ShardError, match="holds patients' text; pass show_text=True"):
+        confidence_heatmap(tmp_path / "page.html", shards, made_up(shards))
+    assert not (tmp_path / "page.html").exists()
+
+    confidence_heatmap(tmp_path / "page.html", shards, made_up(shards), show_text=True)
+    assert (tmp_path / "page.html").exists()

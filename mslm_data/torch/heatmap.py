@@ -1,0 +1,99 @@
+"""Draw the confidence in mentions as an HTML page (Abaho et al. 2024, Figure 2).
+
+The page loads nothing: it has no script, and no style, font or image from elsewhere. Equal input
+    gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+
+import numpy as np
+import tokenizers
+
+from mslm_data.draw import look
+from mslm_data.draw.parts import table, text
+from mslm_data.draw.sentences import Sentences
+from mslm_data.errors import ShardError
+from mslm_data.io.files import make_folder, write_whole
+from mslm_data.loading import Shards
+from mslm_data.torch.confidence import MentionConfidence
+
+
+def confidence_heatmap(
+    path: str | Path, shards: Shards, confidence: MentionConfidence, *, show_text: bool = False
+) -> None:
+    """Write rows as a page, with the words of each mention shaded by how sure the model is of them.
+
+    The shade of a word is the geometric mean of its tokens' probabilities. Pointing at a word shows
+    numbers.
+
+    Args:
+        path: File to write, readable by its owner alone. An existing file is replaced.
+        shards: Folder that the rows come from. It has the tokenizer and the labels, and says
+            whether it holds patients' text.
+        confidence: Confidence in the mentions of the rows to show.
+        show_text: Whether patients' text may be shown.
+
+    Raises:
+        ShardError: The folder holds patients' text, and `show_text` is not set.
+    """
+    if shards.manifest.protected and not show_text:
+        raise ShardError(
+            f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page"
+        )
+
+    core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
+    examples = confidence.examples
+    sentences = Sentences(range(len(examples)), examples, core, shards.labels)
+    shades = _shades(confidence)
+    drawn = sentences.shaded(lambda row, token: shades.get((row, token), ""))
+
+    page = Template(
+        importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8")
+    )
+    title = text(f"Confidence in mentions of {shards.manifest.name}")
+    averages = _averages(confidence, shards.labels)
+    html = page.substitute(look=look(), title=title, rows=drawn, averages=averages)
+
+    path = Path(path)
+    make_folder(path.absolute().parent)
+    write_whole(path, [html.encode()])
+
+
+def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
+    """Return the HTML attributes of tokens of mentions, by row and token."""
+    examples = confidence.examples
+    starts = examples.span_starts
+    rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
+    mentions = zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
+
+    shades = {}
+    for s, (row, start, of_mention) in enumerate(mentions):
+        logs = confidence.logs[s]
+        words = examples.word_ids[row][start : start + len(logs)]
+        for t in range(len(words)):
+            of_word = math.exp(logs[words == words[t]].mean())
+            of_token = math.exp(logs[t])
+            numbers = f"word {of_word:.3f}, token {of_token:.3f}, mention {of_mention:.3f}"
+            shades[row, start + t] = f' style="--f:{of_word:.3f}" title="{text(numbers)}"'
+    return shades
+
+
+def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> str:
+    """Return an HTML table of averages over mentions, of each label and of all."""
+    result = confidence.result(labels)
+    groups = {**result["types"], "all": result}
+
+    names = ("geometric_mean", "mean", "least")
+    rows = [
+        (label, of["mentions"], *(of[name] for name in names))
+        for label, of in groups.items()
+        if of["mentions"]
+    ]
+    head = ("mentions of", "mentions", "geometric mean", "mean of tokens", "least token")
+    return table(head, rows) if rows else "<p>No mention.</p>"

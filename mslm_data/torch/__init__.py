@@ -24,6 +24,7 @@ __all__ = [
     "MslmTrainer",
     "Perplexity",
     "Prediction",
+    "ReleasedLoss",
     "ShardSampler",
     "SoftMasks",
     "confidence_heatmap",
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
     from mslm_data.torch.heatmap import confidence_heatmap
     from mslm_data.torch.loader import MaskedLoader
-    from mslm_data.torch.loss import MaskSpecificLoss
+    from mslm_data.torch.loss import MaskSpecificLoss, ReleasedLoss
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
     from mslm_data.torch.model import MslmModel
     from mslm_data.torch.output import Prediction
@@ -80,6 +81,7 @@ else:
         "MslmTrainer": "mslm_data.torch.trainer",
         "Perplexity": "mslm_data.torch.metrics",
         "Prediction": "mslm_data.torch.output",
+        "ReleasedLoss": "mslm_data.torch.loss",
         "ShardSampler": "mslm_data.torch.sampler",
         "SoftMasks": "mslm_data.torch.general_knowledge",
         "confidence_heatmap": "mslm_data.torch.heatmap",

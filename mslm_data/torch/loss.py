@@ -1,4 +1,4 @@
-"""The mask specific loss (Abaho et al. 2024, Eq. 6).
+"""The mask specific loss (Abaho et al. 2024, Eq. 6), and what the released code computes for it.
 
 Losses are sums here, each with the number of items that it is of. Batches of one optimizer step are
 divided by a count that they have in common, which `mslm_data.torch.steps` finds.
@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.plan import MaskKind
 from mslm_data.registry import did_you_mean
+
+RELEASED_REDUCTIONS = ("none", "sum", "mean")
 
 Decoder: TypeAlias = Callable[[Tensor], Tensor]
 """Hidden states `[M, H]` to logits `[M, V]`, each token on its own."""
@@ -128,6 +130,72 @@ class MaskSpecificLoss(nn.Module):
     def extra_repr(self) -> str:
         """Return the weights, for `print`."""
         return f"w_elm={self.w_elm}, w_blm={self.w_blm}"
+
+
+class ReleasedLoss(nn.Module):
+    """Compute what the released code (mykelismyname/MSLM) has for Eq. 6, for comparison only.
+
+    * Every position is predicted, with weight 1: also those that are not masked, and padding.
+    * "none", the default of that code, is the unweighted mean over all positions, "sum" their
+      unweighted sum.
+    * With "mean" a masked token weighs `w` plus one for each of the two weights that equals it: `1
+      + w`, or `2 + w` where both are equal. The mean over the L positions of a row is multiplied by
+      one plus the number of those ones. Then the mean over the batch is taken.
+
+    That code pads all rows to 256 tokens, so L is part of the result.
+    """
+
+    def __init__(self, w_elm: float, w_blm: float, *, reduction: str = "none") -> None:
+        """Take the two weights and the reduction, by the names of the released code.
+
+        Raises:
+            ValueError: A weight is negative or not finite, or the reduction is not known.
+        """
+        super().__init__()
+        check_weights("ReleasedLoss", w_elm, w_blm)
+        self.w_elm = float(w_elm)
+        self.w_blm = float(w_blm)
+        self.reduction = check_name("ReleasedLoss", "reduction", reduction, RELEASED_REDUCTIONS)
+
+    def forward(
+        self,
+        logits_BLV: Tensor,
+        input_ids_BL: Tensor,
+        labels_BL: Tensor,
+        mask_kinds_BL: Tensor,
+    ) -> Tensor:
+        """Compute the loss, a scalar.
+
+        Args:
+            logits_BLV: Any float.
+            input_ids_BL: What the model saw, which is the original id wherever there is no label.
+            labels_BL: int64, original ids, -100 where nothing is predicted.
+            mask_kinds_BL: uint8, `MaskKind`.
+        """
+        original_BL = torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
+        losses_BL = token_losses(logits_BLV.flatten(0, 1), original_BL.flatten())
+        losses_BL = losses_BL.view_as(original_BL)
+
+        if self.reduction == "none":
+            return losses_BL.mean()
+        if self.reduction == "sum":
+            return losses_BL.sum()
+
+        weights_BL = torch.ones_like(losses_BL)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.ENTITY), self.w_elm)
+        weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.BASE), self.w_blm)
+
+        # That code compares weights by value, so that positions of weight 1 are hit too where a
+        # weight is 1.
+        ones_BL = (weights_BL == self.w_elm).to(losses_BL.dtype)
+        ones_BL = ones_BL + (weights_BL == self.w_blm)
+
+        means_B = (losses_BL * (weights_BL + ones_BL)).mean(1)
+        return (means_B * (1 + ones_BL.sum(1))).mean()
+
+    def extra_repr(self) -> str:
+        """Return the weights and the reduction, for `print`."""
+        return f"w_elm={self.w_elm}, w_blm={self.w_blm}, reduction={self.reduction}"
 
 
 def check_weights(where: str, w_elm: float, w_blm: float) -> None:

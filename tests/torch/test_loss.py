@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch._dynamo import lookup_backend  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from mslm_data.torch import MaskSpecificLoss  # noqa: E402
+from mslm_data.torch import MaskSpecificLoss, ReleasedLoss  # noqa: E402
 from mslm_data.torch.loss import LossSum  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 
@@ -249,12 +249,71 @@ def test_from_hidden__never_makes_logits_of_all_positions() -> None:
     assert dense.most == rows * width * words
 
 
-def test_mask_specific_loss__refuses_weights_that_are_not_0_or_more() -> None:
+@settings(max_examples=30)
+@given(
+    weights=st.sampled_from([(0.6, 0.4), (0.5, 0.5), (1.0, 0.25)]),
+    reduction=st.sampled_from(["none", "sum", "mean"]),
+    seed=st.integers(0, 99),
+)
+def test_released_loss__is_its_slow_twin(
+    weights: tuple[float, float], reduction: str, seed: int
+) -> None:
+    logits, labels, kinds = made(3, 6, 0.4, seed)
+    original = torch.where(labels == -100, 3, labels)
+
+    loss = ReleasedLoss(*weights, reduction=reduction)(
+        logits, torch.full_like(labels, 3), labels, kinds
+    )
+
+    slow = twin.released(logits.numpy(), original.numpy(), kinds.numpy(), *weights, reduction)
+    assert loss.item() == pytest.approx(slow, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [((0.6, 0.4), (1 + 2) * (1.6 + 1.4 + 2) / 4), ((0.5, 0.5), (1 + 4) * (2.5 + 2.5 + 2) / 4)],
+)
+def test_released_loss__counts_masked_tokens_twice_where_weights_are_equal(
+    weights: tuple[float, float], expected: float
+) -> None:
+    # four positions of loss ln 2, one masked of each kind: worked out by hand
+    logits, ids = torch.zeros((1, 4, 2)).double(), torch.zeros((1, 4), dtype=torch.int64)
+    labels, kinds = (
+        torch.tensor([[0, 0, -100, -100]]),
+        torch.tensor([[2, 1, 0, 0]], dtype=torch.uint8),
+    )
+
+    loss = ReleasedLoss(*weights, reduction="mean")(logits, ids, labels, kinds)
+
+    assert loss.item() == pytest.approx(expected * math.log(2), rel=1e-12)
+
+
+def test_released_loss__of_its_default_reduction_has_no_weights() -> None:
+    logits, labels, kinds = made(3, 6, 0.4)
+    ids = torch.full_like(labels, 3)
+
+    one, other = (
+        ReleasedLoss(*weights)(logits, ids, labels, kinds) for weights in ((0.6, 0.4), (2.0, 0.0))
+    )
+
+    assert one.item() == other.item()
+
+
+@pytest.mark.parametrize("kind", [MaskSpecificLoss, ReleasedLoss])
+def test_losses__refuse_weights_that_are_not_0_or_more(kind: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"MaskSpecificLoss: expected w_blm to be 0 or more, got -0\.1"
+        ValueError, match=rf"{kind.__name__}: expected w_blm to be 0 or more, got -0.1"
     ):
-        MaskSpecificLoss(0.6, -0.1)
+        kind(0.6, -0.1)
     with pytest.raises(
-        ValueError, match="MaskSpecificLoss: expected w_elm to be 0 or more, got nan"
+        ValueError, match=rf"{kind.__name__}: expected w_elm to be 0 or more, got nan"
     ):
-        MaskSpecificLoss(np.nan, 0.1)
+        kind(np.nan, 0.1)
+
+
+def test_released_loss__refuses_an_unknown_reduction() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"expected reduction none or sum or mean, got 'men'; did you mean 'mean'\?",
+    ):
+        ReleasedLoss(0.6, 0.4, reduction="men")

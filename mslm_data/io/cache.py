@@ -99,15 +99,12 @@ def once(
     return place
 
 
-def kept(
-    place: Path, make: Callable[[Path], object], *, error: type[MslmDataError] = SourceError
-) -> Path:
+def kept(place: Path, make: Callable[[Path], object]) -> Path:
     """Return a folder of the cache that has the very files it was made with, or make it again.
 
     Args:
         place: Where the folder and the record of its digests lie.
         make: Makes the folder at another name, where nothing is yet; see `once`.
-        error: See `once`.
     """
 
     def make_sealed(made: Path) -> None:
@@ -118,7 +115,7 @@ def kept(
     def good(found: Path) -> bool:
         return intact(files_of(found), record_of(found))
 
-    return files_of(once(place, make_sealed, good=good, error=error))
+    return files_of(once(place, make_sealed, good=good))
 
 
 def files_of(place: Path) -> Path:

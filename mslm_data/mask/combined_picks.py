@@ -45,7 +45,7 @@ class OneOf:
     ways: tuple[tuple[Any, ...], ...]
 
     def __post_init__(self) -> None:
-        check_chances("chances", self.chances)
+        check_chances(self.chances)
         if len(self.chances) != len(self.ways):
             raise ValueError(
                 f"chances: expected one for each of {len(self.ways)} ways, got {len(self.chances)}"
@@ -248,7 +248,7 @@ def which_way(chances: Sequence[float], draws: Draws) -> npt.NDArray[np.int64]:
     return np.searchsorted(np.cumsum(chances), draws.uniforms(BRANCH), side="right")
 
 
-def check_chances(name: str, chances: Sequence[float]) -> None:
+def check_chances(chances: Sequence[float]) -> None:
     """Refuse chances that no row could draw from.
 
     Raises:
@@ -256,5 +256,5 @@ def check_chances(name: str, chances: Sequence[float]) -> None:
     """
     if min(chances, default=0.0) < 0 or sum(chances) > 1 + 1e-9:
         raise ValueError(
-            f"{name}: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
+            f"chances: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
         )

@@ -229,7 +229,7 @@ class Mixture(Strategy):
     origin: Origin | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_chances("chances", self.chances)
+        check_chances(self.chances)
         if not self.parts or len(self.parts) != len(self.chances):
             raise ValueError(
                 f"parts: expected one or more, with a chance each, got {len(self.parts)} and "

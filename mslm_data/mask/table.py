@@ -172,13 +172,12 @@ def strategy(name: str, **options: Any) -> Strategy:
         raise ValueError(str(error)) from None
 
 
-def make(name: str, options: Mapping[str, Any], *, where: str | None = None) -> Strategy:
-    """Make a strategy from a name or a file, and options, for pipelines and commands.
+def make(name: str, options: Mapping[str, Any]) -> Strategy:
+    """Make a strategy from a name or a file, and options, for commands.
 
     Args:
         name: A registered name, or a TOML file with a table `[mask]`.
         options: The strategy's options; they override those of a file.
-        where: Start of each message; by default the strategy's or the file's name.
 
     Raises:
         PipelineError: The name, the file or an option is unknown, or the strategy refuses a value.
@@ -188,8 +187,8 @@ def make(name: str, options: Mapping[str, Any], *, where: str | None = None) -> 
     plain = {name: _plain(value) for name, value in options.items()}
     if name.endswith(".toml"):
         table = read_table(Path(name)) | plain
-        return strategy_of(table, where=where or f"{name}, [mask]")
-    return _make_named(name, plain, where=where or f"strategy '{name}'")
+        return strategy_of(table, where=f"{name}, [mask]")
+    return _make_named(name, plain, where=f"strategy '{name}'")
 
 
 def strategy_of(table: Mapping[str, Any], *, where: str) -> Strategy:

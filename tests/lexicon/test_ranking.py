@@ -212,9 +212,7 @@ def test_rank_ngrams__overlap_with_mentions_is_that_of_the_twin(
 
 @settings(max_examples=50)  # of several rows each
 @given(random_examples(max_rows=8), st.integers(1, 3), st.sampled_from(list(RECIPES)))
-def test_rank_ngrams__neither_chunks_nor_memory_change_a_byte(
-    examples: Examples, size: int, recipe: str
-) -> None:
+def test_rank_ngrams__chunks_change_no_byte(examples: Examples, size: int, recipe: str) -> None:
     rows = rows_of(examples)
     chunks = [examples_of(rows[start : start + size]) for start in range(0, len(rows), size)]
     choice = replace(RECIPES[recipe], min_counts=(1,), drop_short_words=False)
@@ -222,7 +220,7 @@ def test_rank_ngrams__neither_chunks_nor_memory_change_a_byte(
         one = rank_ngrams([examples], LETTERS.core, IDS, choice, about={})
     except VocabularyError:
         return
-    other = rank_ngrams(chunks, LETTERS.core, IDS, choice, about={}, memory=0)
+    other = rank_ngrams(chunks, LETTERS.core, IDS, choice, about={})
 
     assert grams_of(one) == grams_of(other)
     assert np.array_equal(one.tokens.values, other.tokens.values)

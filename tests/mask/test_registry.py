@@ -7,8 +7,7 @@ import typing
 import pytest
 
 import mslm_data as md
-from mslm_data.errors import PipelineError
-from mslm_data.mask import SHIPPED, STRATEGIES, make, options_of
+from mslm_data.mask import SHIPPED, STRATEGIES, options_of
 from mslm_data.mask.table import Status
 
 
@@ -74,11 +73,6 @@ def test_strategy__wrong_call(name, options, message):
         md.strategy(name, **options)
 
     assert str(error.value) == message
-
-
-def test_make__in_a_pipeline_file_it_is_the_pipeline_that_is_wrong():
-    with pytest.raises(PipelineError, match=r"^pipeline 'x', \[mask\]: elm: expected a rate"):
-        make("joint", {"elm": 2}, where="pipeline 'x', [mask]")
 
 
 def test_import__names_cost_no_compiler():

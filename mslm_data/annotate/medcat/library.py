@@ -14,24 +14,25 @@ from typing import Any
 from mslm_data import _optional
 from mslm_data.annotate.medcat.tokenizer import LEMMAS, WORDS, factory, singular
 
+_ASKS = "annotator 'medcat'"
 
-def import_module(module: str = "medcat", *, wanted_by: str = "annotator 'medcat'") -> ModuleType:
+
+def import_module(module: str = "medcat") -> ModuleType:
     """Import a module of MedCAT, or one that MedCAT depends on.
 
     Args:
         module: `medcat`, a module below it such as `medcat.cat`, or `pandas`.
-        wanted_by: The caller as a user would name it, for the message when the module is missing.
 
     Raises:
         MissingExtraError: MedCAT is not installed.
     """
-    _optional.load("medcat", wanted_by=wanted_by)
+    _optional.load("medcat", wanted_by=_ASKS)
 
     # At WARNING MedCAT writes the beginning of notes that fail in training, at DEBUG every mention.
     logging.getLogger("medcat").setLevel(logging.ERROR)
 
-    _register_tokenizers(_optional.load("medcat.tokenizing.tokenizers", wanted_by=wanted_by))
-    return _optional.load(module, wanted_by=wanted_by)
+    _register_tokenizers(_optional.load("medcat.tokenizing.tokenizers", wanted_by=_ASKS))
+    return _optional.load(module, wanted_by=_ASKS)
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def _spacy_stop_words(language: str) -> set[str]:
     """
     package = importlib.util.find_spec("spacy")
     if package is None or package.origin is None:
-        _optional.load("spacy", wanted_by="annotator 'medcat'")
+        _optional.load("spacy", wanted_by=_ASKS)
         return set()
 
     path = Path(package.origin).parent / "lang" / language / "stop_words.py"

@@ -70,10 +70,10 @@ def _terms(path: Path, reader: Any, types: str) -> list[Term]:
     columns = [column.strip().lower() for column in next(reader, [])]
     terms: Iterable[Term]
     if {"name", "label"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "label", "concept"), required=2)
+        rows = _rows(path, reader, columns, ("name", "label", "concept"))
         terms = (Term(name, intern(label), intern(concept)) for name, label, concept in rows)
     elif {"name", "cui", "type_ids"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"), required=2)
+        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"))
         terms = _terms_of_concepts(rows, semantic_types.read(types))
     else:
         raise AnnotateError(
@@ -85,7 +85,7 @@ def _terms(path: Path, reader: Any, types: str) -> list[Term]:
 
 
 def _rows(
-    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str], *, required: int
+    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
     """Give the wanted fields of each row, "" for a column that the table lacks.
 
@@ -93,8 +93,7 @@ def _rows(
         path: For messages.
         reader: The rows after the first, as `csv.reader` gives them.
         columns: Columns of the table.
-        wanted: Columns of the result.
-        required: How many of these, from the first, must not be empty.
+        wanted: Columns of the result, of which the first two must not be empty.
     """
     places = [columns.index(column) if column in columns else -1 for column in wanted]
     for fields in reader:
@@ -107,7 +106,7 @@ def _rows(
             )
 
         row = tuple(fields[place].strip() if place >= 0 else "" for place in places)
-        if "" in row[:required]:
+        if "" in row[:2]:
             raise AnnotateError(
                 f"{path}:{reader.line_num}: expected a {wanted[row.index('')]}, got an empty field"
             )

@@ -128,8 +128,8 @@ def of_file(path: Path) -> Frequencies:
     return Frequencies(counts=counts, about={"source": "file", "sha256": sha256_of(path)})
 
 
-def of_wordfreq(language: str = "en") -> Frequencies:
-    """Take the words of the package wordfreq; see `WORDFREQ_WORDS`.
+def of_wordfreq() -> Frequencies:
+    """Take the English words of the package wordfreq; see `WORDFREQ_WORDS`.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -137,7 +137,7 @@ def of_wordfreq(language: str = "en") -> Frequencies:
     wordfreq = _optional.load("wordfreq", wanted_by="`--general wordfreq`")
 
     counts: dict[str, int] = {}
-    for text, probability in wordfreq.get_frequency_dict(language, wordlist="best").items():
+    for text, probability in wordfreq.get_frequency_dict("en", wordlist="best").items():
         word = counted(text)
         if word:
             counts[word] = counts.get(word, 0) + round(probability * WORDFREQ_WORDS)
@@ -148,7 +148,7 @@ def of_wordfreq(language: str = "en") -> Frequencies:
         about={
             "source": "wordfreq",
             "version": version,
-            "language": language,
+            "language": "en",
             "words": WORDFREQ_WORDS,
         },
     )

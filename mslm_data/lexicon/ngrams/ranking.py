@@ -23,7 +23,7 @@ from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.ngrams.association import MEASURES
-from mslm_data.lexicon.ngrams.counting import MEMORY, count_ngrams, spell
+from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
     Listing,
     by_score,
@@ -155,7 +155,6 @@ def rank_ngrams(
     choice: NgramChoice = RECIPES["paper"],
     *,
     about: Mapping[str, Any],
-    memory: int = MEMORY,
 ) -> Lexicon:
     """Make the lexicon of n-grams of rows.
 
@@ -167,7 +166,6 @@ def rank_ngrams(
         ids: Its special ids.
         choice: Which n-grams.
         about: What the lexicon says of what made it; see `Lexicon`.
-        memory: Bytes that counting may use; see `count_ngrams`.
 
     Returns:
         The lexicon. Its `about["counts"]` holds `entries` by length, `tokens` (sub-words, without
@@ -180,7 +178,7 @@ def rank_ngrams(
     stream = read_words(chunks, across=choice.across_sentences)
     least = [choice.min_count(max(n, low)) for n in range(2, high + 1)]
     kept, ties = _usable(stream.words, tokenizer, ids, min(least), choice)
-    grams = count_ngrams(stream, least, kept=kept, memory=memory)
+    grams = count_ngrams(stream, least, kept=kept)
 
     listings = {}
     for n in range(low, high + 1):

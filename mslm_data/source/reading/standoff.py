@@ -65,14 +65,12 @@ class Annotation(NamedTuple):
         label: Its type.
         words: Its text as the source repeats it, None where the source does not.
         concept: Its concept, "" where none is known.
-        score: Confidence in `[0, 1]`; 1 for gold.
     """
 
     fragments: Sequence[tuple[int, int]]
     label: str
     words: str | None = None
     concept: str = ""
-    score: float = 1.0
 
 
 class Placed(NamedTuple):
@@ -267,7 +265,7 @@ def place(
             adjusted[DISCONTINUOUS] += 1
         start = fragments[0][0]
         end = max(end for _, end in fragments)
-        spans.append(Span(start, end, annotation.label, annotation.concept, score=annotation.score))
+        spans.append(Span(start, end, annotation.label, annotation.concept))
     return Placed(tuple(spans), dict(unplaced), dict(adjusted))
 
 

@@ -15,9 +15,9 @@ TEXT = "red, sore\nskin"
 
 
 def test_place__keeps_a_mention_that_matches() -> None:
-    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1", 0.5)])
+    placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1")])
 
-    assert placed.spans == (Span(5, 9, "Sign", "C1", 0.5),)
+    assert placed.spans == (Span(5, 9, "Sign", "C1"),)
     assert placed.unplaced == {}
 
 

@@ -15,7 +15,6 @@ import msgspec
 from mslm_data.builds.card import card
 from mslm_data.builds.folder import Receipt, read_joined, require_receipt
 from mslm_data.builds.plan import Plan
-from mslm_data.data import columns
 from mslm_data.data.bio import tag_names
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
@@ -155,15 +154,7 @@ def _write(
 
 def _info(manifest: Manifest) -> dict[str, Any]:
     """Return what `datasets` wants to know of a split's columns."""
-    schema = columns.schema(
-        manifest.labels,
-        weak=manifest.weak,
-        text=bool(manifest.pipeline["encode"]["keep_text"]),
-        doc_labels=manifest.doc_labels,
-        joined=manifest.joined,
-        context=manifest.context,
-    )
-    info: dict[str, Any] = msgspec.json.decode(schema.metadata[b"huggingface"])["info"]
+    info: dict[str, Any] = msgspec.json.decode(manifest.schema.metadata[b"huggingface"])["info"]
     about = manifest.about
     return info | {
         "description": about["title"],

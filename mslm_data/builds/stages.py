@@ -9,7 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
+from mslm_data.data.columns import schema
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
@@ -47,6 +50,26 @@ def segmenter_of(pipeline: Pipeline) -> Segmenter:
     where = f"pipeline '{pipeline.name}', [segment]"
     made: Segmenter = SEGMENTERS.make(pipeline.segment.use, pipeline.segment.options, where=where)
     return made
+
+
+def schema_of(
+    pipeline: Pipeline, labels: Sequence[str], doc_labels: Sequence[str] | None
+) -> pa.Schema:
+    """Return the schema of the rows that the stages make together.
+
+    Args:
+        pipeline: Says which columns there are.
+        labels: The label of each index.
+        doc_labels: The label of each index of documents; None where the source has none.
+    """
+    return schema(
+        labels,
+        weak=annotator_of(pipeline).weak,
+        text=pipeline.encode.keep_text,
+        doc_labels=doc_labels,
+        joined=pipeline.encode.join != "none",
+        context=pipeline.annotate.context,
+    )
 
 
 class Inputs(NamedTuple):

@@ -12,7 +12,7 @@ from mslm_data.builds.folder import piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.repeats import compare
-from mslm_data.builds.stages import annotator_of, source_of
+from mslm_data.builds.stages import schema_of, source_of
 from mslm_data.builds.tasks import (
     Compare,
     Cut,
@@ -109,12 +109,7 @@ class BuildWork:
         record = join(
             pieces,
             out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
-            task.labels,
-            weak=annotator_of(self.pipeline).weak,
-            text=self.pipeline.encode.keep_text,
-            doc_labels=task.doc_labels,
-            joined=self.pipeline.encode.join != "none",
-            context=self.pipeline.annotate.context,
+            schema_of(self.pipeline, task.labels, task.doc_labels),
         )
         write_joined(out, task.name, record)
         for piece in pieces:

@@ -10,10 +10,9 @@ from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.leave_out import choose
 from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
-from mslm_data.builds.stages import annotator_of, segmenter_of, word_table_of
+from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
-from mslm_data.data import columns
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, concatenate
@@ -54,16 +53,10 @@ def build_unit(
             unit.split, records, reading, account, labels, doc_labels, pipeline, tokenizer
         )
 
-    schema = columns.schema(
-        [*labels],
-        weak=annotator_of(pipeline).weak,
-        text=pipeline.encode.keep_text,
-        doc_labels=doc_labels if doc_labels is None else [*doc_labels],
-        joined=pipeline.encode.join != "none",
-        context=pipeline.annotate.context,
-    )
+    named = None if doc_labels is None else [*doc_labels]
+    schema = schema_of(pipeline, [*labels], named)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    write_receipt(out, unit, _receipt(unit, reading, account, [*(doc_labels or ())], piece))
+    write_receipt(out, unit, _receipt(unit, reading, account, named or [], piece))
 
 
 def _examples(

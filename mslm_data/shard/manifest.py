@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import pyarrow as pa
 
 from mslm_data.data.bio import MAX_LABELS, tag_names
-from mslm_data.data.columns import FORMAT
+from mslm_data.data.columns import FORMAT, schema
 from mslm_data.data.document import split_order
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import ShardError
@@ -144,6 +145,18 @@ class Manifest:
     def token_ids(self) -> TokenIds:
         """Return the tokenizer's special ids."""
         return msgspec.convert(self.tokenizer["ids"], TokenIds)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of every shard of the folder."""
+        return schema(
+            self.labels,
+            weak=self.weak,
+            text=bool(self.pipeline["encode"]["keep_text"]),
+            doc_labels=self.doc_labels,
+            joined=self.joined,
+            context=self.context,
+        )
 
     def files(self) -> list[str]:
         """Return the paths of the files that a build writes, below the folder."""

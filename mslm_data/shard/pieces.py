@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data import bio
-from mslm_data.data.columns import schema as schema_of
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import offsets_of
 from mslm_data.io.arrow import numbers
@@ -33,40 +32,22 @@ _HASHES = b"hashes"
 """Key of a piece's metadata that holds a hash of the id of each of its documents, uint64."""
 
 
-def join(
-    paths: Sequence[Path],
-    path: Path,
-    labels: Sequence[str],
-    *,
-    weak: bool,
-    text: bool,
-    doc_labels: Sequence[str] | None = None,
-    joined: bool = False,
-    context: bool = False,
-) -> ShardRecord:
+def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
     """Write a shard from its pieces.
 
     Args:
         paths: The pieces, in order.
         path: The shard, written whole or not at all.
-        labels: The label of each index; those of all pieces are among them.
-        weak: Whether there are the columns of weak supervision.
-        text: Whether there are the columns of `keep_text`.
-        doc_labels: The label of each index of documents, those of all pieces among them; None where
-            there is no such column.
-        joined: Whether there is the column of `encode.join`.
-        context: Whether there is the column of `annotate.context`.
+        schema: That of the shard; the labels of all pieces are among those that it names.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
     """
-    batches = [_numbered(_batch(piece), labels, doc_labels or ()) for piece in paths]
+    labels, doc_labels = _labels_in(schema)
+    batches = [_numbered(_batch(piece), labels, doc_labels) for piece in paths]
     refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
 
     # One column at a time: the pieces stay mapped files until it is their turn.
-    schema = schema_of(
-        labels, weak=weak, text=text, doc_labels=doc_labels, joined=joined, context=context
-    )
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 
@@ -106,18 +87,15 @@ def _batch(path: Path) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def _numbered(
-    batch: pa.RecordBatch, labels: Sequence[str], doc_labels: Sequence[str]
-) -> pa.RecordBatch:
+def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -> pa.RecordBatch:
     """Return a piece with the numbers that its labels have in the shard."""
-    names = msgspec.json.decode(batch.schema.metadata[b"mslm_data"])
-    if "doc_labels" in names:
-        now = [doc_labels.index(label) for label in names["doc_labels"]]
+    theirs, their_doc_labels = _labels_in(batch.schema)
+    if "doc_label" in batch.schema.names:
+        now = [doc_labels.index(label) for label in their_doc_labels]
         renumbered = np.array([*now, -1], np.int16)[numbers(batch.column("doc_label"))]
         batch = _with(batch, "doc_label", array_of(renumbered, pa.int16()))
 
-    theirs = names["labels"]
-    if theirs == list(labels[: len(theirs)]):
+    if theirs == labels[: len(theirs)]:
         return batch
 
     new_labels = np.array([labels.index(label) for label in theirs], np.int16)
@@ -133,6 +111,12 @@ def _numbered(
         column = pa.ListArray.from_arrays(column.offsets, array_of(renumbered, pa.int16()))
         batch = _with(batch, name, column)
     return batch
+
+
+def _labels_in(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """Return the label of each index that a schema names, and that of each index of documents."""
+    names = msgspec.json.decode(schema.metadata[b"mslm_data"])
+    return names["labels"], names.get("doc_labels", [])
 
 
 def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mslm_data.data.bio import OUTSIDE, paint
-from mslm_data.data.columns import schema
 from mslm_data.data.context import FLAGS
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
@@ -127,7 +126,7 @@ def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
         yield from _canonical(folder, "dataset_dict.json")
     yield from _canonical(folder, NAME)
 
-    metadata = _schema(manifest).metadata
+    metadata = manifest.schema.metadata
     features = msgspec.json.decode(metadata[b"huggingface"])["info"]["features"]
     for split, record in manifest.splits.items():
         files = [{"filename": shard.file} for shard in record.shards]
@@ -305,18 +304,6 @@ def _json(path: Path, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _schema(manifest: Manifest) -> pa.Schema:
-    """Return the schema that the manifest's labels and options give."""
-    return schema(
-        manifest.labels,
-        weak=manifest.weak,
-        text=bool(manifest.pipeline["encode"]["keep_text"]),
-        doc_labels=manifest.doc_labels,
-        joined=manifest.joined,
-        context=manifest.context,
-    )
-
-
 # Shards ------------------------------------------------------------------------------------------
 
 
@@ -331,7 +318,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "", str(error).removeprefix(f"{shard.path}: ")
         return
 
-    if not shard.batch.schema.equals(_schema(manifest), check_metadata=True):
+    if not shard.batch.schema.equals(manifest.schema, check_metadata=True):
         yield "", "expected the schema that the manifest's labels and options give"
     if not _has_footer(shard.path):
         yield "", "expected an Arrow file's footer behind the stream"

@@ -314,6 +314,30 @@ class _Words(NamedTuple):
         return sorted([*self.empty, *found], key=lambda one: one[:2]) if self.empty else found
 
 
+class _Row(NamedTuple):
+    """The row of a word, of a word in several (`1-2 don't`), or of an empty node (`1.1`).
+
+    Attributes:
+        id: As it stands in the file, or the row's place where the file has no such column.
+        first: Number of its word, or of the first one.
+        last: Number of the last word of a word in several, None for any other row.
+        is_empty: Whether it is an empty node.
+        form: The word as it is written.
+        has_space: Whether a space follows.
+        value: What the row says of mentions, "" for nothing.
+        line: Number of the line.
+    """
+
+    id: str
+    first: int
+    last: int | None
+    is_empty: bool
+    form: str
+    has_space: bool
+    value: str
+    line: int
+
+
 class _Range(NamedTuple):
     """The row of a word in several, such as `1-2 don't`.
 
@@ -407,45 +431,36 @@ class _Reader:
         found = _Words([], [], [], [], [], [])
         due = -1  # number of the next word; the first may have any
         opened: _Range | None = None  # the word in several whose words are being read
-        for position, row in enumerate(of.rows, start=1):
-            fields = self._fields(row)
-            row_id = fields[self._layout.id] if self._layout.id >= 0 else str(position)
-            number = _ROW_ID.fullmatch(row_id)
-            form = fields[self._layout.form]
-            if number is None or not form.strip():
-                raise RecordError(
-                    "expected a row's number and a word, got another line", line=row.number
-                )
-            value = self._value(fields)
-            if number["empty"]:
-                if value not in _OUTSIDE:
+        for position, line in enumerate(of.rows, start=1):
+            row = self._row(line, position)
+            if row.is_empty:
+                if row.value not in _OUTSIDE:
                     at = len(found.values)
-                    found.empty.append(_Value(at, at, value, row.number))
+                    found.empty.append(_Value(at, at, row.value, row.line))
                 continue
 
-            first = int(number["first"])
             if due < 0:
-                due = first
-            is_range_within = opened is not None and number["last"] is not None
-            if first != due or is_range_within:
+                due = row.first
+            if row.first != due or (opened is not None and row.last is not None):
                 raise RecordError(
                     f"expected rows numbered one after the other, the next one {due}, got "
-                    f"{row_id}; is a blank line missing?",
-                    line=row.number,
+                    f"{row.id}; is a blank line missing?",
+                    line=row.line,
                 )
 
+            # The words of a word in several are not written themselves.
             if opened is None:
-                found.written.append(form)
-                found.has_space.append("SpaceAfter=No" not in self._misc(fields))
-            if number["last"]:
-                opened = _Range(int(number["last"]), len(found.values), value, row.number)
+                found.written.append(row.form)
+                found.has_space.append(row.has_space)
+            if row.last is not None:
+                opened = _Range(row.last, len(found.values), row.value, row.line)
                 continue
 
             found.of_rows.append(len(found.written) - 1)
-            found.values.append(value)
-            found.lines.append(row.number)
+            found.values.append(row.value)
+            found.lines.append(row.line)
             due += 1
-            if opened is not None and first == opened.last:
+            if opened is not None and row.first == opened.last:
                 _settle(found, opened)
                 opened = None
 
@@ -458,6 +473,35 @@ class _Reader:
                 "expected words in each sentence, got empty nodes alone", line=of.rows[0].number
             )
         return found
+
+    def _row(self, line: NumberedLine, position: int) -> _Row:
+        """Take a line for a row.
+
+        Args:
+            line: The line.
+            position: Its place in the sentence, from 1, for files whose rows have no number.
+
+        Raises:
+            RecordError: It is none.
+        """
+        fields = self._fields(line)
+        row_id = fields[self._layout.id] if self._layout.id >= 0 else str(position)
+        number = _ROW_ID.fullmatch(row_id)
+        form = fields[self._layout.form]
+        if number is None or not form.strip():
+            raise RecordError(
+                "expected a row's number and a word, got another line", line=line.number
+            )
+        return _Row(
+            id=row_id,
+            first=int(number["first"]),
+            last=int(number["last"]) if number["last"] else None,
+            is_empty=number["empty"] is not None,
+            form=form,
+            has_space="SpaceAfter=No" not in self._misc(fields),
+            value=self._value(fields),
+            line=line.number,
+        )
 
     def _fields(self, row: NumberedLine) -> list[str]:
         """Return the columns of a row.

@@ -475,14 +475,14 @@ class _Reader:
         return found
 
     def _row(self, line: NumberedLine, position: int) -> _Row:
-        """Take a line for a row.
+        """Return the row that a line holds.
 
         Args:
             line: The line.
             position: Its place in the sentence, from 1, for files whose rows have no number.
 
         Raises:
-            RecordError: It is none.
+            RecordError: It has too few or too many columns, no number, or no word.
         """
         fields = self._fields(line)
         row_id = fields[self._layout.id] if self._layout.id >= 0 else str(position)

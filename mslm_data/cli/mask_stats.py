@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.split import Split
-    from mslm_data.stats import BatchStats, MaskStats, Scheme, SweepPoint
+    from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
 """How many of the words masked most a report shows."""
@@ -176,7 +176,6 @@ def command(
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
             --report masks.html
     """  # noqa: D301 - click wants the character
-    from mslm_data.batches.mix import Mix
     from mslm_data.cli.mask_tables import (
         as_dict,
         batches_as_dict,
@@ -186,7 +185,7 @@ def command(
     )
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
-    from mslm_data.stats import mask_stats, realised_rates, stats_of_splits, sweep
+    from mslm_data.stats import realised_rates
     from mslm_data.stats.grid import has_both_rates
 
     if len(names) > 1 and report_file is None:
@@ -211,8 +210,8 @@ def command(
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
 
     first = names[0]
-    counted_strategy = strategies[first]
-    if swept and not has_both_rates(counted_strategy):
+    can_be_swept = has_both_rates(strategies[first])
+    if swept and not can_be_swept:
         raise click.UsageError(
             f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
         )
@@ -224,71 +223,121 @@ def command(
         "flat": flat,
     }
     batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
-
-    labels = rows.labels if isinstance(rows, Mix) else shards.labels
-    chunks = _chunks(rows, seed)
-    stats = {
-        name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
-        for name, strategy in strategies.items()
-    }
-    counted = stats[first]
-    _warn(counted)
-
-    parts = stats_of_splits(rows, counted_strategy, seed=seed) if isinstance(rows, Mix) else []
-
-    points: Sequence[SweepPoint] = []
-    if swept or (report_file and has_both_rates(counted_strategy)):
-        points = sweep(chunks, counted_strategy, seed=seed, epochs=epochs)
-
-    most = max(top, WORDS_OF_REPORT if report_file else 0)
-    words = _masked_most(shards, chunks, counted_strategy, most, seed=seed, epochs=epochs)
+    counted = _count(
+        rows,
+        shards,
+        strategies,
+        seed=seed,
+        epochs=epochs,
+        sweeps=swept or (report_file is not None and can_be_swept),
+        most_words=max(top, WORDS_OF_REPORT if report_file else 0),
+    )
+    stats = counted.stats[first]
+    _warn(stats)
 
     if report_file is not None:
         _write_page(
             report_file,
             rows,
             shards,
-            labels,
+            counted,
             shown_rows,
             corpus=", ".join(dict.fromkeys(one.manifest.name for one in opened)),
             split=split,
             seed=seed,
             epochs=epochs,
             strategies=strategies,
-            stats=stats,
             schemes=schemes,
-            points=points,
-            words=words[:WORDS_OF_REPORT],
             batches=batches,
-            parts=parts,
         )
 
     report = {
         "split": split,
         "strategy": first,
-        "elm": _rate(counted_strategy, "elm"),
-        "blm": _rate(counted_strategy, "blm"),
+        "elm": _rate(strategies[first], "elm"),
+        "blm": _rate(strategies[first], "blm"),
         "seed": seed,
         "epochs": epochs,
-        "rates": [rate._asdict() for rate in realised_rates(counted_strategy, counted)],
-        **as_dict(counted, schemes, chosen),
+        "rates": [rate._asdict() for rate in realised_rates(strategies[first], stats)],
+        **as_dict(stats, schemes, chosen),
     }
     if batches is not None:
         report["batches"] = batches_as_dict(batches)
-    if parts:
-        report["mix"] = mix_as_dicts(parts, batches)
+    if counted.parts:
+        report["mix"] = mix_as_dicts(counted.parts, batches)
     if swept:
-        report["sweep"] = [point_as_dict(point, chosen) for point in points]
+        report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
     if top:
         report["top_words"] = [
             {"word": word, "masked": masked, "occurrences": there}
-            for word, masked, there in words[:top]
+            for word, masked, there in counted.words[:top]
         ]
 
     if as_json:
         print_json(report)
     else:
         print_tables(report)
+
+
+class _Counted(NamedTuple):
+    """Counts of what strategies hide; the first strategy is looked at more closely.
+
+    Attributes:
+        stats: Name of each strategy -> its counts.
+        parts: Counts of the first for each split of a mix; empty for a single split.
+        points: The first at all rates; empty where that was not asked for.
+        words: The words that the first masks most; see `_masked_most`.
+    """
+
+    stats: Mapping[str, MaskStats]
+    parts: Sequence[PartStats]
+    points: Sequence[SweepPoint]
+    words: Sequence[tuple[str, int, int]]
+
+
+def _count(
+    rows: Split | Mix,
+    shards: Shards,
+    strategies: Mapping[str, Strategy],
+    *,
+    seed: int,
+    epochs: int,
+    sweeps: bool,
+    most_words: int,
+) -> _Counted:
+    """Count what strategies hide.
+
+    Args:
+        rows: Of which rows.
+        shards: The folder whose tokenizer these have.
+        strategies: Name -> strategy.
+        seed: Seed of the masks.
+        epochs: How many epochs are counted.
+        sweeps: Whether the first strategy is counted at all rates too.
+        most_words: How many of the words masked most are named.
+    """
+    from mslm_data.batches.mix import Mix
+    from mslm_data.stats import mask_stats, stats_of_splits, sweep
+
+    labels = _labels(rows)
+    chunks = _chunks(rows, seed)
+    first = next(iter(strategies.values()))
+    return _Counted(
+        stats={
+            name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
+            for name, strategy in strategies.items()
+        },
+        parts=stats_of_splits(rows, first, seed=seed) if isinstance(rows, Mix) else (),
+        points=sweep(chunks, first, seed=seed, epochs=epochs) if sweeps else (),
+        words=_masked_most(shards, chunks, first, most_words, seed=seed, epochs=epochs),
+    )
+
+
+def _labels(rows: Split | Mix) -> Sequence[str]:
+    """Return the label of each index of `span_labels`."""
+    from mslm_data.batches.mix import Mix
+
+    return rows.labels if isinstance(rows, Mix) else rows.manifest.labels
 
 
 def _rows(
@@ -353,11 +402,11 @@ def _write_page(
     file: Path,
     rows: Split | Mix,
     shards: Shards,
-    labels: Sequence[str],
+    counted: _Counted,
     shown: int,
     *,
     seed: int,
-    **counted: Any,
+    **others: Any,
 ) -> None:
     """Write the report.
 
@@ -365,10 +414,10 @@ def _write_page(
         file: Where.
         rows: Whose rows it shows.
         shards: The folder whose tokenizer these have.
-        labels: Their labels.
+        counted: What is hidden of them.
         shown: How many rows it shows.
         seed: Seed of the masks.
-        **counted: What else a `Report` has.
+        **others: What else a `Report` has.
     """
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.draw.sentences import Sentences, choose_rows
@@ -378,8 +427,16 @@ def _write_page(
 
     chosen = choose_rows(rows, shown, seed=seed)
     examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
-    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), labels)
-    page = Report(seed=seed, sentences=sentences, **counted)
+    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), _labels(rows))
+    page = Report(
+        seed=seed,
+        sentences=sentences,
+        stats=counted.stats,
+        points=counted.points,
+        words=counted.words[:WORDS_OF_REPORT],
+        parts=counted.parts,
+        **others,
+    )
     if rows.protected:
         warn_of_readers([file.parent])
     write_whole(file, [page.html().encode()])

@@ -20,10 +20,9 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from mslm_data import _optional
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import TokenizerError
-from mslm_data.io import json_once
+from mslm_data.io import hub, json_once
 from mslm_data.io.limits import LARGEST
 
 _FILES = (
@@ -238,22 +237,12 @@ def _refuse_key_twice(path: Path, data: bytes) -> None:
 
 def _from_hub(name: str) -> Path:
     """Fetch a hub repository's tokenizer files into the hub's own cache."""
-    _optional.load("huggingface_hub", wanted_by="a tokenizer of the hub")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
     try:
-        return Path(snapshot_download(name, allow_patterns=list(_FILES)))
-    except (
-        OSError,
-        ValueError,
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    ) as error:
+        return hub.fetched(name, _FILES, wanted_by="a tokenizer of the hub")
+    except hub.NotFetchedError as error:
         raise TokenizerError(
-            f"{name}: no such file or folder here, and the hub could not be asked "
-            f"({type(error).__name__}); pass a path to a tokenizer.json, a vocab.txt or a folder"
+            f"{name}: no such file or folder here, and the hub could not be asked ({error}); pass "
+            "a path to a tokenizer.json, a vocab.txt or a folder"
         ) from None
 
 

@@ -1,13 +1,49 @@
-"""Asks the Hugging Face hub to take files, and says what to do where it does not."""
+"""Fetches files from the Hugging Face hub, and asks it to take files.
+
+Whatever fails there becomes one error of ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from mslm_data import _optional
 from mslm_data.errors import PushError
+
+
+class NotFetchedError(Exception):
+    """The hub has no such repository, or could not be asked; its text is the kind of error."""
+
+
+def fetched(repo: str, files: Sequence[str], *, wanted_by: str, only_here: bool = False) -> Path:
+    """Return the folder of the hub's cache with a repository's files, which are fetched if need be.
+
+    Files in folders of the repository are left out: they are other forms of a model.
+
+    Args:
+        repo: Its id.
+        files: Patterns of the files' names.
+        wanted_by: The part of the program that needs them, in a user's words.
+        only_here: Whether the hub is not asked; the folder may then lack files.
+
+    Raises:
+        NotFetchedError: There is no such repository, or the hub could not be asked.
+        MissingExtraError: The hub's client is not installed.
+    """
+    hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
+    try:
+        folder = hub.snapshot_download(
+            repo,
+            allow_patterns=list(files),
+            ignore_patterns=["*/*"],
+            local_files_only=only_here,
+        )
+    except _failures(wanted_by) as error:
+        raise NotFetchedError(type(error).__name__) from None
+    return Path(folder)
 
 
 @contextmanager
@@ -24,12 +60,16 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
         MissingExtraError: The hub's client is not installed.
     """
     hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
-    refused = _optional.load("huggingface_hub.errors", wanted_by=wanted_by).HfHubHTTPError
     try:
         yield hub.HfApi(token=token)
-    # The bases of the hub's error are those of its network library.
-    except (OSError, ValueError, *refused.__bases__) as error:
+    except _failures(wanted_by) as error:
         raise PushError(
             f"{repo}: expected to upload to the hub, got {type(error).__name__}; check that you "
             "are logged in (`hf auth login`), may write there, and have a network"
         ) from None
+
+
+def _failures(wanted_by: str) -> tuple[type[Exception], ...]:
+    """Return what the hub's client raises: the bases of its error are of its network library."""
+    refused = _optional.load("huggingface_hub.errors", wanted_by=wanted_by).HfHubHTTPError
+    return (OSError, ValueError, *refused.__bases__)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mslm_data import _optional
 from mslm_data.errors import AnnotateError
-from mslm_data.io import json_once
+from mslm_data.io import hub, json_once
 from mslm_data.io.files import sha256_of
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.torch.schemes import labels_of, refuse_none, tags_of
@@ -23,6 +23,7 @@ CONFIG = "config.json"
 _WEIGHTS = "*.safetensors"
 _WANTED = (_WEIGHTS, "*.json", "vocab.txt", "merges.txt")
 """Files of a model on the hub that are fetched."""
+_ASKS = "a model of the hub"
 
 
 class ModelFiles(NamedTuple):
@@ -97,27 +98,17 @@ def _of_hub(name: str, config: str) -> Path:
     A version that is here is taken without asking the hub, so that all processes of a build, and a
     build that is resumed, have the same one.
     """
-    _optional.load("huggingface_hub", wanted_by="a model of the hub")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    def fetched(*, only_here: bool) -> Path:
-        patterns = list(_WANTED)
-        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=only_here))
-
-    try:
-        here = fetched(only_here=True)
+    with suppress(hub.NotFetchedError):  # nothing of it is here
+        here = hub.fetched(name, _WANTED, wanted_by=_ASKS, only_here=True)
         if (here / config).is_file() and any(here.glob(_WEIGHTS)):
             return here
-    except (OSError, ValueError, HfHubHTTPError):
-        pass  # nothing of it is here
 
     try:
-        return fetched(only_here=False)
-    except (OSError, ValueError, HfHubHTTPError) as error:
+        return hub.fetched(name, _WANTED, wanted_by=_ASKS)
+    except hub.NotFetchedError as error:
         raise AnnotateError(
-            f"{name}: no such folder here, and the hub could not be asked "
-            f"({type(error).__name__}); pass the path of a model's folder"
+            f"{name}: no such folder here, and the hub could not be asked ({error}); pass the path "
+            "of a model's folder"
         ) from None
 
 

@@ -23,6 +23,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import VocabularyError
+from mslm_data.io import hub
 from mslm_data.io.files import sha256_of
 
 TOKENS_AT_ONCE = 1 << 13
@@ -240,25 +241,14 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
 
 def _from_hub(name: str) -> Path:
     """Fetch a model's files into the hub's cache; nothing that is pickled or could be run."""
-    _optional.load("huggingface_hub", wanted_by="an encoder of the hub")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
     if not _HUB_ID.fullmatch(name):
         raise VocabularyError(f"{name}: expected a model's folder or a hub id, found nothing there")
     try:
-        return Path(snapshot_download(name, allow_patterns=list(_WANTED), ignore_patterns=["*/*"]))
-    except (
-        OSError,
-        ValueError,
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    ) as error:
+        return hub.fetched(name, _WANTED, wanted_by="an encoder of the hub")
+    except hub.NotFetchedError as error:
         raise VocabularyError(
-            f"{name}: no such folder here, and the hub could not be asked "
-            f"({type(error).__name__}); "
-            "pass a folder as save_pretrained writes it"
+            f"{name}: no such folder here, and the hub could not be asked ({error}); pass a folder "
+            "as save_pretrained writes it"
         ) from None
 
 

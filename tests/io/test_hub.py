@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.errors import AnnotateError, TokenizerError, VocabularyError
+from mslm_data.io import hub
+
+errors = pytest.importorskip("huggingface_hub.errors")
+
+LOST = next(kind for kind in errors.HfHubHTTPError.__bases__ if not issubclass(kind, OSError))
+"""What the client's network library raises where a connection breaks in the middle of a file."""
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break the connection to the hub."""
+
+    def broken(*_: Any, **__: Any) -> str:
+        raise LOST("connection lost")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", broken)
+
+
+def test_fetched__takes_the_files_of_the_repository_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def download(repo: str, **options: Any) -> str:
+        asked.update(options, repo=repo)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+
+    found = hub.fetched("me/model", ("*.json",), wanted_by="a test", only_here=True)
+
+    assert found == tmp_path
+    assert asked == {
+        "repo": "me/model",
+        "allow_patterns": ["*.json"],
+        "ignore_patterns": ["*/*"],
+        "local_files_only": True,
+    }
+
+
+@pytest.mark.usefixtures("lost")
+def test_fetched__a_broken_connection_is_an_error_of_each_who_asks(tmp_path: Path) -> None:
+    from mslm_data.encode.tokenizer import load
+    from mslm_data.lexicon.scores.encoders import load_encoder
+    from mslm_data.torch.model_files import find_model
+
+    with pytest.raises(hub.NotFetchedError, match=LOST.__name__):
+        hub.fetched("me/model", ("*.json",), wanted_by="a test")
+    with pytest.raises(TokenizerError, match="me/model: no such file or folder here"):
+        load("me/model")
+    with pytest.raises(AnnotateError, match="me/model: no such folder here"):
+        find_model("me/model")
+    with pytest.raises(VocabularyError, match="me/model: no such folder here"):
+        load_encoder("me/model")

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels.pieces import is_space
 
 
 @kernel
 def is_white(character: int) -> bool:
     """Return whether a code point is white space for Python's `str.isspace`.
 
-    This is more than BERT's normaliser takes for white space; see `pieces.is_space`.
+    This is more than BERT's normaliser takes for white space; see `is_space`.
     """
     if character <= 0x20:
         return 0x09 <= character <= 0x0D or character >= 0x1C
-    return 0x2000 <= character <= 0x200A or character in (
-        0x85,
-        0xA0,
-        0x1680,
-        0x2028,
-        0x2029,
-        0x202F,
-        0x205F,
-        0x3000,
-    )
+    return character == 0x85 or is_space(character)
 
 
 @kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import LinesOfFile, has_cr_lines, lines, stem
+from mslm_data.source.reading.files import LinesOfFile, lines, plain_lines, stem
 from mslm_data.source.reading.records import (
     NOT_UTF8,
     RecordError,
@@ -292,11 +291,7 @@ class _Lines(NamedTuple):
 
 def _laid(data: bytes, *, first: int) -> _Lines:
     """Find the lines of some bytes of UTF-8; `first` is the number of the first one."""
-    if first == 1:
-        data = data.removeprefix(BOM_UTF8)
-        if has_cr_lines(data):
-            data = data.replace(b"\r", b"\n")
-    data = data.replace(b"\r\n", b"\n")
+    data = plain_lines(data, first=first).replace(b"\r\n", b"\n")
     if data and not data.endswith(b"\n"):
         data = data.removesuffix(b"\r") + b"\n"
     data, damaged = _mended(data)

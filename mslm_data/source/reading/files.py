@@ -131,6 +131,20 @@ def has_cr_lines(data: bytes) -> bool:
     return b"\r" in data and b"\n" not in data
 
 
+def plain_lines(data: bytes, *, first: int) -> bytes:
+    """Return whole lines without a file's byte order mark, ending in LF where they end in CR alone.
+
+    Args:
+        data: The lines.
+        first: Number of the first one. Both are looked for at the file's beginning alone, where it
+            is 1: a later part comes after an LF.
+    """
+    if first != 1:
+        return data
+    data = data.removeprefix(BOM_UTF8)
+    return data.replace(b"\r", b"\n") if has_cr_lines(data) else data
+
+
 def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
     r"""Split bytes into lines at LF or CRLF, or at CR in a file that has no LF.
 
@@ -140,11 +154,7 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
         data: Whole lines.
         first: Number of the first line. If it is 1, a byte order mark before it is dropped.
     """
-    if first == 1:
-        data = data.removeprefix(BOM_UTF8)
-        # A part that does not begin the file comes after an LF.
-        if has_cr_lines(data):
-            data = data.replace(b"\r", b"\n")
+    data = plain_lines(data, first=first)
     number = first
     start = 0
     while start < len(data):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from mslm_data.kernels.lines import NEWLINE, scan_lines
 from mslm_data.source.reading import tags
 from mslm_data.source.reading.comments import CERTAIN, LIKELY
-from mslm_data.source.reading.files import has_cr_lines
+from mslm_data.source.reading.files import plain_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import NOT_UTF8, RecordError
 from mslm_data.source.reading.tags import Ints
@@ -163,10 +162,7 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
         data: Whole lines.
         first: Number of the first line. If it is 1, a byte order mark before it is dropped.
     """
-    if first == 1:
-        data = data.removeprefix(BOM_UTF8)
-        if has_cr_lines(data):
-            data = data.replace(b"\r", b"\n")
+    data = plain_lines(data, first=first)
     try:
         data.isascii() or data.decode("utf-8")
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -257,3 +258,22 @@ def test_package__reads_alone(texts) -> None:
     ]
 
     assert not found, f"{len(found)} texts\n" + "\n".join(found)
+
+
+def test_docstrings__what_continues_a_bullet_is_indented() -> None:
+    """A line at the margin ends the list, in the manual and in the comments of a printed strategy."""
+    broken = []
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                continue
+            lines = (ast.get_docstring(node) or "").splitlines()
+            for line, following in pairwise(lines):
+                bullet = re.match(r" *\* ", line)
+                if bullet is None:
+                    continue
+                before = following[: bullet.end()].strip()
+                if before and not before.startswith("*"):
+                    broken.append(f"{path.relative_to(ROOT)}: {line.strip()[:60]}")
+
+    assert not broken, "\n".join(broken)

@@ -42,9 +42,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     first row is masked when it is made, so that errors are raised there, and forked workers find
     the kernels compiled.
 
-        dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint")) Trainer(...,
-        train_dataset=dataset, data_collator=MaskingCollator(), callbacks=[MaskEpochCallback()]) for
-        batch in dataset.loader(batch_size=32): ...
+        dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
+        for batch in dataset.loader(batch_size=32): ...
+
+        collator = MaskingCollator()
+        Trainer(
+            ..., train_dataset=dataset, data_collator=collator, callbacks=[MaskEpochCallback()]
+        )
 
     Attributes:
         split: A split of a loaded folder, or a mix of several.

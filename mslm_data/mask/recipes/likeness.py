@@ -67,16 +67,15 @@ def difference_released(
     * Likenesses only rank the row's m words: each token of the word most like weighs m, of the word
       least like 1.
     * `int(0.15 * n)` of the row's n tokens, special ones aside, are drawn by weight without
-    replacement.
+      replacement.
 
     Not kept, as slips of the code:
 
     * A word that occurs twice can be hidden only where it occurs last, and is drawn with twice the
-    chance
-      there, where two draws of one place count as two. Here each occurrence is a word of its own.
+      chance there, where two draws of one place count as two. Here each occurrence is a word of its
+      own.
     * Words are there what stands between blanks, commas and all, and each is tokenised alone, so
-    that its
-      places may not be those of the row. Here they are the shards' words.
+      that its places may not be those of the row. Here they are the shards' words.
     * Rows of more tokens than the model takes stop the run.
 
     Equal likenesses are ranked there as the sort leaves them; here the first is the higher. Words

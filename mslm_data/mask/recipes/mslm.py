@@ -85,8 +85,7 @@ def joint_released(elm: Rate = 1.0, blm: Rate = 0.075, corruption: str = "mask")
       `units.released_pieces`. Below a rate of 1, pieces of one mention are hidden apart
       (`:193-209`).
     * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with
-    no
-      minimum (`:129`).
+      no minimum (`:129`).
 
     The script draws once, before training. Plan with `epoch=0` always for its static mask. Its
     weights count the training and validation splits together.

@@ -121,8 +121,7 @@ def ccm(
       occurrence is passed over where a token of it is hidden. Once 20 tokens are hidden no further
       concept is tried.
     * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each
-    token
-      that is left.
+      token that is left.
     * All hidden tokens become `[MASK]`.
 
     Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by

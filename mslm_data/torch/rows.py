@@ -111,10 +111,11 @@ def examples_of(
 def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
     """Return a column of lists, arrays or tensors.
 
-    None within a list, as for special tokens' words, is -1.
+    None or NaN within one, as for special tokens' words, is -1.
 
     Raises:
         ValueError: A row without this column.
+        OverflowError: A number that the type does not have.
     """
     lists = [row.get(name) for row in rows]
     for number, items in enumerate(lists):
@@ -128,6 +129,8 @@ def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
 
 def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
     """Return lists, arrays or tensors side by side.
+
+    None among the items is -1, and so is NaN, as which `datasets` gives None in arrays and tensors.
 
     Lists of Python's ints, the usual case, are encoded and decoded in compiled code, which is 8
     times as fast as going through them item by item.
@@ -145,7 +148,7 @@ def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
     offsets = offsets_of(np.array([len(items) for items in lists], np.int64))
     if not all(isinstance(items, list) for items in lists):
         flat = np.concatenate([np.asarray(items) for items in lists])
-        return Ragged(flat.astype(dtype), offsets)
+        return Ragged(_integers(flat, dtype), offsets)
 
     known = (-1 if item is None else item for item in chain.from_iterable(lists))
     return Ragged(np.fromiter(known, dtype, count=int(offsets[-1])), offsets)
@@ -168,6 +171,28 @@ def _unpacked(lists: Sequence[Any]) -> Ragged | None:
         return None
 
     return Ragged(values[: offsets[-1]], offsets)
+
+
+def _integers(values: Array, dtype: npt.DTypeLike) -> Array:
+    """Return numbers of any type as integers, None and NaN as -1.
+
+    Raises:
+        OverflowError: A number that the integers do not have.
+    """
+    if values.dtype.kind == "O":
+        values = np.array([-1 if item is None else item for item in values.tolist()])
+    if values.dtype.kind == "f":
+        # A cast makes 0 of NaN on some processors, and the least integer on others.
+        values = np.where(np.isnan(values), -1, values)
+
+    with np.errstate(invalid="ignore"):
+        whole = values.astype(dtype)
+    changed = np.flatnonzero(whole != values) if whole.dtype != np.bool_ else []
+    if len(changed):
+        raise OverflowError(
+            f"rows: expected whole numbers of {whole.dtype}, got {values[changed[0]]}"
+        )
+    return whole
 
 
 def _like(tokens: Ragged, rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:

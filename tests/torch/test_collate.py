@@ -314,6 +314,25 @@ def test_examples_of__reads_none_among_words_as_no_word(number: Callable[[int], 
     assert examples.word_ids.tolist() == [[-1, 0, 1, -1], [0, -1]]
 
 
+@pytest.mark.parametrize("form", [np.array, lambda words: np.array(words, float), torch.tensor])
+@pytest.mark.filterwarnings("error")
+def test_examples_of__reads_none_in_arrays_as_no_word(form: Callable[[list[Any]], Any]) -> None:
+    """`datasets` gives None as NaN in arrays and tensors, whose cast differs between processors."""
+    missing = float("nan") if form is torch.tensor else None
+    words = [[missing, 0, 1, missing], [0, missing]]
+    rows: Rows = [{"input_ids": [9] * len(row), "word_ids": form(row)} for row in words]
+
+    examples = examples_of(rows, IDS)
+
+    assert examples.word_ids.tolist() == [[-1, 0, 1, -1], [0, -1]]
+
+
+@pytest.mark.parametrize("numbers", [[0, 2**31], [0.5, 1.0], [float("inf"), 1.0]])
+def test_examples_of__refuses_numbers_that_no_id_is(numbers: list[float]) -> None:
+    with pytest.raises(OverflowError, match="expected whole numbers of int32, got"):
+        examples_of([{"input_ids": np.array(numbers)}], IDS)
+
+
 def test_examples_of__leaves_the_rows_as_they_were() -> None:
     words = np.array([-1, 0, -1, 0, -1], np.int32)
 

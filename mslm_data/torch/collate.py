@@ -80,6 +80,7 @@ class MaskingCollator(FollowsEpoch):
     * `sentence_starts`: tokens at which the row's sentences begin; no n-gram of a lexicon lies in
       two. Without it the row is one sentence.
     * `attention_mask`: tokens that are padding already are left out.
+    * `token_type_ids`: refused unless 0, as batches have no such column.
 
     **Columns that the Trainer drops.** By default it takes from a `datasets.Dataset`, and from
     dicts, every column that the model's `forward` does not name, and with them words and mentions.

@@ -68,14 +68,20 @@ def examples_of(
         tags: Names of the tags in `labels`; None if `labels` does not hold tags.
 
     Raises:
-        ValueError: No `input_ids`, columns that do not fit each other, or mentions that are not in
-            order.
+        ValueError: No `input_ids`, columns that do not fit each other, mentions that are not in
+            order, or `token_type_ids` that are not 0.
     """
     first = rows[0]
     if "input_ids" not in first:
         raise ValueError(
             f"rows: expected input_ids, got {', '.join(sorted(first)) or 'no column'}; tokenise "
             "the rows first, or, where a trainer drops columns, pass remove_unused_columns=False"
+        )
+
+    if "token_type_ids" in first and flat(rows, "token_type_ids", np.int32).values.any():
+        raise ValueError(
+            "rows: token_type_ids: expected 0 for every token, as batches have no such column, got "
+            "others; leave the column out where the model is to see both texts of a pair as one"
         )
 
     tokens = flat(rows, "input_ids", np.int32)
@@ -187,11 +193,12 @@ def _integers(values: Array, dtype: npt.DTypeLike) -> Array:
 
     with np.errstate(invalid="ignore"):
         whole = values.astype(dtype)
-    changed = np.flatnonzero(whole != values) if whole.dtype != np.bool_ else []
+    if whole.dtype == np.bool_:
+        return whole
+
+    changed = values[whole != values]
     if len(changed):
-        raise OverflowError(
-            f"rows: expected whole numbers of {whole.dtype}, got {values[changed[0]]}"
-        )
+        raise OverflowError(f"rows: expected whole numbers of {whole.dtype}, got {changed[0]}")
     return whole
 
 

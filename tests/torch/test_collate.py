@@ -276,6 +276,16 @@ def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
     assert words.tolist() == [[-1, 0, 0, -1, 1, 2, -1], [-1, 4, 6, -1]]
 
 
+def test_examples_of__refuses_segments_that_the_model_would_not_see() -> None:
+    row = {"input_ids": [2, 9, 3, 8, 3]}
+
+    examples = examples_of([{**row, "token_type_ids": [0, 0, 0, 0, 0]}], IDS)
+
+    assert equal(examples, examples_of([row], IDS))
+    with pytest.raises(ValueError, match=r"token_type_ids: expected 0 for every token"):
+        examples_of([{**row, "token_type_ids": [0, 0, 0, 1, 1]}], IDS)
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -115,7 +115,7 @@ def examples(
     Each unit is a word of its own, no unit is special, and no tokenizer is needed: strategies plan
     which units to hide, and `plan.kinds` says so. All ids are 0, so nothing can be corrupted.
     Difference-Masking on video, for example, hides patches, and its spans are the stretches of
-    patches that a box of a face or body covers.
+    patches that a box of a face or body covers::
 
         rows = md.examples([3780, 3780], keys=[0, 1], spans=[[(12, 15), (40, 44)], []])
         plan = md.strategy("elm").plan(rows, seed=0, epoch=0)

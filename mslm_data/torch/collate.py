@@ -57,6 +57,8 @@ _MIXED = "rows: expected rows without masks, got some of a MaskedDataset among t
 class MaskingCollator(FollowsEpoch):
     """Makes a batch of a list of rows; replaces `DataCollatorForLanguageModeling` anywhere.
 
+    Over plain text::
+
         collator = MaskingCollator(md.strategy("bert"), tokenizer)
         Trainer(..., data_collator=collator, callbacks=[MaskEpochCallback()])
 

@@ -40,7 +40,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     mapped shards and masked by one call. `MaskingCollator()` makes batches of them. The dataset can
     be sent to forked and spawned workers; these see `set_epoch` at once, persistent ones too. Its
     first row is masked when it is made, so that errors are raised there, and forked workers find
-    the kernels compiled.
+    the kernels compiled. Loops of your own, and Hugging Face's Trainer, take it so::
 
         dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
         for batch in dataset.loader(batch_size=32): ...

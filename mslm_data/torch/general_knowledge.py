@@ -122,7 +122,7 @@ class SoftMasks:
 
     What belongs to a head, in the projections of queries, keys, values and output, is scaled by 1
     less its importance. Every optimizer that holds such a parameter is watched at its own `step`,
-    so that one which a trainer makes and wraps need not be at hand.
+    so that one which a trainer makes and wraps need not be at hand::
 
         with SoftMasks(model, importance, scale="updates"):
             trainer.train()

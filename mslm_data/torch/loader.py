@@ -36,7 +36,7 @@ class MaskedLoader:
 
     The loader deals its batches to the ranks itself, so Accelerate's `prepare` and Lightning's
     sampler injection leave it alone. The rank is asked for when iterating begins: the loader may be
-    made before the process group.
+    made before the process group::
 
         for epoch in range(epochs):
             loader.set_epoch(epoch)      # does nothing in the epoch that a loaded state is of

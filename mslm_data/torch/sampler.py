@@ -52,6 +52,8 @@ class Rows(list[int]):
 class ShardSampler(Sampler[Rows]):
     """Gives the rows of each batch, as the `batch_sampler` of any DataLoader.
 
+    In a loader of torch's::
+
         sampler = ShardSampler(dataset, batch_size=32)
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 

@@ -107,13 +107,15 @@ class Shards(Mapping[str, Split]):
     """A built folder, as a mapping of split names to `Split`.
 
     Attributes:
-        folder: Where it is.
+        folder: Where it is, as it was named.
+        place: The same, not relative to a working directory that may change.
         manifest: What made it, and what is in it.
     """
 
     def __init__(self, folder: Path | RemoteFolder) -> None:
         """Read the manifest of `folder`. Users call `load`."""
         self.folder = folder
+        self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
         if isinstance(folder, RemoteFolder):
             self.manifest: Manifest = _fetched_manifest(folder)
         else:
@@ -150,10 +152,10 @@ class Shards(Mapping[str, Split]):
             ShardError: There is none.
             SourceError: The file is out of reach, or not the one that the manifest names.
         """
-        if isinstance(self.folder, RemoteFolder):
-            return self.folder.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
+        if isinstance(self.place, RemoteFolder):
+            return self.place.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
 
-        path = self.folder / "tokenizer.json"
+        path = self.place / "tokenizer.json"
         if not path.exists():
             raise ShardError(
                 f"{path}: expected the tokenizer of the folder, found none; build the folder again"
@@ -208,7 +210,7 @@ class Shards(Mapping[str, Split]):
     def _file(self, name: str) -> str:
         """Return where a lexicon or score column is, which must be of this tokenizer."""
         tokenizer = self.manifest.tokenizer["sha256"]
-        return str(find_artefact(self.folder, name, tokenizer=tokenizer))
+        return str(find_artefact(self.place, name, tokenizer=tokenizer))
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:

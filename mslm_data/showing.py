@@ -106,7 +106,7 @@ def show(
 
 def _words_of(split: Split) -> tokenizers.Tokenizer:
     """Return the tokenizer of a split's folder, fetched first if that is remote."""
-    folder = split.folder
+    folder = split.place
     if isinstance(folder, RemoteFolder):
         file = folder.file("tokenizer.json", sha256=split.manifest.tokenizer["sha256"])
     else:

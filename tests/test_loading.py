@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,23 @@ def test_load__is_a_mapping_of_splits(folder: Path) -> None:
         ("O", "B-Disease", "I-Disease"),
     )
     assert shards.manifest.splits["test"].sequences == len(shards["test"])
+
+
+def test_load__names_a_folder_that_stays_when_the_working_directory_changes(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load(folder)["train"].examples().keys.tolist()
+    monkeypatch.chdir(folder.parent)
+    shards = load(folder.name)
+    monkeypatch.chdir(tmp_path)
+
+    sent = copy.deepcopy(shards["train"])  # by what pickling asks for
+
+    assert shards["train"].examples().keys.tolist() == expected
+    assert sent.examples().keys.tolist() == expected
+    assert shards.tokenizer == folder / "tokenizer.json"
+    assert '<p class="s"' in shards._repr_html_()
+    assert str(shards.folder) == folder.name  # as it was named
 
 
 def test_get__gives_a_default_where_there_is_no_such_split(folder: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from queue import Empty, Full, Queue
 from threading import Condition, Event, Thread
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from mslm_data.errors import MissingExtraError
 from mslm_data.io.cache import kept, private
@@ -111,7 +111,7 @@ def local(text: str) -> Path | None:
         return None
     from urllib.request import url2pathname  # brings half of http
 
-    return Path(url2pathname(unquote(urlsplit(text).path)))
+    return Path(url2pathname(urlsplit(text).path))
 
 
 def fetch(

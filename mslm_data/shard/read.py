@@ -20,6 +20,7 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io import arrow as plain_arrow
 from mslm_data.io.files import sha256_of
+from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.write import ShardRecord
 
 
@@ -187,11 +188,15 @@ class Shard:
 
     def _open(self) -> pa.RecordBatch:
         """Read or map the file, and refuse one that cannot be the manifest's."""
-        self._refuse_elsewhere()
-        self._opened = _State.of(self.path)  # before a byte is read, so no later change is missed
-        data = self._read() if self._in_memory else None
-        if self._labels is not None:
-            self._refuse_altered(data)
+        try:
+            self._refuse_elsewhere()
+            self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
+            data = self._read() if self._in_memory else None
+            if self._labels is not None:
+                self._refuse_altered(data)
+        except ShardError:
+            self._refuse_another_build()
+            raise
         try:
             source = pa.memory_map(str(self.path)) if data is None else pa.BufferReader(data)
             with source as file:
@@ -241,6 +246,21 @@ class Shard:
             raise ShardError(
                 f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
             )
+
+    def _refuse_another_build(self) -> None:
+        """Refuse a folder that is known to be another build than the one that was opened."""
+        if self._labels is None:  # the caller has just read the manifest
+            return
+        folder = self.path.parent.parent
+        try:
+            split = read_manifest(folder).splits.get(self.path.parent.name)
+        except ShardError:
+            return
+        if split is None or self.record not in split.shards:
+            raise ShardError(
+                f"{folder}: expected the build that was opened, got another one; load the folder "
+                "again"
+            ) from None
 
     def _is_as_opened(self) -> bool:
         try:

@@ -37,7 +37,7 @@ def drawn_rows(rows: DrawnRows, splits: Sequence[Split], labels: Sequence[str]) 
     if any(split.manifest.protected for split in splits):
         return f'<p class="note">{text(_PROTECTED)}</p>'
 
-    folders = [split.folder for split in splits if not isinstance(split.folder, RemoteFolder)]
+    folders = [split.place for split in splits if not isinstance(split.place, RemoteFolder)]
     if len(folders) < len(splits):
         return ""
 

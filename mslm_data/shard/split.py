@@ -26,7 +26,17 @@ from mslm_data.shard.write import ShardRecord
 
 
 class Split:
-    """Read the rows of one split, over all its shards."""
+    """Read the rows of one split, over all its shards.
+
+    Attributes:
+        folder: The built folder, as it was named.
+        place: The same, not relative to a working directory that may change.
+        name: The split's.
+        manifest: The folder's.
+        record: What the manifest says of the split.
+        token_ids: The tokenizer's special ids.
+        cache_bytes: Bytes that shards of a remote folder may take in the cache; None for any.
+    """
 
     def __init__(self, folder: Path | RemoteFolder, name: str, manifest: Manifest) -> None:
         """Remember where the shards are; each is opened when a row of it is first wanted.
@@ -37,11 +47,12 @@ class Split:
             manifest: The folder's.
         """
         self.folder = folder
+        self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
         self.name = name
         self.manifest = manifest
         self.record: SplitRecord = manifest.splits[name]
         self.token_ids = manifest.token_ids
-        self._shards = [_shard(folder, name, shard, manifest) for shard in self.record.shards]
+        self._shards = [_shard(self.place, name, shard, manifest) for shard in self.record.shards]
         self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
         self._is_remote = isinstance(folder, RemoteFolder)
         self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None

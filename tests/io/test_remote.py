@@ -358,5 +358,6 @@ def test_shown__hides_secrets() -> None:
 def test_local__tells_paths_from_urls() -> None:
     assert local("a/b") == Path("a/b")
     assert local("file:///a%20b") == Path("/a b")
+    assert local(Path("/a b#1?c%20d é").as_uri()) == Path("/a b#1?c%20d é")
     assert local("s3://bucket/a") is None
     assert local("zip://a::file:///b.zip") is None

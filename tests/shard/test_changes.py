@@ -132,6 +132,21 @@ def test_small_splits__are_in_memory_and_no_longer_change(
         sent.take(np.arange(len(sent)))
 
 
+@pytest.mark.parametrize("size", [0, splits.IN_MEMORY])
+def test_batches__say_that_the_folder_is_another_build_by_now(
+    size: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splits, "IN_MEMORY", size)
+    train = load(folder)["train"]
+    other = tmp_path / "other"
+    made.built(other, pipeline=made.pipeline_of(encode={"keep_text": True}))
+    shutil.rmtree(folder)
+    other.rename(folder)
+
+    with pytest.raises(ShardError, match=f"^{folder}: .* got another one; load the folder again$"):
+        next(iter(batches_of(train)))
+
+
 def test_splits__are_small_up_to_a_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = load(folder).manifest.splits["train"].bytes
     assert size == sum(path.stat().st_size for path in (folder / "train").glob("data-*.arrow"))

@@ -28,9 +28,11 @@ from typing import Any
 from mslm_data.builds import looking
 from mslm_data.builds.agenda import Agenda, Progress
 from mslm_data.builds.folder import (
+    begin_again,
     claimed,
     clear_leftovers,
     clear_unfinished,
+    damaged_files,
     finished_already,
     is_built,
     named_if_gone,
@@ -75,7 +77,8 @@ def build(
         progress: Called at the start and as units finish.
 
     Returns:
-        The folder's manifest; None if `part` left it unfinished.
+        The folder's manifest; None if `part` left it unfinished. A finished folder is built again
+        if its files are missing or damaged.
 
     Raises:
         BuildError: Another build has the folder, it was built from something else, or the build
@@ -110,13 +113,20 @@ def build_found(
         MslmDataError: As from `build`.
     """
     identity = identity_of(found, tokenizer)
-    if is_built(out):
-        return _finished_alone(out, found, identity)
-    refuse_foreign(out, found.files)
+    if not is_built(out):
+        refuse_foreign(out, found.files)
+    else:
+        manifest, damaged = _finished(out, found, identity)
+        if not damaged:
+            return manifest
 
     with claimed(out, part), named_if_gone(out):
-        if is_built(out):  # by another process, before this one had the lock
-            return _finished_alone(out, found, identity)
+        if is_built(out):  # by another process, before this one had the lock; or it is damaged
+            manifest, damaged = _finished(out, found, identity)
+            if not damaged:
+                return manifest
+            refuse_foreign(out, found.files)
+            begin_again(out, damaged)
 
         # What a part finds half written may be that of another part at work.
         alone = part is None
@@ -165,7 +175,7 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
     """
     identity = identity_of(found, tokenizer)
     if is_built(out):
-        _finished(out, found, identity)
+        _manifest_of(out, found, identity)
     else:
         refuse_foreign(out, found.files)
 
@@ -177,18 +187,23 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
     return make_plan(found, looked, identity), labels_of(found)
 
 
-def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
+def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+    """Return the manifest of a finished folder of these inputs, and its files that are damaged.
+
+    What the build has left is cleared if no file is.
+    """
+    manifest = _manifest_of(out, found, identity)
+    damaged = damaged_files(out, manifest)
+    if not damaged:
+        clear_unfinished(out)
+    return manifest, damaged
+
+
+def _manifest_of(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
     """Return the manifest of a folder that is finished, if it is made of these inputs."""
     files = found.every_file()
     digests = looking.digest(Digest(0, tuple(map(str, files))))
     return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
-
-
-def _finished_alone(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
-    """Return what `_finished` does, and clear what the build has left."""
-    manifest = _finished(out, found, identity)
-    clear_unfinished(out)
-    return manifest
 
 
 def _bytes_of(found: Inputs) -> int:

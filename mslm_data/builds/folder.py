@@ -17,7 +17,7 @@ DIR/SPLIT/              the shards
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import SetAside
-from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
@@ -40,6 +40,7 @@ from mslm_data.io.files import (
     writing_whole,
 )
 from mslm_data.io.locks import HeldError, locked
+from mslm_data.log import LOGGER
 from mslm_data.shard import manifest as manifests
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.manifest import Counts, Manifest, read_manifest
@@ -253,9 +254,12 @@ def finished_already(
         of_files: File -> its fingerprint.
 
     Raises:
-        BuildError: It was made of something else.
+        BuildError: It was made of something else, or its manifest cannot be read.
     """
-    manifest = read_manifest(out)
+    try:
+        manifest = read_manifest(out)
+    except ShardError as error:
+        raise BuildError(f"{error}; choose another --out or remove {out} first") from None
     before = {
         "name": manifest.name,
         "about": manifest.about,
@@ -274,6 +278,47 @@ def finished_already(
     now = msgspec.json.decode(canonical_json(now))
     _refuse_difference(out, before, now, "what was built from something else")
     return manifest
+
+
+def damaged_files(out: Path, manifest: Manifest) -> list[str]:
+    """Return the files of a finished folder that are missing, or are not what the manifest says.
+
+    Of the files without a digest it is known only whether they are there.
+    """
+    records = {
+        f"{name}/{shard.file}": shard
+        for name, split in manifest.splits.items()
+        for shard in split.shards
+    }
+    damaged = []
+    for name in manifest.files():
+        path = out / name
+        if name in records:
+            good = is_whole(path, records[name])
+        elif name == "tokenizer.json":
+            good = path.is_file() and sha256_of(path) == manifest.tokenizer["sha256"]
+        else:
+            # Folders of earlier versions lack the last.
+            good = path.is_file() or name == "tokenizer_config.json"
+        if not good:
+            damaged.append(name)
+    return damaged
+
+
+def begin_again(out: Path, damaged: Sequence[str]) -> None:
+    """Make a finished folder one whose build begins; the caller holds its lock.
+
+    The same inputs give the same bytes, so what was made of the shards, such as lexicons, stays.
+
+    Args:
+        out: The folder.
+        damaged: Its files that are missing or damaged, at least one.
+    """
+    LOGGER.warning(
+        "%s: %d of its files are missing or damaged, such as %s; building the folder again",
+        *(out, len(damaged), damaged[0]),
+    )
+    (out / manifests.NAME).unlink()
 
 
 def clear_unfinished(out: Path) -> None:

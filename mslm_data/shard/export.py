@@ -110,7 +110,7 @@ def export(
 
     Raises:
         CallError: An unknown `to`.
-        ExportError: `out` holds something else.
+        ExportError: `out` holds something else, or an export of these rows that is damaged.
         ShardError: A shard is missing or damaged.
         FetchError: A shard of a remote folder is out of reach.
     """
@@ -158,7 +158,7 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
     """Return what a folder holds if it is the export that is asked for, None if it is free.
 
     Raises:
-        ExportError: It holds something else.
+        ExportError: It holds something else, or an export that is damaged.
     """
     if not out.exists() and not out.is_symlink():
         return None
@@ -179,7 +179,34 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
             f"{', '.join(found.splits)} that is not the one asked for; choose another --out, "
             "or remove the folder"
         )
+    _refuse_damage(out, found)
     return replace(found, splits={name: found.splits[name] for name in splits})
+
+
+def _refuse_damage(out: Path, found: Export) -> None:
+    """Refuse an export of which files were removed or changed since.
+
+    Raises:
+        ExportError: Naming the first of them.
+    """
+    digests = {
+        f"{split}/{file.file}": file.sha256
+        for split, files in found.splits.items()
+        for file in files
+    }
+    beside = ["tokenizer.json"]
+    if found.to == "mds":
+        beside += [f"{split}/index.json" for split in found.splits]
+
+    for name in (*beside, *digests):
+        path = out / name
+        is_there = path.is_file()
+        if not is_there or digests.get(name) not in (None, sha256_of(path)):
+            got = "other bytes" if is_there else "none"
+            raise ExportError(
+                f"{path}: expected the file of the export that {NAME} names, got {got}; remove "
+                f"{out} and run the same command again"
+            )
 
 
 def _occupied(out: Path) -> ExportError:

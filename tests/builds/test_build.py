@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -126,6 +127,61 @@ def test_build__again_changes_nothing(tmp_path: Path, expected: dict[str, bytes]
 
     assert isinstance(manifest, Manifest)
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == times
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, 9)
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
+    ("train/data-00001-of-*", Path.unlink),
+    ("train/data-00001-of-*", cut_off),
+    ("train/data-00001-of-*", flip_a_bit),
+    ("test", shutil.rmtree),
+    ("tokenizer.json", cut_off),
+    ("test/state.json", Path.unlink),
+    ("set_aside.jsonl", Path.unlink),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGES)
+def test_build__again_mends_a_finished_folder(
+    name: str,
+    damage: Callable[[Path], object],
+    tmp_path: Path,
+    expected: dict[str, bytes],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    out = tmp_path / "out"
+    made.built(out, pipeline=SMALL)
+    (out / "vocab").mkdir()
+    (out / "vocab" / "pmi.arrow").write_bytes(b"made of the shards")
+    (path,) = out.glob(name)
+    damage(path)
+
+    made.built(out, pipeline=SMALL)
+
+    assert made.tree(out) == {**expected, "vocab/pmi.arrow": b"made of the shards"}
+    assert f"{out}: " in caplog.text
+    assert f"missing or damaged, such as {path.relative_to(out)}" in caplog.text
+
+
+def test_build__says_what_to_do_where_a_finished_folder_cannot_be_read(tmp_path: Path) -> None:
+    made.built(tmp_path, pipeline=SMALL)
+    (tmp_path / "manifest.json").write_bytes(b"")
+    before = made.tree(tmp_path)
+
+    with pytest.raises(
+        BuildError, match=f"manifest.json: .*; choose another --out or remove {tmp_path} first$"
+    ):
+        made.built(tmp_path, pipeline=SMALL)
+    assert made.tree(tmp_path) == before
 
 
 # Interruptions ------------------------------------------------------------------------------------

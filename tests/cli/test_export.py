@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,31 @@ def test_export__another_export_is_refused(
         "validation that is not the one asked for; choose another --out, or remove the folder"
     ) in done.err
     assert made.tree(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("to", KINDS)
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_export__again_is_refused_where_a_file_is_damaged(
+    damage: Callable[[Path], object], to: str, folder: Path, tmp_path: Path
+) -> None:
+    words = ("export", folder, "--to", to, "--out", tmp_path / "out")
+    run(*words)
+    path = sorted((tmp_path / "out" / "test").glob("*[!n]"))[-1]  # not index.json
+    damage(path)
+
+    done = run(*words)
+
+    assert done.code == 1
+    assert f"{path}: expected the file of the export that export.json names, got" in done.err
+    assert f"remove {tmp_path}/out and run the same command again" in done.err
+
+
+def test_export__again_is_refused_where_the_index_is_gone(folder: Path, tmp_path: Path) -> None:
+    words = ("export", folder, "--to", "mds", "--out", tmp_path / "out")
+    run(*words)
+    (tmp_path / "out" / "test" / "index.json").unlink()
+
+    assert "test/index.json: expected the file of the export" in run(*words).err
 
 
 @pytest.mark.parametrize("kind", ["other files", "a file", "a dead link", "no export", "the built folder"])  # fmt: skip

@@ -22,6 +22,8 @@ Folder: TypeAlias = str | Path | Shards | Split
 """A built folder, or its path or URL, of which one split is taken; or a split itself."""
 EpochSize: TypeAlias = int | Literal["total", "longest", "shortest"]
 """How much an epoch has; see `mix`."""
+MOST_ROWS = 1 << 53
+"""Rows of an epoch at most, so that numbers of rows and rounds are far from those of int64."""
 
 
 def mix(
@@ -82,16 +84,20 @@ def mix(
 
     shares = [weight / sum(weights) for weight in weights]
     whole = _whole(sizes, shares, epoch_size)
-    return Mix(
-        [
-            MixedSplit(
-                split=one,
-                share=float(share),
-                rows=max(1, round(whole * share * len(one) / size)),
-            )
-            for one, size, share in zip(splits, sizes, shares, strict=True)
-        ]
-    )
+    parts = [
+        MixedSplit(
+            split=one,
+            share=float(share),
+            rows=max(1, round(whole * share * len(one) / size)),
+        )
+        for one, size, share in zip(splits, sizes, shares, strict=True)
+    ]
+    if sum(part.rows for part in parts) > MOST_ROWS:
+        raise ValueError(
+            f"epoch_size: expected at most {MOST_ROWS:,} rows an epoch, got {epoch_size!r}, which "
+            "is more with these shares; pass a number"
+        )
+    return Mix(parts)
 
 
 def _several(folders: Any) -> list[Any]:
@@ -138,8 +144,7 @@ def _weight(weight: Any) -> Fraction:
     Raises:
         ValueError: Not a number above 0.
     """
-    is_number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
-    if not is_number or not math.isfinite(weight) or weight <= 0:
+    if not _is_above_0(weight):
         raise ValueError(
             f"folders: expected weights above 0, got {weight!r}; leave a folder out that is not "
             "wanted"
@@ -155,7 +160,7 @@ def _weights_of(sizes: Sequence[int], temperature: float | None) -> list[Fractio
     """
     if temperature is None:
         temperature = 1
-    if isinstance(temperature, bool) or not math.isfinite(temperature) or temperature <= 0:
+    if not _is_above_0(temperature):
         raise ValueError(
             f"temperature: expected a number above 0, got {temperature!r}; 1 keeps the sizes"
         )
@@ -163,7 +168,19 @@ def _weights_of(sizes: Sequence[int], temperature: float | None) -> list[Fractio
         return [Fraction(size) for size in sizes]
 
     largest = max(sizes)
-    return [Fraction((size / largest) ** (1 / temperature)) for size in sizes]
+    weights = [Fraction((size / largest) ** (1 / float(temperature))) for size in sizes]
+    if not all(weights):
+        raise ValueError(
+            f"temperature: expected one that leaves each folder a weight, got {temperature!r}, by "
+            "which the smaller ones have none; 1 keeps the sizes"
+        )
+    return weights
+
+
+def _is_above_0(value: Any) -> bool:
+    """Return whether a value is a finite number above 0."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value > 0
 
 
 def _whole(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: Any) -> Fraction:

@@ -147,6 +147,7 @@ def test_mix__takes_another_split(base: Path) -> None:
         ({"temperature": 0}, "temperature: expected a number above 0, got 0"),
         ({"temperature": float("nan")}, "temperature: expected a number above 0, got nan"),
         ({"temperature": True}, "temperature: expected a number above 0, got True"),
+        ({"temperature": "2"}, "temperature: expected a number above 0, got '2'"),
         ({"epoch_size": "longer"}, "epoch_size: expected 'total', .* got 'longer'"),
         ({"epoch_size": 0}, "epoch_size: expected 'total', .* got 0"),
         ({"epoch_size": 1.5}, "epoch_size: expected 'total', .* got 1.5"),
@@ -162,6 +163,22 @@ def test_mix__refuses_wrong_options(small: md.Split, options: dict[str, Any], me
 def test_mix__refuses_wrong_weights(small: md.Split, weight: Any) -> None:
     with pytest.raises(ValueError, match="folders: expected weights above 0, got "):
         md.mix({small: weight})
+
+
+@pytest.mark.parametrize("temperature", [1e-9, 1e-320])
+def test_mix__refuses_a_temperature_that_leaves_a_folder_no_weight(
+    small: md.Split, large: md.Split, temperature: float
+) -> None:
+    with pytest.raises(ValueError, match=f"temperature: expected one .* got {temperature}, by"):
+        md.mix([small, large], temperature=temperature)
+
+
+@pytest.mark.parametrize(("weight", "size"), [(1e-300, "longest"), (1e-16, "longest"), (1, 10**30)])
+def test_mix__refuses_an_epoch_that_cannot_be_numbered(
+    small: md.Split, large: md.Split, weight: float, size: str | int
+) -> None:
+    with pytest.raises(ValueError, match=f"epoch_size: expected at most .* rows .* got '?{size}"):
+        md.mix({small: 1, large: weight}, epoch_size=size)
 
 
 def test_mix__refuses_weights_with_a_temperature(small: md.Split) -> None:

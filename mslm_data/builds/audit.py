@@ -20,7 +20,6 @@ import numpy.typing as npt
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
-from mslm_data.builds.folder import Receipt
 from mslm_data.builds.losses import refuse_losses
 from mslm_data.builds.stages import (
     Inputs,
@@ -36,7 +35,6 @@ from mslm_data.errors import AnnotateError, BuildError, PipelineError
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import Segmenter
 from mslm_data.shard.manifest import Manifest
-from mslm_data.shard.write import ShardRecord
 
 Place: TypeAlias = tuple[int, int]
 """Start and end of a mention, half open."""
@@ -50,7 +48,6 @@ _AT_ONCE = 1 << 22
 """Draws of documents that are held at once."""
 _LABELS_SHOWN = 20
 """Labels of the gold mentions that a message lists."""
-_NO_ROWS = ShardRecord(file="", rows=0, tokens=0, mentions=0, bytes=0, sha256="")
 
 
 class Scores(NamedTuple):
@@ -217,6 +214,24 @@ def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool
 # The gold -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class _GoldAccount:
+    """An account of the gold documents of a split; see `losses.Accounted`.
+
+    Attributes:
+        labels: Of all mentions, those included that are not compared.
+    """
+
+    read: int
+    not_chosen: Mapping[str, int]
+    set_aside: tuple[SetAside, ...]
+    given_mentions: int
+    left_out: Mapping[str, int]
+    labels: tuple[str, ...]
+    doc_labels: tuple[str, ...]
+    unwanted: tuple[str, ...] = ()
+
+
 def _read_gold(
     gold: Pipeline, inputs: Sequence[Path], labels: Collection[str], result: Audit
 ) -> list[Documents]:
@@ -239,22 +254,22 @@ def _read_gold(
     )
     found = find_inputs(replace(gold, annotate=compared), inputs)
     batches: list[Documents] = []
-    receipts: dict[str, list[Receipt]] = {}
+    accounts: dict[str, _GoldAccount] = {}
     for split in found.files:
-        documents, receipt = _read_split(found, split, labels)
+        documents, account = _read_split(found, split, labels)
         batches += documents
-        receipts[split] = [receipt]
-        _count(receipt, result)
+        accounts[split] = account
+        _count(account, result)
 
-    _refuse_losses(found, receipts)
-    there = {label for of_split in receipts.values() for one in of_split for label in one.labels}
+    _refuse_losses(found, accounts)
+    there = {label for account in accounts.values() for label in account.labels}
     _refuse_unknown_labels(labels, there, gold)
     return batches
 
 
 def _read_split(
     found: Inputs, split: str, labels: Collection[str]
-) -> tuple[list[Documents], Receipt]:
+) -> tuple[list[Documents], _GoldAccount]:
     """Read the gold documents of a split.
 
     Args:
@@ -264,7 +279,7 @@ def _read_split(
 
     Returns:
         The documents with their flat mentions of these labels, and an account of all that was
-        read, as that of a work unit which leaves no rows. Its labels are those of all mentions.
+        read.
     """
     annotator = annotator_of(found.pipeline).start()
     batches: list[Documents] = []
@@ -295,39 +310,29 @@ def _read_split(
         doc_labels |= dict.fromkeys(filter(None, record.doc_labels or ()))
         batches.append(record.with_mentions(flat))
 
-    receipt = Receipt(
+    account = _GoldAccount(
         read=sum(map(len, batches)) + len(aside),
         not_chosen=not_chosen,
+        set_aside=tuple(aside),
         given_mentions=given,
         left_out=left_out,
-        adjusted={},
-        cut_mentions=0,
-        cut_pieces=0,
-        widened_mentions=0,
-        windowed=0,
-        empty=0,
-        set_aside=tuple(aside),
-        repeated=(),
         labels=tuple(there),
-        unwanted=(),
         doc_labels=tuple(doc_labels),
-        found_by=(),
-        piece=_NO_ROWS,
     )
-    return batches, receipt
+    return batches, account
 
 
-def _count(receipt: Receipt, result: Audit) -> None:
+def _count(account: _GoldAccount, result: Audit) -> None:
     """Add what became of a split's gold documents to the result."""
-    result.documents += receipt.read - len(receipt.set_aside)
-    for aside in receipt.set_aside:
+    result.documents += account.read - len(account.set_aside)
+    for aside in account.set_aside:
         result.set_aside[aside.reason] += 1
         result.first.setdefault(aside.reason, aside.place)
-    result.gold_mentions += receipt.given_mentions
-    result.gold_left_out.update(receipt.left_out)
+    result.gold_mentions += account.given_mentions
+    result.gold_left_out.update(account.left_out)
 
 
-def _refuse_losses(found: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+def _refuse_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
     """Refuse gold that a build would refuse for its losses.
 
     Mentions of other labels than those that are compared do not matter here: the labels of the
@@ -339,16 +344,15 @@ def _refuse_losses(found: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> 
     of_any_label = {
         split: [
             replace(
-                receipt,
+                account,
                 left_out={
                     reason: mentions
-                    for reason, mentions in receipt.left_out.items()
+                    for reason, mentions in account.left_out.items()
                     if reason != UNWANTED
                 },
             )
-            for receipt in of_split
         ]
-        for split, of_split in receipts.items()
+        for split, account in accounts.items()
     }
     try:
         refuse_losses(found, of_any_label)

@@ -10,13 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mslm_data.annotate import overlaps, relabel
 from mslm_data.builds import duplicates, leave_out
-from mslm_data.builds.folder import Receipt
 from mslm_data.builds.stages import Inputs
 from mslm_data.data import context
+from mslm_data.data.document import SetAside
 from mslm_data.errors import BuildError
 from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.pipeline import Pipeline
@@ -39,6 +39,42 @@ RULES = frozenset(
 _SHOWN = 3
 """Reasons that a message names."""
 _NUMBER = re.compile(r"\d+")
+
+
+class Accounted(Protocol):
+    """An account of documents that were read, such as the receipt of a work unit."""
+
+    @property
+    def read(self) -> int:
+        """Documents of the corpus that was asked for."""
+
+    @property
+    def not_chosen(self) -> Mapping[str, int]:
+        """Reason -> records outside that corpus."""
+
+    @property
+    def set_aside(self) -> Sequence[SetAside]:
+        """Documents that cannot be used."""
+
+    @property
+    def given_mentions(self) -> int:
+        """Mentions that the source or the annotator gave."""
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Reason -> mentions that are in no row."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The labels of its mentions, before any was left out."""
+
+    @property
+    def unwanted(self) -> Sequence[str]:
+        """The labels of mentions that were left out because of them."""
+
+    @property
+    def doc_labels(self) -> Sequence[str]:
+        """The labels of its documents."""
 
 
 class _Advice(NamedTuple):
@@ -123,7 +159,7 @@ _ADVICE = (
 """Advice for reasons that do not say themselves which option helps."""
 
 
-def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]]) -> None:
     """Refuse to finish a build that lost too much.
 
     In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
@@ -131,7 +167,7 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> 
 
     Args:
         inputs: The pipeline, which says how much may be lost, and the files.
-        receipts: Of the work units of each split.
+        receipts: Split -> accounts of its documents, such as receipts of work units.
 
     Raises:
         BuildError: A split lost more, or no mention at all is left though some are wanted.
@@ -158,7 +194,7 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> 
     _warn_of_absent_labels(pipeline, every)
 
 
-def _refuse_no_document(receipts: Sequence[Receipt]) -> None:
+def _refuse_no_document(receipts: Sequence[Accounted]) -> None:
     """Raise if no document at all can be used, whatever may be lost."""
     aside = [one for receipt in receipts for one in receipt.set_aside]
     read = sum(receipt.read for receipt in receipts)
@@ -236,7 +272,7 @@ def advice(source: Source, reason: str) -> str:
     return ""
 
 
-def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Receipt]) -> None:
+def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Accounted]) -> None:
     """Raise if documents were read and no mention is left, unless none are wanted."""
     pipeline = inputs.pipeline
     annotate = pipeline.annotate
@@ -283,7 +319,7 @@ def _columns(inputs: Inputs) -> str:
     return f", the columns there are {', '.join(names)}" if names else ""
 
 
-def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
     """Raise if documents should have labels of their own and none has."""
     if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
         column = pipeline.source.options["doc_label"]
@@ -293,7 +329,7 @@ def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Receipt]) -> Non
         )
 
 
-def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Receipt]) -> None:
+def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
     """Log a warning if no mention has a label that is wanted, as where it is misspelt."""
     there = {label for receipt in receipts for label in receipt.labels}
     absent = [label for label in pipeline.annotate.labels if label not in there]

@@ -39,7 +39,7 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
                 progress.bytes_done,
                 progress.bytes_total,
                 f"{progress.documents:,} documents, {rate:,.0f}/s, "
-                f"{progress.done}/{progress.total} shards",
+                f"{progress.done}/{progress.total} work units",
             )
 
         yield show

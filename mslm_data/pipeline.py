@@ -424,30 +424,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
     source = tables["source"]
-    sample = _text(source.pop("sample", ""), where=f"{where}, [source] sample")
-    max_loss = _share(source.pop("max_loss", MAX_LOSS), where=f"{where}, [source] max_loss")
-    leave_out = _paths(source.pop("leave_out", []), where=f"{where}, [source] leave_out")
-    duplicates = source.pop("duplicates", "keep")
-    if duplicates not in get_args(Duplicates):
-        raise PipelineError(
-            f"{where}, [source] duplicates: expected one of {', '.join(get_args(Duplicates))}, "
-            f"got {duplicates!r}"
-        )
-    similarity = _share(
-        source.pop("duplicate_similarity", DUPLICATE_SIMILARITY),
-        where=f"{where}, [source] duplicate_similarity",
-    )
-    if not similarity:
-        raise PipelineError(
-            f"{where}, [source] duplicate_similarity: expected a number above 0, got 0"
-        )
-    entries = source.pop("fetch", [])
-    if not isinstance(entries, list):
-        raise PipelineError(
-            f"{where}: expected [[source.fetch]] tables, got {type(entries).__name__}"
-        )
-    fetch = [_table(entry, where=f"{where}, [[source.fetch]]") for entry in entries]
-
+    of_every_source = _take_options_of_every_source(source, where=where)
     return Pipeline(
         name=name,
         about=from_options(
@@ -460,15 +437,52 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="presplit"),
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
-        max_loss=max_loss,
-        leave_out=leave_out,
-        duplicates=duplicates,
-        duplicate_similarity=similarity,
-        sample=sample,
-        fetch=tuple(
-            from_options(Fetch, entry, where=f"{where}, [[source.fetch]]") for entry in fetch
-        ),
+        **of_every_source,
     )
+
+
+def _take_options_of_every_source(table: dict[str, Any], *, where: str) -> dict[str, Any]:
+    """Take out of `[source]` what is not an option of one source, as fields of `Pipeline`.
+
+    Args:
+        table: What stays there are the options of the source.
+        where: What an error names first.
+
+    Raises:
+        PipelineError: A wrong value.
+    """
+
+    def of(name: str) -> str:
+        return f"{where}, [source] {name}"
+
+    duplicates = table.pop("duplicates", "keep")
+    if duplicates not in get_args(Duplicates):
+        raise PipelineError(
+            f"{of('duplicates')}: expected one of {', '.join(get_args(Duplicates))}, "
+            f"got {duplicates!r}"
+        )
+
+    similarity = table.pop("duplicate_similarity", DUPLICATE_SIMILARITY)
+    similarity = _share(similarity, where=of("duplicate_similarity"))
+    if not similarity:
+        raise PipelineError(f"{of('duplicate_similarity')}: expected a number above 0, got 0")
+
+    fetch = table.pop("fetch", [])
+    if not isinstance(fetch, list):
+        raise PipelineError(
+            f"{where}: expected [[source.fetch]] tables, got {type(fetch).__name__}"
+        )
+    of_fetch = f"{where}, [[source.fetch]]"
+    entries = [_table(entry, where=of_fetch) for entry in fetch]
+
+    return {
+        "sample": _text(table.pop("sample", ""), where=of("sample")),
+        "max_loss": _share(table.pop("max_loss", MAX_LOSS), where=of("max_loss")),
+        "leave_out": _paths(table.pop("leave_out", []), where=of("leave_out")),
+        "duplicates": duplicates,
+        "duplicate_similarity": similarity,
+        "fetch": tuple(from_options(Fetch, entry, where=of_fetch) for entry in entries),
+    }
 
 
 def _table(value: Any, *, where: str) -> dict[str, Any]:

@@ -129,37 +129,52 @@ def _check(value: Any, wanted: Any, *, where: str, place: str) -> None:
         place: The path to the value, such as `stages[0].budget`.
     """
     options = _alternatives(wanted)
-
     if isinstance(value, Mapping):
         for option in options:
-            if dataclasses.is_dataclass(option):
-                fields = _types_of(option)  # type: ignore[arg-type]
-                _refuse_unknown(value, fields, fields, where=f"{where}, {place}")
-                for name, item in value.items():
-                    _check(item, fields[name], where=where, place=f"{place}.{name}")
-            elif _is_of(option, Mapping):
-                of_items = typing.get_args(option)[1:] or (Any,)
-                for name, item in value.items():
-                    _check(item, of_items[0], where=where, place=f"{place}.{name}")
-
+            _check_table(value, option, where=where, place=place)
     elif isinstance(value, list | tuple):
         for option in options:
-            if _is_of(option, Collection) and not _is_of(option, Mapping):
-                for number, (item, of_item) in enumerate(_items(value, option)):
-                    _check(item, of_item, where=where, place=f"{place}[{number}]")
+            _check_list(value, option, where=where, place=place)
+    elif isinstance(value, str):
+        _check_word(value, options, where=where, place=place)
 
-    elif isinstance(value, str) and not any(option in (str, Any) for option in options):
-        words = [
-            word
-            for option in options
-            if typing.get_origin(option) is Literal
-            for word in typing.get_args(option)
-            if isinstance(word, str)
-        ]
-        if words and value not in words:
-            raise PipelineError(
-                f"{where}: expected one of {', '.join(words)} for option '{place}', got '{value}'"
-            )
+
+def _check_table(table: Mapping[str, Any], option: Any, *, where: str, place: str) -> None:
+    """Check the names and values of a table that is to become a dataclass or a mapping."""
+    if dataclasses.is_dataclass(option):
+        fields = _types_of(option)  # type: ignore[arg-type]
+        _refuse_unknown(table, fields, fields, where=f"{where}, {place}")
+    elif _is_of(option, Mapping):
+        of_items = typing.get_args(option)[1:] or (Any,)
+        fields = dict.fromkeys(table, of_items[0])
+    else:
+        return
+    for name, item in table.items():
+        _check(item, fields[name], where=where, place=f"{place}.{name}")
+
+
+def _check_list(values: Collection[Any], option: Any, *, where: str, place: str) -> None:
+    """Check the items of a list."""
+    if _is_of(option, Collection) and not _is_of(option, Mapping):
+        for number, (item, of_item) in enumerate(_items(values, option)):
+            _check(item, of_item, where=where, place=f"{place}[{number}]")
+
+
+def _check_word(value: str, options: Collection[Any], *, where: str, place: str) -> None:
+    """Refuse a text that is not one of the words wanted, unless any text is."""
+    if any(option in (str, Any) for option in options):
+        return
+    words = [
+        word
+        for option in options
+        if typing.get_origin(option) is Literal
+        for word in typing.get_args(option)
+        if isinstance(word, str)
+    ]
+    if words and value not in words:
+        raise PipelineError(
+            f"{where}: expected one of {', '.join(words)} for option '{place}', got '{value}'"
+        )
 
 
 def _alternatives(wanted: Any) -> list[Any]:

@@ -74,22 +74,32 @@ class LabelStudioTask(Shape):
         texts = [name for name, value in data.items() if isinstance(value, str) and value]
         wanted = self.file.options.text_column
         if wanted == "auto":
-            named = [str(result.get("to_name")) for result in results]
-            wanted = next((name for name in ["text", *named] if name in texts), "")
-            if not wanted and len(texts) == 1:
-                wanted = texts[0]
+            wanted = _field_of_text(texts, results)
             if not wanted and texts:
-                plain = [name for name in texts if cells.can_be_shown(name)]
-                unusual = len(texts) - len(plain)
-                fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
-                example = f" = '{plain[0]}'" if plain else ""
-                raise SourceError(
-                    f"{place}: expected one text in the data of a task, got the fields "
-                    f"{', '.join(fields)}; name it as [source] text_column{example}"
-                )
+                raise _several(texts, place)
         if wanted not in texts:
             raise RecordError("expected a task whose data have a text, got none")
         return wanted
+
+
+def _field_of_text(texts: list[str], results: list[Cells]) -> str:
+    """Return the field `text`, or the one that results are about, or the only one; else ""."""
+    for name in ("text", *(str(result.get("to_name")) for result in results)):
+        if name in texts:
+            return name
+    return texts[0] if len(texts) == 1 else ""
+
+
+def _several(texts: list[str], place: str) -> SourceError:
+    """Return what is wrong with a task of several texts, of which any may be meant."""
+    plain = [name for name in texts if cells.can_be_shown(name)]
+    unusual = len(texts) - len(plain)
+    fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
+    example = f" = '{plain[0]}'" if plain else ""
+    return SourceError(
+        f"{place}: expected one text in the data of a task, got the fields {', '.join(fields)}; "
+        f"name it as [source] text_column{example}"
+    )
 
 
 class LabelStudioMin(Shape):

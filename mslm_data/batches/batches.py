@@ -92,6 +92,7 @@ class Batches:
         self._order = EpochOrder(
             row_order=row_order(split, shuffle=shuffle, open_shards=open_shards),
             tokens=split.tokens,
+            digest=split.digest,
             shape=self._shape,
             seed=seed,
             bucketed=bucketed,

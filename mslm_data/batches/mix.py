@@ -127,6 +127,11 @@ class Mix:
         return sum(part.tokens for part in self.splits)
 
     @property
+    def digest(self) -> None:
+        """None: the order of a mix names the digests of its splits."""
+        return None
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """The tag of each index of `bio`."""
         return tuple(bio.tag_names(self.labels))

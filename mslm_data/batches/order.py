@@ -42,8 +42,11 @@ WINDOW = 64
 
 More bring rows of closer lengths together and mix an epoch's batches less.
 """
-STATE_VERSION = 3
-"""Version of the states that `Cursor` saves; 2 knew batches of a number of rows alone."""
+STATE_VERSION = 4
+"""Version of the states that `Cursor` saves.
+
+2 knew batches of a number of rows alone, 3 no digest of the rows.
+"""
 
 _BATCH_STREAM = 0xBA7C
 
@@ -97,8 +100,9 @@ class EpochOrder:
         bucketed: Whether rows of like length share a batch.
         drop_last: Whether to leave out a batch that is not full, and a last step that has no batch
             for some rank.
-        tokens: Number of tokens of all rows, by which a state of other rows is noticed; None where
-            it is not known.
+        tokens: Number of tokens of all rows; None where it is not known.
+        digest: Tells the rows from others, so that a state of these is noticed; None where
+            `row_order` does, or where nothing is known.
         lengths: Returns the number of tokens of given rows; asked only if `bucketed`, or if the
             shape counts tokens.
 
@@ -113,6 +117,7 @@ class EpochOrder:
     bucketed: bool = False
     drop_last: bool = False
     tokens: int | None = None
+    digest: str | None = None
     lengths: Callable[[RowNumbers], npt.NDArray[np.int64]] | None = field(
         default=None, repr=False, compare=False
     )
@@ -533,6 +538,7 @@ class Cursor:
         return {
             **order.row_order.described(),
             "tokens": _plain(order.tokens),
+            "digest": order.digest,
             "seed": int(order.seed),
             "bucketed": bool(order.bucketed),
             "drop_last": bool(order.drop_last),

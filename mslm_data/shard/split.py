@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from mslm_data.draw import shown
 from mslm_data.draw.parts import table
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
+from mslm_data.io.files import canonical_json
 from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
@@ -69,6 +71,17 @@ class Split:
     def tokens(self) -> int:
         """Number of tokens of all rows, specials included."""
         return self.record.tokens
+
+    @property
+    def digest(self) -> str:
+        """Digest of where the rows come from: the corpus, the split and the input files.
+
+        Together with the numbers of rows and tokens it tells the rows from others. It does not
+        depend on how they are divided into shards.
+        """
+        sources = [dict(source) for source in self.record.sources]
+        made_of = canonical_json([self.manifest.name, self.name, sources])
+        return hashlib.sha256(made_of).hexdigest()[:16]
 
     @property
     def protected(self) -> bool:

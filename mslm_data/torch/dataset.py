@@ -104,8 +104,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of all rows, by which a loader's state tells these rows from others."""
+        """Number of tokens of all rows."""
         return self.split.tokens
+
+    @property
+    def digest(self) -> str | None:
+        """Digest of the rows, by which a loader's state tells them from others."""
+        return self.split.digest
 
     def row_order(self, **options: Any) -> RowOrder:
         """Return the order of the split's rows; see `mslm_data.batches.row_order.row_order`."""

@@ -146,6 +146,7 @@ class ShardSampler(Sampler[Rows]):
         order = EpochOrder(
             row_order=row_order(dataset, shuffle=shuffle, open_shards=open_shards),
             tokens=getattr(dataset, "tokens", None),
+            digest=getattr(dataset, "digest", None),
             shape=self.shape,
             seed=getattr(dataset, "seed", 0) if seed is None else seed,
             bucketed=bucketed,

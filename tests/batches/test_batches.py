@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,35 @@ def test_load_state_dict__refuses_a_state_of_other_rows(
         Batches(train, JOINT).load_state_dict(state)
     with pytest.raises(ValueError, match=rf"state: expected tokens = {train.record.tokens}, got 1"):
         Batches(train, JOINT).load_state_dict(Batches(train, JOINT).state_dict() | {"tokens": 1})
+
+
+def test_load_state_dict__refuses_a_state_of_other_inputs_of_the_same_size(
+    folders: dict[str, Path], train: Split, tmp_path: Path
+) -> None:
+    state = Batches(train, JOINT).state_dict()
+    twin = Path(shutil.copytree(made.SAMPLE / "ncbi-disease", tmp_path / "in"))
+    (twin / "train.tsv").write_text((twin / "train.tsv").read_text().replace("B-", "I-", 1))
+    pipeline = made.pipeline_of(unit_bytes=1500, encode={"max_tokens": 8})
+    made.built(tmp_path / "out", inputs=twin, pipeline=pipeline)
+    other = load(tmp_path / "out")["train"]
+    assert (len(other), other.tokens) == (len(train), train.tokens)
+
+    with pytest.raises(ValueError, match=f"state: expected digest = {other.digest}, got '"):
+        Batches(other, JOINT).load_state_dict(state)
+
+
+def test_load_state_dict__takes_a_state_of_the_same_rows_in_other_shards(
+    folders: dict[str, Path], train: Split
+) -> None:
+    before = Batches(load(folders["one"])["train"], JOINT, batch_size=4)
+    seen = list(itertools.islice(before, 3))
+
+    again = Batches(train, JOINT, batch_size=4)
+    again.load_state_dict(before.state_dict())
+
+    assert [lists(batch) for batch in seen] + all_lists(again) == all_lists(
+        Batches(train, JOINT, batch_size=4)
+    )
 
 
 def test_load_state_dict__refuses_a_state_of_other_shards(

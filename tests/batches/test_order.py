@@ -315,9 +315,10 @@ def test_state_dict__is_plain_and_small() -> None:
         cursor.count()
 
     assert json.loads(json.dumps(cursor.state_dict())) == {
-        "version": 3,
+        "version": 4,
         "rows": 10,
         "tokens": None,
+        "digest": None,
         "seed": 3,
         "shuffle": True,
         "bucketed": False,
@@ -359,8 +360,8 @@ def test_set_epoch__keeps_a_loaded_state_of_that_epoch_alone() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("version", 1, "state: expected version 3, got 1; begin the epoch anew"),
-        ("version", None, "state: expected version 3, got None"),
+        ("version", 1, "state: expected version 4, got 1; begin the epoch anew"),
+        ("version", None, "state: expected version 4, got None"),
         ("rows", 9, "state: expected rows = 10, got 9; load the same split and pass the options"),
         ("tokens", 9, "state: expected tokens = 99, got 9"),
         ("seed", 1, "state: expected seed = 0, got 1"),
@@ -389,7 +390,7 @@ def test_load_state_dict__refuses_a_state_of_other_rows_or_options(
 def test_load_state_dict__refuses_a_state_that_lacks_something() -> None:
     cursor = Cursor(order_of(10))
 
-    for name in set(cursor.state_dict()) - {"batch_size", "tokens"}:
+    for name in set(cursor.state_dict()) - {"batch_size", "tokens", "digest"}:
         state = cursor.state_dict()
         del state[name]
         with pytest.raises(ValueError, match="state: "):

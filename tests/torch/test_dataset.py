@@ -468,6 +468,8 @@ def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
         ValueError, match=r"state: expected tokens = \d+, got 1; load the same split"
     ):
         loader.load_state_dict(loader.state_dict() | {"tokens": 1})
+    with pytest.raises(ValueError, match=f"state: expected digest = {train.digest}, got '0'"):
+        loader.load_state_dict(loader.state_dict() | {"digest": "0"})
 
 
 @pytest.mark.parametrize("world", [1, 2])

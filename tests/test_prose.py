@@ -277,3 +277,18 @@ def test_docstrings__what_continues_a_bullet_is_indented() -> None:
                     broken.append(f"{path.relative_to(ROOT)}: {line.strip()[:60]}")
 
     assert not broken, "\n".join(broken)
+
+
+def test_decisions__name_what_is_there() -> None:
+    """How to undo a decision is said as `NAME` in `FILE`, which moves and is renamed."""
+    decisions = (ROOT / "DECISIONS.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([\w.]+)`(?: and `[\w.]+`)?\s+in\s+`([\w/.-]+\.\w+)`", decisions)
+
+    gone = []
+    for name, file in places:
+        path = next((root / file for root in (PACKAGE, ROOT) if (root / file).is_file()), None)
+        if path is None or name.rpartition(".")[2] not in path.read_text(encoding="utf-8"):
+            gone.append(f"{name} in {file}")
+
+    assert len(places) > 20
+    assert not gone, "\n".join(gone)

@@ -15,7 +15,7 @@ from mslm_data.errors import SourceError
 from mslm_data.io import resources
 from mslm_data.io.files import sha256_of
 from mslm_data.source import Source
-from mslm_data.source.reading.files import opened
+from mslm_data.source.reading.files import ends_with, opened
 from mslm_data.source.reading.splits import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
 
@@ -105,7 +105,7 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
 def _claim(name: str, files: Iterable[Path]) -> _Claim | None:
     """Return what speaks for a source in some files, None where nothing does."""
     source: type[Source] = SOURCES.load(name)
-    mine = [path for path in files if path.name.removesuffix(".gz").endswith(source.suffixes)]
+    mine = [path for path in files if ends_with(path, source.suffixes)]
     found = [
         (path, why) for path in mine[:_LOOKED_AT] if (why := source.recognises(path, _head(path)))
     ]

@@ -15,6 +15,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.bioc import document_of_bioc
@@ -51,10 +52,10 @@ class BioC(OffsetOptions, Source):
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split; of those in folders, XML before JSON. See `Source.find`."""
         found = super().find(inputs)
-        if all(_is_json(path) for paths in found.values() for path in paths):
+        if all(ends_with(path, ".json") for paths in found.values() for path in paths):
             return found
         kept = {
-            split: [path for path in paths if not _is_json(path) or path in inputs]
+            split: [path for path in paths if not ends_with(path, ".json") or path in inputs]
             for split, paths in found.items()
         }
         return {split: paths for split, paths in kept.items() if paths}
@@ -62,7 +63,7 @@ class BioC(OffsetOptions, Source):
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each document; see `Source.read`."""
         path = Path(part.path)
-        if _is_json(path):
+        if ends_with(path, ".json"):
             for row in json_rows.rows_within(path, TextOptions(), _documents):
                 yield row if isinstance(row, SetAside) else self._of_json(row)
             return
@@ -77,7 +78,7 @@ class BioC(OffsetOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for BioC; see `Source.recognises`."""
-        if _is_json(path):
+        if ends_with(path, ".json"):
             keys = {match[0].rstrip(b" \t\r\n:") for match in _KEYS_IN_HEAD.finditer(head)}
             is_bioc = {b'"passages"', b'"infons"'} < keys
             return "its documents have passages with infons" if is_bioc else ""
@@ -148,10 +149,6 @@ def _documents(data: bytes) -> Iterator[msgspec.Raw]:
         if documents is None:
             raise msgspec.ValidationError("an object without documents")
         yield from documents
-
-
-def _is_json(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".json")
 
 
 def _pieces(document: Element) -> list[tuple[int, str]]:

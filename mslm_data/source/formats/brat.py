@@ -14,7 +14,7 @@ from typing import Literal
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import lines, packed_or_plain, stem
+from mslm_data.source.reading.files import ends_with, lines, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -52,7 +52,7 @@ class Brat(OffsetOptions, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for BRAT; see `Source.recognises`."""
-        if _is_annotations(path) and _MENTION_LINE.search(head) and _sibling(path, ".txt"):
+        if ends_with(path, ".ann") and _MENTION_LINE.search(head) and _sibling(path, ".txt"):
             return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
         return ""
 
@@ -63,14 +63,14 @@ class Brat(OffsetOptions, TextOptions, Source):
             split: [
                 path
                 for path in paths
-                if not _is_annotations(path) or _sibling(path, ".txt") is None
+                if not ends_with(path, ".ann") or _sibling(path, ".txt") is None
             ]
             for split, paths in found.items()
         }
 
     def files(self, path: Path) -> list[Path]:
         """Return the text and its annotations, as far as they exist."""
-        annotations = None if _is_annotations(path) else _sibling(path, ".ann")
+        annotations = None if ends_with(path, ".ann") else _sibling(path, ".ann")
         return [path, annotations] if annotations else [path]
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -81,7 +81,7 @@ class Brat(OffsetOptions, TextOptions, Source):
         doc_id = stem(path)
         place = f"{path.name}:1"
         annotations = _sibling(path, ".ann")
-        if _is_annotations(path):
+        if ends_with(path, ".ann"):
             return SetAside(doc_id, place, _ANNOTATIONS_ALONE)
         if annotations is None and self.without_annotations == "set_aside":
             return SetAside(doc_id, place, TEXT_ALONE)
@@ -123,10 +123,6 @@ def _read_mentions(data: bytes) -> list[Annotation]:
         fragments = [(int(start), int(end)) for start, end in pairs]
         mentions.append(Annotation(fragments, label=match[1], words=match[3]))
     return mentions
-
-
-def _is_annotations(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".ann")
 
 
 def _sibling(path: Path, suffix: str) -> Path | None:

@@ -18,7 +18,7 @@ from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import stem
+from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader, recognised
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import split_of
@@ -76,14 +76,14 @@ class Hub(RowOptions, TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file into ranges of rows of about `target_bytes` in the file; see `Source.cut`."""
-        if _is_json(Path(part.path)):
+        if ends_with(Path(part.path), JsonLines.suffixes):
             return self._json().cut(part, target_bytes=target_bytes)
         return arrow_rows.cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each row; see `Source.read`. Places are `file:row`, from 1."""
         path = Path(part.path)
-        if _is_json(path):
+        if ends_with(path, JsonLines.suffixes):
             yield from self._json().read(part)
             return
 
@@ -122,14 +122,14 @@ class Hub(RowOptions, TextOptions, Source):
 
     def columns_of(self, path: Path) -> list[str]:
         """Return a file's columns; see `Source.columns_of`."""
-        if _is_json(path):
+        if ends_with(path, JsonLines.suffixes):
             return self._json().columns_of(path)
         return [*arrow_rows.schema(path).names]
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - rows are read by name
         """Return what speaks for a dataset; see `Source.recognises`. Of JSON, `jsonl` says it."""
-        if _is_json(path):
+        if ends_with(path, JsonLines.suffixes):
             return ""
         try:
             wanted = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
@@ -294,7 +294,3 @@ def _with_json(path: Path, num_rows: int) -> set[str]:
         for name, value in row.items()
         if look_like_mentions(value)
     }
-
-
-def _is_json(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(JsonLines.suffixes)

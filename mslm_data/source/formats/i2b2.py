@@ -14,7 +14,7 @@ from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import lines, opened, packed_or_plain, stem
+from mslm_data.source.reading.files import ends_with, lines, opened, packed_or_plain, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -84,10 +84,9 @@ class I2b2(OffsetOptions, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for i2b2; see `Source.recognises`."""
-        name = path.name.removesuffix(".gz")
-        if name.endswith(".txt"):
+        if ends_with(path, ".txt"):
             return "a file .con has its name" if cls()._concept_file(path) else ""
-        if name.endswith(".con"):
+        if ends_with(path, ".con"):
             return 'its first line is c="…" line:token …' if _CONCEPT_LINE.match(head) else ""
         if b"<TAGS>" in head and b"<TEXT>" in head:
             return "it has the elements TEXT and TAGS"
@@ -102,18 +101,18 @@ class I2b2(OffsetOptions, TextOptions, Source):
             concepts.resolve()
             for paths in found.values()
             for path in paths
-            if _ends_with(path, ".txt") and (concepts := self._concept_file(path)) is not None
+            if ends_with(path, ".txt") and (concepts := self._concept_file(path)) is not None
         }
         return {
             split: [
-                path for path in paths if not _ends_with(path, ".con") or path.resolve() not in used
+                path for path in paths if not ends_with(path, ".con") or path.resolve() not in used
             ]
             for split, paths in found.items()
         }
 
     def files(self, path: Path) -> list[Path]:
         """Return a file, and the concepts of a text."""
-        concepts = self._concept_file(path) if _ends_with(path, ".txt") else None
+        concepts = self._concept_file(path) if ends_with(path, ".txt") else None
         return [path, concepts] if concepts else [path]
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
@@ -123,7 +122,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
             SourceError: A file of records is not well-formed.
         """
         path = Path(part.path)
-        if not _ends_with(path, ".xml"):
+        if not ends_with(path, ".xml"):
             yield self._of_lines(path)
         elif _has_records(path):
             for line, record in elements(path, "RECORD"):
@@ -144,7 +143,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
     def _of_lines(self, path: Path) -> Document | SetAside:
         doc_id = stem(path)
         place = f"{path.name}:1"
-        if _ends_with(path, ".con"):
+        if ends_with(path, ".con"):
             return SetAside(doc_id, place, _CONCEPTS_ALONE)
         concepts = self._concept_file(path)
         if concepts is None:
@@ -220,10 +219,6 @@ class I2b2(OffsetOptions, TextOptions, Source):
             if self.label == "tag" or not label:
                 label = tag.tag
             yield Annotation([(int(start), int(end))], label, words=tag.get("text"))
-
-
-def _ends_with(path: Path, suffix: str) -> bool:
-    return path.name.removesuffix(".gz").endswith(suffix)
 
 
 def _has_records(path: Path) -> bool:

@@ -16,7 +16,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading.cohort import Cohort, last_of_sample
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import stem
+from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import WITHDRAWN, RecordError
 from mslm_data.source.reading.splits import by_split
@@ -75,7 +75,7 @@ class Notes(Cohort, TextOptions, Source):
         """Return what speaks for a table such as NOTEEVENTS; see `Source.recognises`."""
         header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
         names = {name.strip(' "\r').casefold() for name in header.split(",")}
-        is_table = path.name.removesuffix(".gz").endswith(".csv")
+        is_table = ends_with(path, ".csv")
         if is_table and names >= _COLUMNS_OF_NOTEEVENTS:
             return "its header has ROW_ID, SUBJECT_ID, CATEGORY and TEXT"
         return ""

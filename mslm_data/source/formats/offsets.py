@@ -16,7 +16,7 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import stem
+from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.plain_tables import (
     Column,
     Header,
@@ -254,7 +254,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
             SourceError: It has several texts.
         """
         texts = self._text_files(path)
-        if len(texts) != 1 or not _is_text(texts[0]):
+        if len(texts) != 1 or not ends_with(texts[0], ".txt"):
             raise SourceError(
                 f"{path}: expected one file of text, as no column names the document, got "
                 f"{len(texts)} at '{self.texts}'; set [source] id_column or texts"
@@ -318,7 +318,9 @@ class Offsets(OffsetOptions, TextOptions, Source):
         texts = self.texts.replace("{stem}", glob.escape(stem(path)))
         folder = path.parent / texts
         if folder.is_dir():
-            return sorted(one for one in folder.iterdir() if one.is_file() and _is_text(one))
+            return sorted(
+                one for one in folder.iterdir() if one.is_file() and ends_with(one, ".txt")
+            )
         # A packed table is meant as well.
         names = {
             name
@@ -353,7 +355,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
 
     def _texts(self, path: Path) -> Iterator[_Text]:
         for file in self._text_files(path):
-            if _is_text(file):
+            if ends_with(file, ".txt"):
                 yield self._text_of_file(file)
             else:
                 yield from self._texts_of_table(file)
@@ -420,10 +422,6 @@ class Offsets(OffsetOptions, TextOptions, Source):
 
 def _matches(path: Path, pattern: str) -> bool:
     return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
-
-
-def _is_text(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".txt")
 
 
 def _range(start: str, end: str) -> list[tuple[int, int]]:

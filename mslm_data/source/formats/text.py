@@ -16,7 +16,7 @@ from mslm_data.kernels.lines import NEWLINE
 from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import LinesOfFile, lines, plain_lines, stem
+from mslm_data.source.reading.files import LinesOfFile, ends_with, lines, plain_lines, stem
 from mslm_data.source.reading.records import (
     NOT_UTF8,
     RecordError,
@@ -336,9 +336,8 @@ def _is_text(data: bytes) -> bool:
 
 def _kind(path: Path) -> str | None:
     """Return the suffix of a table, None for a file of lines."""
-    name = path.name.removesuffix(".gz")
     kinds = (*_TABLES, *_JSON, *_ARROW)
-    return next((kind for kind in kinds if name.endswith(kind)), None)
+    return next((kind for kind in kinds if ends_with(path, kind)), None)
 
 
 def _as_id(value: object) -> str:

@@ -14,7 +14,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import csv_records, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
-from mslm_data.source.reading.files import lines, stem
+from mslm_data.source.reading.files import ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.tables import TableReader, TableRow
 from mslm_data.source.reading.tagged_lines import NOT_A_TAG
@@ -342,4 +342,4 @@ def _field(
 
 
 def _separator(path: Path) -> str:
-    return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    return "\t" if ends_with(path, ".tsv") else ","

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast, overload
@@ -172,6 +172,12 @@ def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
 def stem(path: Path) -> str:
     """Return a file's name without `.gz` and its last suffix: `a/train.jsonl.gz` -> `train`."""
     return Path(path.name.removesuffix(".gz")).stem
+
+
+def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:
+    """Return whether a file's name ends with one of some suffixes, once `.gz` is taken off it."""
+    wanted = suffixes if isinstance(suffixes, str) else tuple(suffixes)
+    return path.name.removesuffix(".gz").endswith(wanted)
 
 
 def packed_or_plain(path: Path) -> Path | None:

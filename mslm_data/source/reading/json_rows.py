@@ -17,7 +17,7 @@ from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.json_once import DECODE_ERRORS, KeyTwiceError, decode
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import NumberedLine, lines, opened, stem
+from mslm_data.source.reading.files import NumberedLine, ends_with, lines, opened, stem
 from mslm_data.source.reading.records import RecordError, cut_filled_lines, decode_utf8
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -81,7 +81,7 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
         head: Its first bytes.
     """
     text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
-    if path.name.removesuffix(".gz").endswith(".json") and text.startswith("["):
+    if ends_with(path, ".json") and text.startswith("["):
         text = text[1:]
     decoder = json.JSONDecoder()
     end = 0
@@ -231,7 +231,7 @@ def _of_lines(path: Path, options: TextOptions) -> bool:
 
     A `.json` file has not if it begins with a bracket, or with a brace on a line of its own.
     """
-    if not path.name.removesuffix(".gz").endswith(".json"):
+    if not ends_with(path, ".json"):
         return True
     data = options.utf8(path, 0, _FIRST_BYTES).removeprefix(BOM_UTF8).lstrip()
     first = next(lines(data), NumberedLine(1, b"")).data

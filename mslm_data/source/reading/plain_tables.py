@@ -15,7 +15,7 @@ from mslm_data.data.document import Part
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import csv_records
 from mslm_data.source.reading.encodings import TextOptions, opened_utf8
-from mslm_data.source.reading.files import lines
+from mslm_data.source.reading.files import ends_with, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 
 Column = str | int
@@ -171,7 +171,7 @@ def table_of(
     if not separator:
         separator = "\t" if "\t" in row else max(_SEPARATORS, key=row.count)
     fields = row.split(separator)
-    is_quoted = path.name.removesuffix(".gz").endswith(".csv")
+    is_quoted = ends_with(path, ".csv")
     if is_quoted:
         fields = [name.removeprefix('"').removesuffix('"') for name in fields]
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mslm_data.data.document import split_order
 from mslm_data.errors import SourceError
+from mslm_data.source.reading.files import ends_with
 from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
@@ -222,7 +223,7 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
     """Give each input file that may be of the format."""
     for root in inputs:
         if root.is_file():
-            if root.name.endswith(_BINARY) and not _ends_with(root, suffixes):
+            if root.name.endswith(_BINARY) and not ends_with(root, suffixes):
                 raise SourceError(
                     f"{root}: expected a file ending with {', '.join(suffixes)}, got a binary "
                     f"table; check [source] use{_other_sources([root], suffixes)}"
@@ -230,7 +231,7 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
             yield Candidate(root, root.name)
         elif root.is_dir():
             for path in plain_files(root):
-                if _ends_with(path, suffixes):
+                if ends_with(path, suffixes):
                     below = path.relative_to(root).as_posix()
                     yield Candidate(path, below, root.resolve().name)
         else:
@@ -319,7 +320,7 @@ def _why_unread(below: str, suffixes: Sequence[str], splits: Mapping[str, Sequen
     path = Path(below)
     if _is_hidden(path):
         return "hidden"
-    if not _ends_with(path, suffixes):
+    if not ends_with(path, suffixes):
         return f"its name does not end with {', '.join(suffixes)}"
     if splits:
         return "no pattern of [source] splits fits it"
@@ -361,10 +362,6 @@ def _is_hidden(below: Path) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in below.parts)
 
 
-def _ends_with(path: Path, suffixes: Iterable[str]) -> bool:
-    return path.name.removesuffix(".gz").endswith(tuple(suffixes))
-
-
 def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
     """Return a hint at other sources that read the files there, "" for none.
 
@@ -374,7 +371,7 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
     hints = []
     for name in SOURCES.names():
         theirs = set(SOURCES.load(name).suffixes) - set(suffixes)
-        present = sorted(suffix for suffix in theirs if any(_ends_with(p, [suffix]) for p in found))
+        present = sorted(suffix for suffix in theirs if any(ends_with(p, suffix) for p in found))
         if present:
             hints.append(f"source '{name}' reads {', '.join(present)}")
     return f"; of the files there, {' and '.join(hints)}" if hints else ""

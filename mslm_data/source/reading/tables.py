@@ -18,7 +18,7 @@ from mslm_data.errors import SourceError
 from mslm_data.source.reading import arrow_rows, csv_records
 from mslm_data.source.reading.csv_records import CsvTable
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
-from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes, stem
+from mslm_data.source.reading.files import ends_with, has_cr_lines, opened, read_bytes, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8, may_be_cut
 
 
@@ -64,7 +64,7 @@ class TableReader:
         path = Path(part.path)
         if path.suffix == ".parquet":
             return _rows_of_parquet(part, self.columns)
-        if _is_text(path):
+        if ends_with(path, ".txt"):
             return iter([self._row_of_text(path)])
         return self._rows_of_csv(part)
 
@@ -73,7 +73,7 @@ class TableReader:
         path = Path(part.path)
         if path.suffix == ".parquet":
             return arrow_rows.cut(part, target_bytes=target_bytes)
-        if _is_text(path) or not may_be_cut(part, target_bytes) or self._is_recoded(path):
+        if ends_with(path, ".txt") or not may_be_cut(part, target_bytes) or self._is_recoded(path):
             return iter([part])
         with opened(path) as file:
             table = self._open(file, path.name, self.text.encoding)
@@ -153,10 +153,6 @@ class TableReader:
             return decode_utf8(self.text.utf8(path).removeprefix(BOM_UTF8))
 
         return TableRow(0, f"{path.name}:1", ("id", "text"), value)
-
-
-def _is_text(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".txt")
 
 
 def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:

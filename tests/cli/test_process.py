@@ -197,7 +197,7 @@ def test_main__names_the_tokenizer_that_a_folder_lacks(
     pytest.importorskip("wordfreq")
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, "built")
-    tokenizer = Path("built/tokenizer.json")
+    tokenizer = tmp_path / "built" / "tokenizer.json"
 
     tokenizer.write_text("{")
     damaged = run(*words, "built")

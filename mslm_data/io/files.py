@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -41,16 +42,17 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         durable: Whether it must outlive a crash of the machine. A file that is made again if its
             checksum is wrong need not, and saves waiting for the disk.
     """
-    handle, temporary = _temporary(path)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _full_disk_named(path):
+        handle, temporary = _temporary(path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     if durable:
         try:
             sync_folder(path.parent)
@@ -81,16 +83,28 @@ def making_folder(path: Path) -> Iterator[Path]:
     Temporaries that killed processes left there go.
     """
     clear_abandoned(path.parent)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
-    try:
-        handle = os.open(folder, os.O_RDONLY)
+    with _full_disk_named(path):
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
         try:
-            _hold(handle)
-            yield folder
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                _hold(handle)
+                yield folder
+            finally:
+                os.close(handle)
         finally:
-            os.close(handle)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _full_disk_named(path: Path) -> Iterator[None]:
+    """Name what is written in the error of a disk that is full: such an error names nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error.filename = str(path.absolute())
+        raise
 
 
 def clear_temporaries(folder: Path) -> None:

@@ -128,9 +128,20 @@ def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(
     more = run(*words)
 
     assert (full.code, more.code) == (1, 0)
-    assert "No space left on device" in full.err
+    assert f"error: {out}/" in full.err
+    assert ": No space left on device; free some space, then run the same command" in full.err
     assert "Traceback" not in full.err
     assert verify(out)[1] == []
+
+
+def test_export__on_a_full_disk_names_the_folder(whole: Path, small_disk: Path) -> None:
+    (small_disk / "other").write_bytes(bytes(120 << 10))
+
+    done = run("export", whole, "--to", "jsonl", "--out", small_disk / "out")
+
+    assert done.code == 1
+    assert f"error: {small_disk}/out: No space left on device; free some space" in done.err
+    assert [path.name for path in small_disk.iterdir()] == ["other"]
 
 
 # Power loss ---------------------------------------------------------------------------------------

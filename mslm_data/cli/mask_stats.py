@@ -233,7 +233,7 @@ def command(
         most_words=max(top, WORDS_OF_REPORT if report_file else 0),
     )
     stats = counted.stats[first]
-    _warn(stats)
+    _warn(strategies[first], stats)
 
     if report_file is not None:
         _write_page(
@@ -442,8 +442,8 @@ def _write_page(
     write_whole(file, [page.html().encode()])
 
 
-def _warn(counted: MaskStats) -> None:
-    """Print on stderr what makes training with these masks pointless."""
+def _warn(strategy: Strategy, counted: MaskStats) -> None:
+    """Print on stderr what makes training with these masks pointless, or other than it seems."""
     from mslm_data.stats.counts import ALL_MASKED
     from mslm_data.stats.weights import SATURATED
 
@@ -451,6 +451,26 @@ def _warn(counted: MaskStats) -> None:
         echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
     if counted.all_masked:
         echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
+    _warn_of_limit(strategy, counted)
+
+
+def _warn_of_limit(strategy: Strategy, counted: MaskStats) -> None:
+    """Print on stderr that a limit for each row, and not the rate, says how much is masked."""
+    options = {} if strategy.origin is None else strategy.origin.options
+    most = options.get("most")
+    rate = options.get("rate")
+    if not most or not isinstance(rate, float | int):
+        return
+
+    rows = sum(counted.masked_per_row)
+    at_limit = sum(counted.masked_per_row[most:])
+    if at_limit > rows / 10 and counted.realised_rate < 0.9 * rate:
+        echo(
+            f"warning: {at_limit:,} of {rows:,} rows reach the limit of {most} masked tokens, so "
+            f"{counted.realised_rate:.2%} of the tokens are masked where the rate is {rate:.2%}; "
+            "pass --set most=0 to lift the limit",
+            err=True,
+        )
 
 
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:

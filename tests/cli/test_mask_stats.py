@@ -112,6 +112,17 @@ def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Pat
     assert "every token" not in other.err
 
 
+def test_mask_stats__warns_when_a_limit_holds_rows_below_the_rate(built: Path) -> None:
+    bert = ("mask-stats", built, "--strategy", "bert")
+    limited = run(*bert, "--set", "most=2")
+    unlimited = run(*bert, "--set", "most=0")
+    usual = run(*bert)
+
+    assert "rows reach the limit of 2 masked tokens, so" in limited.err
+    assert "where the rate is 15.00%" in limited.err
+    assert unlimited.err == usual.err == ""
+
+
 def test_mask_stats__other_strategies_say_their_own_rates(built: Path) -> None:
     elm = run("mask-stats", built, "--strategy", "elm", "--elm", "0.5", "--json").json
     blm = run(

@@ -88,7 +88,7 @@ def strategy_options(command: F) -> F:
         ),
         click.option(
             "--seed",
-            type=click.IntRange(0),
+            type=click.IntRange(0, 2**63 - 1),
             default=0,
             show_default=True,
             help="Draw the masks from this seed, as training with the same seed does.",

@@ -10,6 +10,7 @@ import click
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask import NO_MASKS, options_of
+from mslm_data.registry import did_you_mean
 
 if TYPE_CHECKING:
     from mslm_data.loading import Shards
@@ -39,9 +40,10 @@ def make_strategies(
     Raises:
         PipelineError: A strategy or an option is unknown, a value is refused, or a rate follows
             training, which no command knows the place of.
-        UsageError: One of `sets` is not of that form.
+        UsageError: One of `sets` is not of that form, or of another strategy.
     """
     rates = {name: value for name, value in (("elm", elm), ("blm", blm)) if value is not None}
+    assignments = [_parsed(assignment, names) for assignment in sets]
     strategies = {}
 
     for name in names:
@@ -50,8 +52,7 @@ def make_strategies(
             known = options_of(name)
             options = {option: value for option, value in options.items() if option in known}
 
-        for assignment in sets:
-            whose, option, value = _parsed(assignment)
+        for whose, option, value in assignments:
             if whose in ("", name):
                 options[option] = value
 
@@ -66,13 +67,22 @@ def make_strategies(
     return strategies
 
 
-def _parsed(assignment: str) -> tuple[str, str, Any]:
-    """Return whose option is set ("" for all), the option, and the value."""
+def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
+    """Return whose option is set ("" for all), the option, and the value.
+
+    Raises:
+        UsageError: Not of that form, or of a strategy that is not among `names`.
+    """
     path, equals, text = assignment.partition("=")
     if not equals:
         raise click.UsageError(f"--set: expected option=value, got '{assignment}'")
 
     whose, _, option = path.rpartition(".")
+    if whose and whose not in names:
+        raise click.UsageError(
+            f"--set: expected an option of {' or '.join(names)}, got one of '{whose}'"
+            f"{did_you_mean(whose, names)}"
+        )
     try:
         return whose, option, tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):

@@ -252,9 +252,9 @@ def check_chances(chances: Sequence[float]) -> None:
     """Refuse chances that no row could draw from.
 
     Raises:
-        ValueError: A negative chance, or chances that exceed 1 together.
+        ValueError: A negative chance, one that is not a number, or chances that exceed 1 together.
     """
-    if min(chances, default=0.0) < 0 or sum(chances) > 1 + 1e-9:
+    if not (all(chance >= 0 for chance in chances) and sum(chances) <= 1 + 1e-9):
         raise ValueError(
             f"chances: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
         )

@@ -6,6 +6,7 @@ artefacts that `mslm-data vocab` makes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,8 @@ class Score:
             row's units. Below 1, negative numbers count as 0.
 
     Raises:
-        ValueError: Neither a lexicon nor a column, or both, or an alpha outside `[0, 1]`.
+        ValueError: Neither a lexicon nor a column, or both, an alpha outside `[0, 1]`, or a
+            `missing` that is not finite.
     """
 
     lexicon: str = artefact()
@@ -61,6 +63,8 @@ class Score:
 
     def __post_init__(self) -> None:
         check_share("alpha", self.alpha)
+        if not math.isfinite(self.missing):
+            raise ValueError(f"missing: expected a finite number, got {self.missing}")
         if bool(self.lexicon) == bool(self.column):
             got = "both" if self.lexicon else "neither"
             raise ValueError(f"score: expected a lexicon or a column, got {got}")

@@ -385,6 +385,12 @@ WRONG_CALLS = [
     ),
     (["--row-tokens", "4"], "--row-tokens: expected room for a row of"),
     (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
+    (["--seed", str(2**63)], "9223372036854775808 is not in the range"),
+    (["--set", "jont.elm=0.5"], "got one of 'jont'; did you mean 'joint'?"),
+    (
+        ["--set", "corruption.by=word"],
+        "--set: expected an option of joint, got one of 'corruption'",
+    ),
 ]
 
 

@@ -155,6 +155,8 @@ def test_score__alpha_keeps_the_rows_sum():
         ({}, "^score: expected a lexicon or a column, got neither$"),
         ({"lexicon": "a", "column": "b"}, "^score: expected a lexicon or a column, got both$"),
         ({"lexicon": "a", "alpha": 1.5}, r"^alpha: expected a rate in \[0, 1\], got 1\.5$"),
+        ({"lexicon": "a", "missing": math.nan}, r"^missing: expected a finite number, got nan$"),
+        ({"lexicon": "a", "missing": math.inf}, r"^missing: expected a finite number, got inf$"),
     ],
 )
 def test_score__refuses(options, message):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -265,6 +267,11 @@ def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, op
             "mixture",
             {"parts": [{"use": "elm"}] * 2, "chances": [0.7, 0.7]},
             "chances: expected chances in [0, 1] that sum to 1 at most, got 1.4",
+        ),
+        (
+            "mixture",
+            {"parts": [{"use": "elm"}] * 2, "chances": [0.5, math.nan]},
+            "chances: expected chances in [0, 1] that sum to 1 at most, got nan",
         ),
         (
             "mixture",

@@ -170,7 +170,8 @@ def _transformed(transform: Transform, values: Array, offsets: Array) -> Array:
         return flags.astype(np.float64)
 
     if transform == "swish":
-        swished: Array = values / (1 + np.exp(-values))
+        # Below -700 it is 0 in float32, and exp would overflow soon.
+        swished: Array = values / (1 + np.exp(-np.maximum(values, -700)))
         # exp differs in the last bits between machines; float32 has fewer bits than these.
         return swished.astype(np.float32).astype(np.float64)
 

@@ -160,7 +160,7 @@ WRONG = [
     (["--lengths", "2-6"], "lengths: expected from 2 to 5 words, got 2-6"),
     (
         ["--size", "10", "--shares", "50,25,20"],
-        "shares: expected 3 percentages that sum to 100, got 3 that sum to 95",
+        "shares: expected 3 percentages, 0 or more, that sum to 100, got 50, 25, 20",
     ),
     (["--measure", "npmi"], "measure: expected one of levine, plain, squared, got 'npmi'"),
     (["--stop-words", "/nowhere"], "/nowhere: expected a file of stop words"),

@@ -285,11 +285,19 @@ WRONG = [
     ({"coverage": 1.5}, r"coverage: expected a share in \(0, 1\], got 1.5"),
     (
         {"size": 9, "shares": (50, 40, 9)},
-        "shares: expected 3 percentages that sum to 100, got 3 that sum to 99",
+        "shares: expected 3 percentages, 0 or more, that sum to 100, got 50, 40, 9",
+    ),
+    (
+        {"size": 9, "shares": (-50, 100, 50)},
+        "shares: expected 3 percentages, 0 or more, that sum to 100, got -50, 100, 50",
+    ),
+    (
+        {"size": 9, "shares": (float("nan"), 50, 50)},
+        "shares: expected 3 percentages, 0 or more, that sum to 100, got nan, 50, 50",
     ),
     (
         {"size": 9, "shares": (50, 50)},
-        "shares: expected 3 percentages that sum to 100, got 2 that sum to 100",
+        "shares: expected 3 percentages, 0 or more, that sum to 100, got 50, 50",
     ),
     (
         {"shares": (50, 25, 25)},

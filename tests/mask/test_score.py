@@ -164,6 +164,14 @@ def test_score__refuses(options, message):
         Score(**options)
 
 
+@pytest.mark.filterwarnings("error")
+def test_score__swish_of_a_very_low_score_is_0():
+    examples = examples_of([row_of([1], fill=IDS.unk)])
+    score = Score(lexicon=str(words_lexicon()), transform="swish", missing=-1000.0)
+
+    assert score.of(examples, words(examples)).tolist() == [0.0]
+
+
 @pytest.mark.parametrize("by", ["word", "token"])
 def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
     examples = examples_of([row_of([1])])

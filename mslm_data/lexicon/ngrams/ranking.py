@@ -7,6 +7,7 @@ sentence was cut into rows, n-grams across the cut are not counted. An n-gram wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -108,15 +109,14 @@ class NgramChoice:
             raise ValueError(f"coverage: expected a share in (0, 1], got {self.coverage}")
 
         if self.shares:
-            if (
-                len(self.shares) != number
-                or min(self.shares) < 0
-                or abs(sum(self.shares) - 100) > 1e-6
-            ):
+            is_whole = all(share >= 0 for share in self.shares) and math.isclose(
+                sum(self.shares), 100, abs_tol=1e-6
+            )
+            if len(self.shares) != number or not is_whole:
+                given = ", ".join(f"{share:g}" for share in self.shares)
                 raise ValueError(
-                    f"shares: expected {number} percentages that sum to 100, got "
-                    f"{len(self.shares)} that sum to "
-                    f"{sum(self.shares):g}"
+                    f"shares: expected {number} percentages, 0 or more, that sum to 100, got "
+                    f"{given}"
                 )
             if self.size is None and self.coverage is None:
                 raise ValueError(

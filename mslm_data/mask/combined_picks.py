@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,17 @@ from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
 
 
-def needs_of(picks: Sequence[AnyPick]) -> frozenset[str]:
-    """Return what any of some picks needs."""
-    nothing: frozenset[str] = frozenset()
-    return reduce(frozenset.union, (pick.needs for pick in picks), nothing)
+class HasNeeds(Protocol):
+    """A pick or a strategy, as far as what it needs goes."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return the columns and files that it needs."""
+
+
+def needs_of(parts: Iterable[HasNeeds]) -> frozenset[str]:
+    """Return what any of some picks or strategies needs."""
+    return frozenset(need for part in parts for need in part.needs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +59,7 @@ class OneOf:
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of([pick for way in self.ways for pick in way])
+        return needs_of(pick for way in self.ways for pick in way)
 
     @property
     def follows_training(self) -> bool:
@@ -98,7 +104,7 @@ class ByEpoch:
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of([pick for way in self.ways for pick in way])
+        return needs_of(pick for way in self.ways for pick in way)
 
     @property
     def follows_training(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import accumulate
 from typing import Any
 
@@ -238,7 +237,7 @@ class Mixture(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return _needs_of_parts(self.parts)
+        return needs_of(self.parts)
 
     @property
     def follows_training(self) -> bool:
@@ -304,7 +303,7 @@ class Curriculum(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return _needs_of_parts(self.parts)
+        return needs_of(self.parts)
 
     @property
     def follows_training(self) -> bool:
@@ -335,11 +334,6 @@ class Curriculum(Strategy):
 def _table_of_options(options: list[tuple[str, Any]]) -> str:
     """Return the options of a strategy as an HTML table; "" if it has none."""
     return table(("option", ""), options) if options else ""
-
-
-def _needs_of_parts(parts: tuple[Strategy, ...]) -> frozenset[str]:
-    nothing: frozenset[str] = frozenset()
-    return reduce(frozenset.union, (part.needs for part in parts), nothing)
 
 
 def _refuse_unknown_units(picks: Sequence[AnyPick]) -> None:

@@ -86,28 +86,37 @@ def of_brackets(
     new = np.zeros(len(tags), np.int64)
     new[tags < 0] = -1
 
-    # Nearly all words have `*`, and are passed over.
-    is_special = np.array([*(bool(a) or b for a, b in zip(labels, ends, strict=True)), False])
-    words = np.flatnonzero(is_special[tags])
+    # Nearly all words have `*`, and are passed over. So are words without a tag: -1 looks up the
+    # last place.
+    has_bracket = [bool(label) or closes for label, closes in zip(labels, ends, strict=True)]
+    words = np.flatnonzero(np.array([*has_bracket, False])[tags])
     sentences = np.searchsorted(offsets, words, side="right")
+
     alone: list[int] = []
     opened = -1  # the word whose bracket is open
     of_opened = -1  # its sentence
     for word, sentence in zip(words.tolist(), sentences.tolist(), strict=True):
         label = labels[tags[word]]
+        closes = ends[tags[word]]
+
+        # An open bracket is alone if another opens, or its sentence ends.
         if opened >= 0 and (label or sentence != of_opened):
             alone.append(opened)
             opened = -1
         if label:
             opened = word
             of_opened = sentence
-        if ends[tags[word]] and opened < 0:
+
+        if not closes:
+            continue
+        if opened < 0:
             alone.append(word)
-        elif ends[tags[word]]:
-            number = begin[labels[tags[opened]]]
-            new[opened] = number
-            new[opened + 1 : word + 1] = number + 1
-            opened = -1
+            continue
+        number = begin[labels[tags[opened]]]
+        new[opened] = number
+        new[opened + 1 : word + 1] = number + 1
+        opened = -1
+
     if opened >= 0:
         alone.append(opened)
     return new, new_names, alone

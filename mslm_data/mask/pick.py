@@ -283,38 +283,59 @@ class Pick:
         varied = budget.gate < 1 or budget.rounding == "random" or budget.total
         if self.order.by != "uniform" or self.among.where != "any" or varied:
             return False
+        rate = rate_at(budget.rate, draws)
+        if not isinstance(rate, float | int):
+            return False
 
         if units is None:
-            plain = budget.of != "all tokens"
-        else:
-            # The kernel takes every unit for free, so nothing may be hidden or excluded before.
-            all_free = draft.untouched and self.among.unknown and self.among.longest is None
-            plain = all_free and budget.of == "units" and not budget.least and draft.joined is None
-        rate = rate_at(budget.rate, draws)
-        if not plain or not isinstance(rate, float | int):
+            return self._hide_tokens_at_once(examples, rate, draws, kind, draft)
+        return self._hide_units_at_once(examples, units, rate, draws, kind, draft)
+
+    def _hide_tokens_at_once(
+        self, examples: Examples, rate: float, draws: Draws, kind: int, draft: Draft
+    ) -> bool:
+        """Hide single tokens; see `_hide_at_once`."""
+        if self.budget.of == "all tokens":
             return False
 
         ids = examples.input_ids
-        if units is None:
-            table = budget.table(rate, int(ids.lengths.max(initial=0)))
-            words = examples.word_ids.values
-            unknown = -1 if self.among.unknown else examples.ids.unk
-            streams = draws.streams()
-            hide_tokens(
-                ids.offsets,
-                words,
-                ids.values,
-                unknown,
-                table,
-                streams,
-                kind,
-                draft.kinds,
-                draft.owed,
-            )
-        else:
-            table = budget.table(rate, int(units.starts.lengths.max(initial=0)))
-            where = (ids.offsets, units.starts.offsets, units.starts.values, units.ends.values)
-            hide_units(*where, table, draws.streams(), kind, draft.kinds)
+        unknown = -1 if self.among.unknown else examples.ids.unk
+        hide_tokens(
+            ids.offsets,
+            examples.word_ids.values,
+            ids.values,
+            unknown,
+            self.budget.table(rate, int(ids.lengths.max(initial=0))),
+            draws.streams(),
+            kind,
+            draft.kinds,
+            draft.owed,
+        )
+        return True
+
+    def _hide_units_at_once(
+        self, examples: Examples, units: Units, rate: float, draws: Draws, kind: int, draft: Draft
+    ) -> bool:
+        """Hide units; see `_hide_at_once`.
+
+        The kernel takes every unit for free, so nothing may be hidden or excluded before.
+        """
+        all_free = draft.untouched and self.among.unknown and self.among.longest is None
+        by_units = self.budget.of == "units" and not self.budget.least
+        if not all_free or not by_units or draft.joined is not None:
+            return False
+
+        starts = units.starts
+        hide_units(
+            examples.input_ids.offsets,
+            starts.offsets,
+            starts.values,
+            units.ends.values,
+            self.budget.table(rate, int(starts.lengths.max(initial=0))),
+            draws.streams(),
+            kind,
+            draft.kinds,
+        )
         return True
 
     def _pool(self, examples: Examples, units: Units | None, draft: Draft) -> tuple[Array, Array]:

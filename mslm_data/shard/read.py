@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mslm_data.data.bio import MAX_LABELS, count_tags
-from mslm_data.data.columns import COLUMNS
+from mslm_data.data.columns import COLUMNS, Column
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
@@ -297,30 +297,50 @@ class Shard:
             if column.name not in batch.schema.names:
                 continue
             array = batch.column(column.name)
-            if array.null_count or (column.rows != "row" and array.values.null_count):
+            is_list = column.rows != "row"
+            if array.null_count or (is_list and array.values.null_count):
                 raise ShardError(
                     f"{self.path}: {column.name}: expected no nulls; the file is damaged"
                 )
-            if column.rows == "row" or pa.types.is_string(column.type):
-                continue
+            if is_list and not pa.types.is_string(column.type):
+                like = lists.get(_LIKE[column.rows])
+                lists[column.name] = self._list(column, array, like)
 
-            offsets = plain_arrow.numbers(array.offsets)
-            values = plain_arrow.numbers(array.values)
-            if len(offsets) and (
-                offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
-            ):
-                raise ShardError(
-                    f"{self.path}: {column.name}: expected rising offsets within it; "
-                    "the file is damaged"
-                )
-            like = lists.get(_LIKE[column.rows])
-            if like is not None and not np.array_equal(like[0], offsets):
-                raise ShardError(
-                    f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; "
-                    "the file is damaged"
-                )
-            lists[column.name] = offsets, values
+        self._refuse_stray_mentions(lists)
+        if "sentence_starts" in lists:
+            self._refuse_stray_sentences(lists)
+        if self._labels is not None:
+            self._refuse_strange(lists, self._labels)
+        return lists
 
+    def _list(
+        self, column: Column, array: pa.Array, like: tuple[Array, Array] | None
+    ) -> tuple[Array, Array]:
+        """Return the offsets and values of a column of lists.
+
+        Args:
+            column: The column.
+            array: What the file has of it.
+            like: A column with as many items in each row, where one was read before.
+        """
+        offsets = plain_arrow.numbers(array.offsets)
+        values = plain_arrow.numbers(array.values)
+        if len(offsets) and (
+            offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
+        ):
+            raise ShardError(
+                f"{self.path}: {column.name}: expected rising offsets within it; "
+                "the file is damaged"
+            )
+        if like is not None and not np.array_equal(like[0], offsets):
+            raise ShardError(
+                f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; "
+                "the file is damaged"
+            )
+        return offsets, values
+
+    def _refuse_stray_mentions(self, lists: dict[str, tuple[Array, Array]]) -> None:
+        """Refuse mentions that are empty, or not within their row."""
         # For each mention, the length of its row.
         sizes = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
         starts = _used(*lists["span_starts"])
@@ -329,11 +349,6 @@ class Shard:
             raise ShardError(
                 f"{self.path}: expected mentions within their rows; the file is damaged"
             )
-        if "sentence_starts" in lists:
-            self._refuse_stray_sentences(lists)
-        if self._labels is not None:
-            self._refuse_strange(lists, self._labels)
-        return lists
 
     def _refuse_stray_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
         """Refuse sentences that do not begin at a token of their row, and rows without one."""

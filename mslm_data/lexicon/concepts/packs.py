@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,17 +124,12 @@ def make_pack(
     settled = database.build_database(_frames(_kept(passed, kept)), prefer=choice.types)
 
     concepts = settled.cdb.cui2info
-    absent = sorted((choice.types | choice.sources) - there)
-    if concepts and absent:
-        raise AnnotateError(
-            f"--from: expected names of every type and source that is asked for, got none of "
-            f"{', '.join(absent)}; mend --types or --source, or leave it out there"
-        )
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(
             f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
         )
+    _refuse_absent(choice, there)
 
     cat = medcat_model.model_of(settled.cdb)
     write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
@@ -152,6 +147,21 @@ def make_pack(
         types=dict(sorted(types.items())),
         sha256=medcat_pack.digest(out),
     )
+
+
+def _refuse_absent(choice: NameChoice, there: Set[str]) -> None:
+    """Refuse types and sources that no name has, as one that is misspelt.
+
+    Args:
+        choice: The types and sources that are asked for.
+        there: Those that names have.
+    """
+    absent = sorted((choice.types | choice.sources) - there)
+    if absent:
+        raise AnnotateError(
+            f"--from: expected names of every type and source that is asked for, got none of "
+            f"{', '.join(absent)}; mend --types or --source, or leave it out there"
+        )
 
 
 def _file(one: ConceptFile) -> Path:

@@ -226,21 +226,10 @@ class Tagger:
             rows: The windows.
             width: Tokens that rows are padded to, with the special tokens.
         """
-        tokenizer = self._tokenizer
-        before = len(tokenizer.prefix)
-        pieces = []
-        for start, end in rows:
-            inner = words.ids[words.places[start] : words.places[end]].tolist()
-            pieces.append([*tokenizer.prefix, *inner, *tokenizer.suffix])
-        offsets = offsets_of(np.array([len(row) for row in pieces]))
-        ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
-        device = device_of(self._model)
-        padding = max(tokenizer.ids.pad, 0)
-        present = Ragged(np.ones_like(ids.values), offsets)
-        ids_BL = torch.from_numpy(padded(ids, padding, width=width)).to(device)
-        mask_BL = torch.from_numpy(padded(present, 0, width=width)).to(device)
+        ids_BL, mask_BL = self._inputs(words, rows, width)
 
         # Where each word of each window begins in its row.
+        before = len(self._tokenizer.prefix)
         counts = np.array([end - start for start, end in rows])
         heads = np.concatenate(
             [before + words.places[start:end] - words.places[start] for start, end in rows]
@@ -272,6 +261,23 @@ class Tagger:
             of_mention = tuple((scores[start:end] * factor).tolist())
             found[row].append(WordMention(start - first, end - first, label, of_mention))
         return found
+
+    def _inputs(self, words: _Words, rows: Sequence[Window], width: int) -> tuple[Tensor, Tensor]:
+        """Return the ids of windows with special tokens around them, and their attention mask."""
+        tokenizer = self._tokenizer
+        pieces = []
+        for start, end in rows:
+            inner = words.ids[words.places[start] : words.places[end]].tolist()
+            pieces.append([*tokenizer.prefix, *inner, *tokenizer.suffix])
+        offsets = offsets_of(np.array([len(row) for row in pieces]))
+        ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
+        present = Ragged(np.ones_like(ids.values), offsets)
+
+        device = device_of(self._model)
+        padding = max(tokenizer.ids.pad, 0)
+        ids_BL = torch.from_numpy(padded(ids, padding, width=width)).to(device)
+        mask_BL = torch.from_numpy(padded(present, 0, width=width)).to(device)
+        return ids_BL, mask_BL
 
     def _run(self, ids_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor | None, Tensor]:
         """Return hidden states, where types need them, and logits of the tags `[B, L, C]`."""

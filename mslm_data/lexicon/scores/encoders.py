@@ -188,8 +188,8 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
             safetensors, code of its own, an adapter.
         TokenizerError: Its tokenizer cannot be used.
     """
-    transformers = _optional.load("transformers", wanted_by="scores of an encoder")
     torch = _optional.load("torch", wanted_by="scores of an encoder")
+    _optional.load("transformers", wanted_by="scores of an encoder")
 
     folder = Path(name) if Path(name).is_dir() else _from_hub(name)
     if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
@@ -197,6 +197,29 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
             f"{name}: expected a whole model with a config.json, got another folder"
         )
 
+    model, has_pooler = _loaded(name, folder, head=head, attentions=attentions)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
+    tokenizer = tokenizers.load(str(folder)) if own else None
+    return FrozenEncoder(
+        name=name,
+        model=model.to(device).eval(),
+        tokenizer=tokenizer,
+        digest=_digest(folder, tokenizer),
+        device=device,
+        limit=_limit(model),
+        has_pooler=has_pooler,
+    )
+
+
+def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[Any, bool]:
+    """Load a model's weights from a folder; the second value says whether it has a pooler's.
+
+    Raises:
+        VocabularyError: See `load_encoder`.
+    """
+    transformers = _optional.load("transformers", wanted_by="scores of an encoder")
+    torch = _optional.load("torch", wanted_by="scores of an encoder")
     options: dict[str, Any] = {"attn_implementation": "eager"} if attentions else {}
     try:
         with _quietly(transformers):
@@ -224,19 +247,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
             f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of "
             "them; not trained?"
         )
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
-    tokenizer = tokenizers.load(str(folder)) if own else None
-    return FrozenEncoder(
-        name=name,
-        model=model.to(device).eval(),
-        tokenizer=tokenizer,
-        digest=_digest(folder, tokenizer),
-        device=device,
-        limit=_limit(model),
-        has_pooler=getattr(model, "pooler", None) is not None and not pooler,
-    )
+    return model, getattr(model, "pooler", None) is not None and not pooler
 
 
 def _from_hub(name: str) -> Path:

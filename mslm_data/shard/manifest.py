@@ -241,6 +241,12 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: expected a built folder, found none; `mslm-data build` makes one"
         )
     if not path.is_file():
+        whole = folder.absolute().parent
+        if (whole / NAME).is_file():
+            raise ShardError(
+                f"{folder}: expected a built folder, got a folder within one; open {whole}, and "
+                "choose the split by its name"
+            )
         raise ShardError(
             f"{folder}: expected {NAME}, found none; the folder was not built by mslm-data, or its "
             "build has not finished: run the same build command again to resume it"

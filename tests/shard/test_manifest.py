@@ -58,6 +58,19 @@ def test_read_manifest__says_that_nothing_is_there(tmp_path: Path) -> None:
         read_manifest(tmp_path / "none")
 
 
+@pytest.mark.parametrize("relative", [True, False])
+def test_read_manifest__says_that_it_was_given_the_folder_of_a_split(
+    relative: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    given = Path("train") if relative else folder / "train"
+
+    with pytest.raises(
+        ShardError, match=f"^{given}: .* open {folder}, and choose the split by its name$"
+    ):
+        read_manifest(given)
+
+
 def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 

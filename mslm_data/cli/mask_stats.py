@@ -176,16 +176,9 @@ def command(
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
             --report masks.html
     """  # noqa: D301 - click wants the character
-    from mslm_data.cli.mask_tables import (
-        as_dict,
-        batches_as_dict,
-        mix_as_dicts,
-        point_as_dict,
-        print_tables,
-    )
+    from mslm_data.cli.mask_tables import print_tables
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.loading import load
-    from mslm_data.stats import realised_rates
     from mslm_data.stats.grid import has_both_rates
 
     if len(names) > 1 and report_file is None:
@@ -232,8 +225,7 @@ def command(
         sweeps=swept or (report_file is not None and can_be_swept),
         most_words=max(top, WORDS_OF_REPORT if report_file else 0),
     )
-    stats = counted.stats[first]
-    _warn(strategies[first], stats)
+    _warn(strategies[first], counted.stats[first])
 
     if report_file is not None:
         _write_page(
@@ -258,21 +250,8 @@ def command(
         "blm": _rate(strategies[first], "blm"),
         "seed": seed,
         "epochs": epochs,
-        "rates": [rate._asdict() for rate in realised_rates(strategies[first], stats)],
-        **as_dict(stats, schemes, chosen),
+        **_found(strategies[first], counted, batches, schemes, chosen, swept=swept, top=top),
     }
-    if batches is not None:
-        report["batches"] = batches_as_dict(batches)
-    if counted.parts:
-        report["mix"] = mix_as_dicts(counted.parts, batches)
-    if swept:
-        report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
-    if top:
-        report["top_words"] = [
-            {"word": word, "masked": masked, "occurrences": there}
-            for word, masked, there in counted.words[:top]
-        ]
-
     if as_json:
         print_json(report)
     else:
@@ -331,6 +310,49 @@ def _count(
         points=sweep(chunks, first, seed=seed, epochs=epochs) if sweeps else (),
         words=_masked_most(shards, chunks, first, most_words, seed=seed, epochs=epochs),
     )
+
+
+def _found(
+    first: Strategy,
+    counted: _Counted,
+    batches: BatchStats | None,
+    schemes: Sequence[Scheme],
+    chosen: Scheme,
+    *,
+    swept: bool,
+    top: int,
+) -> dict[str, Any]:
+    """Return what `--json` prints of the counts of the first strategy.
+
+    Args:
+        first: The strategy.
+        counted: What it hides.
+        batches: Counts of the batches; None where they are not counted.
+        schemes: Ways to weigh, all of which are shown.
+        chosen: The one of them that is marked.
+        swept: Whether its counts at all rates were asked for.
+        top: How many of the words masked most were asked for.
+    """
+    from mslm_data.cli.mask_tables import as_dict, batches_as_dict, mix_as_dicts, point_as_dict
+    from mslm_data.stats import realised_rates
+
+    stats = next(iter(counted.stats.values()))
+    found = {
+        "rates": [rate._asdict() for rate in realised_rates(first, stats)],
+        **as_dict(stats, schemes, chosen),
+    }
+    if batches is not None:
+        found["batches"] = batches_as_dict(batches)
+    if counted.parts:
+        found["mix"] = mix_as_dicts(counted.parts, batches)
+    if swept:
+        found["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
+    if top:
+        found["top_words"] = [
+            {"word": word, "masked": masked, "occurrences": there}
+            for word, masked, there in counted.words[:top]
+        ]
+    return found
 
 
 def _labels(rows: Split | Mix) -> Sequence[str]:

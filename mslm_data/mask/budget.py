@@ -128,8 +128,12 @@ def quotas(
 
 
 def ceil_exact(rate: float, n: int) -> int:
-    """Return `ceil(rate * n)` of the decimal as written: 0.14 of 50 is 7, where floats give 8."""
-    return math.ceil(Fraction(str(rate)) * n)
+    """Return `ceil(rate * n)` of the decimal as written: 0.14 of 50 is 7, where floats give 8.
+
+    A rate has 12 digits, so that one which was computed is the decimal that was meant: 3 * 0.05 is
+    0.15000000000000002 in floats, of which 20 tokens would be four.
+    """
+    return math.ceil(Fraction(f"{rate:.12g}") * n)
 
 
 def floor_float(rate: float, n: int) -> int:

@@ -328,4 +328,7 @@ def _plain(value: Any) -> Any:
     """Return a number of NumPy as Python's own."""
     import numpy as np
 
+    if isinstance(value, np.floating):
+        # By its decimals: 0.15 in float32 is 0.150000006, of which 20 tokens would be four.
+        return float(str(value))
     return value.item() if isinstance(value, np.generic) else value

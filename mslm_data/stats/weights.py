@@ -251,7 +251,7 @@ def schemes(*also: str) -> list[Scheme]:
 
 
 def _check(n_elm: int, n_blm: int) -> None:
-    if n_elm < 0 or n_blm < 0:
+    if not (n_elm >= 0 and n_blm >= 0):
         raise ValueError(f"weights: expected numbers of tokens, got n_elm={n_elm}, n_blm={n_blm}")
 
 

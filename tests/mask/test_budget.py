@@ -35,6 +35,11 @@ def test_ceil_exact__not_as_in_floats():
     assert ceil_exact(0.14, 50) == 7
 
 
+@pytest.mark.parametrize("rate", [3 * 0.05, 0.1 + 0.05, np.arange(0, 0.3, 0.05)[3]])
+def test_ceil_exact__of_a_rate_that_was_computed(rate):
+    assert ceil_exact(rate, 20) == 3
+
+
 @pytest.mark.parametrize(
     ("rate", "n", "count"), [(0.25, 3, 0), (0.5, 3, 1), (0.75, 5, 3), (1.0, 5, 5), (0.29, 100, 28)]
 )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import typing
 
+import numpy as np
 import pytest
 
 import mslm_data as md
@@ -36,6 +37,11 @@ def test_shipped__says_what_it_follows():
     for shipped in SHIPPED.values():
         assert shipped.status in typing.get_args(Status)
         assert shipped.source
+
+
+def test_strategy__a_rate_of_numpy_is_its_decimals():
+    assert md.strategy("blm", blm=np.float32(0.15)) == md.strategy("blm", blm=0.15)
+    assert md.strategy("blm", blm=np.int64(1)) == md.strategy("blm", blm=1.0)
 
 
 def test_options_of__in_order_with_their_defaults():

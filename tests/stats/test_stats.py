@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, fields
 from fractions import Fraction
@@ -168,6 +169,12 @@ def test_weights__negative(weights):
         ValueError, match=r"^weights: expected numbers of tokens, got n_elm=3, n_blm=-1$"
     ):
         weights(3, -1)
+
+
+@pytest.mark.parametrize("weights", NEGATIVE)
+def test_weights__of_no_number(weights):
+    with pytest.raises(ValueError, match=r"^weights: expected numbers of tokens, got n_elm=nan"):
+        weights(math.nan, 1)
 
 
 def in_chunks(examples, size):

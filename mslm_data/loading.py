@@ -247,7 +247,8 @@ class Shards(Mapping[str, Split]):
         rows = ", ".join(f"{name} {len(split):,}" for name, split in self.items())
 
         return (
-            f"Shards({str(self.folder)!r}: rows {rows}; labels {', '.join(map(repr, self.labels))})"
+            f"Shards({str(self.folder)!r}: rows {rows}; labels "
+            f"{', '.join(map(repr, self.labels)) or 'none'})"
         )
 
     def _repr_html_(self) -> str:

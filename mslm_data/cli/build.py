@@ -329,14 +329,16 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _print_plan(report: Mapping[str, Any]) -> None:
-    echo(plain(f"{report['out']}: would be built; labels {', '.join(report['labels'])}"))
+    labels = ", ".join(report["labels"]) or "none"
+    echo(plain(f"{report['out']}: would be built; labels {labels}"))
     _print_splits([report], _PLANNED, folders=False)
     _print_files(report)
 
 
 def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
     title = manifest.about["title"] or manifest.name
-    echo(plain(f"{report['out']}: {title}; labels {', '.join(manifest.labels)}"))
+    labels = ", ".join(manifest.labels) or "none"
+    echo(plain(f"{report['out']}: {title}; labels {labels}"))
     _print_splits([report], _COLUMNS, folders=False)
     _print_files(report)
 

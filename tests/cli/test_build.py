@@ -170,6 +170,27 @@ def test_build__warns_where_mentions_end_within_tokens(
     assert ("source.ends (inclusive)" in done.out) == warned
 
 
+def test_build__without_labels_says_none(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("Aspirin helps .\n")
+    words = (
+        "build",
+        "--source",
+        "text",
+        "--input",
+        tmp_path / "text.txt",
+        "--out",
+        tmp_path / "out",
+    )
+    words += ("--tokenizer", VOCAB)
+
+    planned = run(*words, "--dry-run")
+    done = run(*words)
+
+    assert planned.out.splitlines()[0].endswith("would be built; labels none")
+    assert done.out.splitlines()[0].endswith("; labels none")
+    assert repr(md.load(tmp_path / "out")).endswith("; labels none)")
+
+
 def test_build__says_which_records_were_not_chosen(tmp_path: Path) -> None:
     rows = [{"text": f"aspirin {answer}", "answer": answer} for answer in ("accept", "reject")]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))

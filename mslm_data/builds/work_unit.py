@@ -23,8 +23,7 @@ from mslm_data.pipeline import Pipeline
 from mslm_data.shard.agreement import FoundByRecord
 from mslm_data.shard.pieces import write_piece
 from mslm_data.shard.write import ShardRecord
-
-_NO_TOKEN = "expected text with at least one token, got none"
+from mslm_data.source.reading.records import NO_TOKEN
 
 
 def build_unit(
@@ -158,7 +157,7 @@ def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside
         return
     for number, doc_id in enumerate(documents.ids):
         if doc_id not in with_rows:
-            yield SetAside(doc_id, documents.places[number], _NO_TOKEN)
+            yield SetAside(doc_id, documents.places[number], NO_TOKEN)
 
 
 def _in_order(set_aside: Sequence[SetAside], unit: WorkUnit) -> list[SetAside]:

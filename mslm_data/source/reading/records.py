@@ -26,6 +26,8 @@ _BEFORE = 1 << 16
 
 NOT_UTF8 = "expected UTF-8 or the encoding that [source] encoding names, got other bytes"
 """Why a record is set aside whose bytes are not text."""
+NO_TOKEN = "expected text with at least one token, got none"
+"""Why a document is set aside that is empty, or of white space alone."""
 
 
 WITHDRAWN = "expected a note that stands, got one that is marked as an error"

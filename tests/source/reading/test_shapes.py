@@ -218,7 +218,9 @@ def test_document__has_the_id_of_the_named_column(
         ({"tokens": ["Gout"], "tags": [-100]}, "got -100"),
         ({"tokens": ["Gout"], "tags": [True]}, "expected names or integers"),
         ({"tokens": "Gout", "tags": ["O"]}, "expected a list in column 'tokens'"),
-        ({"text": ""}, "got none of them"),
+        ({"text": ""}, "expected text with at least one token, got none"),
+        ({"text": None, "entities": []}, "expected text with at least one token, got none"),
+        ({"text": 3}, "got none of them"),
         ({"title": "Gout"}, "got none of them"),
         (
             {"tokenized_text": ["Gout"], "ner": [[0, 0]]},

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
-from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.records import NO_TOKEN, RecordError
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation
@@ -146,7 +146,9 @@ def text_of(row: Cells, column: str) -> str:
         text = row.get(cells.first_of(row, ("text", "data")) or "")
     if column != "auto" and not (isinstance(text, str) and text):
         raise RecordError(f"expected a text in column '{column}', got none")
-    if not isinstance(text, str) or not text:
+    if text == "" or (text is None and "text" in row):
+        raise RecordError(NO_TOKEN)
+    if not isinstance(text, str):
         raise RecordError(
             "expected columns tokens and ner_tags, text and entities, or passages and "
             "entities, got none of them"

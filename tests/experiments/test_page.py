@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from experiments import figure, intervals, lines, page, plan
 from experiments.intervals import Difference
@@ -179,23 +180,39 @@ def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:
     assert "4 runs, 4.0 hours" in guide.read_text()
 
 
-def test_difference__covers_the_truth_as_often_as_it_says() -> None:
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize("deviation", [0.0, 0.05])
+def test_difference__covers_the_truth_as_often_as_it_says(seeds: int, deviation: float) -> None:
     draw = np.random.default_rng(1)
     inside = 0
     studies = 60
     for _ in range(studies):
-        # Seeds differ in how good they are, and the second arm is 0.05 better.
-        levels = 0.6 + 0.03 * draw.standard_normal((8, 1))
-        first = draw.binomial(20, levels.repeat(50, 1))
-        second = draw.binomial(20, (levels + 0.05).repeat(50, 1))
+        # The second arm is 0.1 better, and by how much differs from seed to seed.
+        better = 0.1 + deviation * draw.standard_normal((seeds, 1))
+        first = draw.binomial(20, 0.5, (seeds, 50))
+        second = draw.binomial(20, (0.5 + better).repeat(50, 1))
         counts = [
             np.stack([hits, np.full(hits.shape, 20), np.zeros(hits.shape)], axis=-1).astype(float)
             for hits in (first, second)
         ]
         found = intervals.difference(*counts, score=intervals.accuracy)
-        inside += found.low <= 0.05 <= found.high
+        inside += found.low <= 0.1 <= found.high
 
-    assert 0.85 * studies <= inside <= studies
+    assert inside >= 0.9 * studies
+
+
+def test_difference__of_equal_sentences_is_a_t_interval() -> None:
+    rates = np.random.default_rng(2).normal(0.7, 0.05, 8)
+    first = np.full((8, 40, 2), [50.0, 100.0])
+    second = first.copy()
+    second[..., 0] = 100 * rates[:, None]
+
+    found = intervals.difference(first, second, score=intervals.accuracy)
+
+    of_seeds = rates - 0.5
+    low, high = stats.t.interval(0.95, 7, of_seeds.mean(), stats.sem(of_seeds))
+    assert found.mean == pytest.approx(of_seeds.mean())
+    assert found.high - found.low == pytest.approx(high - low, rel=0.05)
 
 
 def test_difference__is_0_between_an_arm_and_itself() -> None:

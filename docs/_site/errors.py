@@ -56,6 +56,13 @@ class Warned(NamedTuple):
 
 
 WARNINGS: dict[str, tuple[Warned, ...]] = {
+    "builds/folder.py": (
+        Warned(
+            "of its files are missing or damaged",
+            "The folder of `--out` was finished, and files of it were removed or changed since.",
+            "Nothing: it is built again. Look after the disk if nobody touched them.",
+        ),
+    ),
     "builds/losses.py": (
         Warned(
             "no mention has the label",

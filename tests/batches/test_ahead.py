@@ -22,8 +22,9 @@ import mslm_data as md
 from mslm_data.batches import ahead
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
-from mslm_data.errors import FetchError, ShardError
+from mslm_data.errors import FetchError, ShardError, SourceError
 from mslm_data.io import cache, remote
+from mslm_data.io.locks import locked
 from mslm_data.loading import load
 from mslm_data.shard import split as split_module
 from mslm_data.shard.split import Split
@@ -64,12 +65,17 @@ def keys(batches: Batches) -> list[int]:
 
 
 def kept(cached: Path) -> int:
-    """Return the bytes of the cached shards, those that are being made included."""
+    """Return the bytes of the cached shards, those that are being made included.
+
+    None is removed meanwhile: a shard that has been counted, and goes to make room for one that is
+    counted next, would count with it.
+    """
     total = 0
-    for base, _, names in os.walk(cached):  # it passes over what goes meanwhile
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += (Path(base) / name).stat().st_size
+    with locked(cached / ".lock-room", error=SourceError):
+        for base, _, names in os.walk(cached):  # it passes over what is renamed meanwhile
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += (Path(base) / name).stat().st_size
     return total
 
 

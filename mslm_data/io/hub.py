@@ -70,6 +70,10 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
 
 
 def _failures(wanted_by: str) -> tuple[type[Exception], ...]:
-    """Return what the hub's client raises: the bases of its error are of its network library."""
+    """Return what the hub's client raises.
+
+    It lets errors of the library that it sends requests with through; they are subclasses of the
+    bases of its own error.
+    """
     refused = _optional.load("huggingface_hub.errors", wanted_by=wanted_by).HfHubHTTPError
     return (OSError, ValueError, *refused.__bases__)

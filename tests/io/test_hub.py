@@ -11,7 +11,10 @@ from mslm_data.io import hub
 errors = pytest.importorskip("huggingface_hub.errors")
 
 LOST = next(kind for kind in errors.HfHubHTTPError.__bases__ if not issubclass(kind, OSError))
-"""What the client's network library raises where a connection breaks in the middle of a file."""
+"""An error of the library that `huggingface_hub` sends requests with, which it lets through.
+
+It comes, for one, where a connection breaks while a file is downloaded.
+"""
 
 
 @pytest.fixture

@@ -146,8 +146,8 @@ class SoftMasks:
         check_name("SoftMasks", "scale", scale, _SCALES)
         self.scale = scale
         self._factors = _factors(model, importance)
-        self._old: list[Tensor] = []
-        """The watched parameters as they were before the present step."""
+        self._to_scale: list[tuple[Tensor, Tensor, Tensor]] = []
+        """Parameters whose present step is scaled, their factors, and what they were before it."""
         self._hooks: list[Any] = []
         self._steps = 0
 
@@ -175,19 +175,18 @@ class SoftMasks:
         held = self._held_by(optimizer)
         self._steps += bool(held)
         if self.scale == "updates":
-            self._old = [parameter.detach().clone() for parameter, _ in held]
+            self._to_scale = [(one, factor, one.detach().clone()) for one, factor in held]
             return
         for parameter, factor in held:
             if parameter.grad is not None:
                 parameter.grad.mul_(factor.to(parameter.grad))
 
     @torch.no_grad()
-    def _after(self, optimizer: Optimizer, *_: object) -> None:
-        if self.scale == "gradients":
-            return
-        for (parameter, factor), old in zip(self._held_by(optimizer), self._old, strict=True):
+    def _after(self, *_: object) -> None:
+        for parameter, factor, old in self._to_scale:
             # Not a weighted mean: at a factor of 0 the weights must stay exactly as they were.
             parameter.copy_(old + (parameter - old) * factor.to(parameter))
+        self._to_scale = []
 
     def _held_by(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
         """Return the parameters of heads that an optimizer moves, with their factors."""

@@ -191,23 +191,28 @@ def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool
         weak: Names them.
         by_context: Whether sentences decide which mentions the folder has.
     """
-    digest = annotator_of(weak).digest()
-    if digest != manifest.annotator:
-        raise AnnotateError(
-            "audit: expected the model that made the folder (digest "
-            f"{manifest.annotator[:16] or 'none'}), got {digest[:16] or 'none'}; name its files "
-            "with --set annotate.…"
+    _refuse_other_digest(
+        manifest.annotator,
+        annotator_of(weak).digest(),
+        what="the model that made the folder",
+        advice="name its files with --set annotate.…",
+    )
+    if by_context:
+        _refuse_other_digest(
+            manifest.segmenter,
+            segmenter_of(weak).digest(),
+            what="the model that found the folder's sentences",
+            advice="name it with --set segment.model=…, as the folder leaves mentions out by their "
+            "context in a sentence",
         )
-    if not by_context:
-        return
 
-    digest = segmenter_of(weak).digest()
-    if digest != manifest.segmenter:
+
+def _refuse_other_digest(expected: str, got: str, *, what: str, advice: str) -> None:
+    """Raise unless two digests of a model are the same; of one without files it is empty."""
+    if got != expected:
         raise AnnotateError(
-            "audit: expected the model that found the folder's sentences (digest "
-            f"{manifest.segmenter[:16] or 'none'}), got {digest[:16] or 'none'}; name it with "
-            "--set segment.model=…, as the folder leaves mentions out by their context in a "
-            "sentence"
+            f"audit: expected {what} (digest {expected[:16] or 'none'}), got "
+            f"{got[:16] or 'none'}; {advice}"
         )
 
 

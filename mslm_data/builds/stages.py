@@ -118,6 +118,7 @@ class Inputs(NamedTuple):
             self.every_file(),
             suffixes=self.source.suffixes,
             splits=self.source.splits,
+            pattern=getattr(self.source, "pattern", "*"),
             apart_from=apart_from,
         )
 

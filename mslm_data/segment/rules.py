@@ -19,7 +19,8 @@ from mslm_data.segment.wordlists import WordLists, word_lists
 
 Heads = Literal["next", "own"]
 
-_PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]")
+_PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]|___(?<!____)(?!_)")
+_MARKS = ("[**", "**]", "___")
 
 _LONGEST_END = 8
 """Most characters of a mark that ends a line, with the quotes and brackets that close after it."""
@@ -35,8 +36,8 @@ def sentence_starts(
 
     Args:
         text: The text of a note.
-        placeholders: Places where something was taken out of it, sorted. `[** **]` is found
-            without.
+        placeholders: Places where something was taken out of it, sorted. `[** **]` and `___` are
+            found without.
         heads: Whether a section head on a line of its own begins the sentence after it, or is one.
     """
     words = word_lists()
@@ -127,11 +128,11 @@ def _is_ended(text: str, before: NoteLine, line: NoteLine, words: WordLists) -> 
 def _mask(text: str, placeholders: Sequence[Placeholder]) -> str:
     """Write `MASK` over all that was taken out of a text.
 
-    Lines that were broken in a placeholder are then whole, and nothing in it is read. Sources give
-    each `[** **]` as a placeholder, so these are looked for only where a mark of one is left over.
+    Lines that were broken in a placeholder are then whole, and nothing in it is read. Sources of
+    notes give each placeholder, so these are looked for only where a mark of one is left over.
     """
     masked = _written_over(text, placeholders)
-    if "[**" not in masked and "**]" not in masked:
+    if not any(mark in masked for mark in _MARKS):
         return masked
 
     found = [Placeholder(*match.span()) for match in _PLACEHOLDER.finditer(text)]

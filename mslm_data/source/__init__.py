@@ -149,6 +149,17 @@ class Source(ABC):
         """
         return ""
 
+    @classmethod
+    def pipeline_of(cls, head: bytes) -> str:  # noqa: ARG003 - overridden
+        """Return the shipped pipeline that reads a recognised file.
+
+        It is "" where the source with its usual options is enough, which most are.
+
+        Args:
+            head: The file's first 64 KiB, unpacked.
+        """
+        return ""
+
     def columns_of(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
         """Return the names of the columns of a file's first record, for messages.
 

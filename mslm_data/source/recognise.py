@@ -24,8 +24,6 @@ _LOOKED_AT = 20
 """Files of a format that are looked at: the first of those with one of its suffixes."""
 _DIGESTED_BYTES = 64 << 20
 """Size up to which a file may be one of a shipped pipeline's."""
-_PIPELINE_OF = {"notes": "mimic"}
-"""Source -> the shipped pipeline for it, where a source alone is not enough."""
 
 
 class Recognised(NamedTuple):
@@ -48,7 +46,6 @@ class Recognised(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    files: int
     first: Path
     why: str
 
@@ -74,7 +71,9 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     if shipped:
         return shipped
 
-    claims = {name: claim for name in SOURCES.names() if (claim := _claim(name, files))}
+    claims: dict[str, _Claim] = {}
+    for name in SOURCES.names():
+        claims |= _claims(name, files)
     if len(claims) > 1:
         fits = " and ".join(
             f"'{name}' ({claim.first.name}: {claim.why})" for name, claim in claims.items()
@@ -91,27 +90,27 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"--source, one of {', '.join(SOURCES.names())}"
         )
 
-    [(name, claim)] = claims.items()
+    [(what, claim)] = claims.items()
     why = f"{claim.first.name}: {claim.why}"
-    if name in _PIPELINE_OF:
-        pipeline = _PIPELINE_OF[name]
-        return Recognised(pipeline, why, resources.pipeline_text(pipeline))
+    if what in resources.pipeline_names():
+        return Recognised(what, why, resources.pipeline_text(what))
     lines = [f'name = "{_name_of(inputs[0])}"']
-    for stage, table in usual_tables(name).items():
+    for stage, table in usual_tables(what).items():
         lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
-    return Recognised(name, why, "\n".join([*lines, ""]))
+    return Recognised(what, why, "\n".join([*lines, ""]))
 
 
-def _claim(name: str, files: Iterable[Path]) -> _Claim | None:
-    """Return what speaks for a source in some files, None where nothing does."""
+def _claims(name: str, files: Iterable[Path]) -> dict[str, _Claim]:
+    """Return what reads the files that a source recognises: itself, or shipped pipelines of it."""
     source: type[Source] = SOURCES.load(name)
     mine = [path for path in files if ends_with(path, source.suffixes)]
-    found = [
-        (path, why) for path in mine[:_LOOKED_AT] if (why := source.recognises(path, _head(path)))
-    ]
-    if not found:
-        return None
-    return _Claim(len(found), *found[0])
+    claims: dict[str, _Claim] = {}
+    for path in mine[:_LOOKED_AT]:
+        head = _head(path)
+        why = source.recognises(path, head)
+        if why:
+            claims.setdefault(source.pipeline_of(head) or name, _Claim(path, why))
+    return claims
 
 
 def _head(path: Path) -> bytes:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
+from benchmarks import mimic_iv
 from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.data.document import Document, Part
 from mslm_data.io import resources
 from mslm_data.source.formats.notes import Notes
+from tests import made
 from tests.cli.running import run
 
 pytest.importorskip("medcat")
@@ -111,10 +113,11 @@ def test_build__a_sample_of_patients_is_counted_and_recorded(tmp_path: Path) -> 
     assert not_chosen > 0
 
 
+@pytest.mark.parametrize("source", ["mimic", "mimic-iv"])
 @pytest.mark.parametrize("how", ["keep", "token", "drop"])
-def test_build__placeholders_are_never_mentions(tmp_path: Path, how: str) -> None:
+def test_build__placeholders_are_never_mentions(tmp_path: Path, how: str, source: str) -> None:
     run(
-        "build", "--source", "mimic", "--sample", "--out", tmp_path, "--set",
+        "build", "--source", source, "--sample", "--out", tmp_path, "--set",
         f"source.placeholders={how}", "--set", "encode.keep_text=true",
     )  # fmt: skip
 
@@ -127,7 +130,25 @@ def test_build__placeholders_are_never_mentions(tmp_path: Path, how: str) -> Non
                 words.append(piece)
 
     assert words
-    assert not any("[**" in word or "**]" in word for word in words)
+    assert not any(mark in word for word in words for mark in ("[**", "**]", "_"))
+
+
+def test_build__mimic_iv_says_which_of_the_folder_is_not_read(tmp_path: Path) -> None:
+    done = run("build", "--source", "mimic-iv", "--sample", "--out", tmp_path)
+
+    assert done.code == 0
+    assert (
+        "not read: discharge_detail.csv, radiology_detail.csv: its name does not fit [source] "
+        "pattern"
+    ) in done.out + done.err
+    assert md.load(tmp_path).manifest.protected
+
+
+def test_sample__of_mimic_iv_is_what_its_command_writes(tmp_path: Path) -> None:
+    mimic_iv.write(SAMPLE, tmp_path)
+
+    shipped = SAMPLE.parent.parent / "mimic-iv"
+    assert made.tree(tmp_path) == made.tree(shipped)
 
 
 def test_build__no_word_of_a_note_stands_outside_the_shards(tmp_path: Path) -> None:

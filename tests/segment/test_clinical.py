@@ -150,8 +150,27 @@ def test_sentence_starts__rise_and_are_no_white_space(heads: str, text: str) -> 
     assert starts == sorted(set(starts))
     assert all(not text[start].isspace() for start in starts)
     assert starts[:1] == ([len(text) - len(text.lstrip())] if text.strip() else [])
-    for found in re.finditer(r"\[\*\*[^\[\]]{0,200}?\*\*\]", text):
+    for found in re.finditer(r"\[\*\*[^\[\]]{0,200}?\*\*\]|(?<!_)___(?!_)", text):
         assert not any(found.start() < start < found.end() for start in starts)
+
+
+def test_sentence_starts__are_the_same_for_blanks_as_for_placeholders_in_brackets() -> None:
+    blank = "Discussed (by phone, with Dr.\n___).\nSeen by ___. ___ denies pain.\n____\nFin."
+    named = re.sub("(?<!_)___(?!_)", "[**Name 1**]", blank)
+
+    pieces = [
+        [text[start:end] for start, end in pairwise([*sentence_starts(text), len(text)])]
+        for text in (blank, named)
+    ]
+
+    assert pieces[0] == [piece.replace("[**Name 1**]", "___") for piece in pieces[1]]
+    assert pieces[0] == [
+        "Discussed (by phone, with Dr.\n___).\n",
+        "Seen by ___. ",
+        "___ denies pain.\n",
+        "____\n",
+        "Fin.",
+    ]
 
 
 @given(note_texts)

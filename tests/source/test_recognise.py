@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,16 @@ def test_recognise__knows_the_corpora_of_shipped_pipelines(
 
     assert found.what == "blurb/bc2gm"
     assert of_tables(found.tables, name="x").name == "blurb/bc2gm"
+
+
+def test_recognise__knows_the_tables_of_mimic(tmp_path: Path) -> None:
+    for name in ("mimic", "mimic-iv"):
+        shutil.copytree(made.SAMPLE / name, tmp_path / name)
+
+    assert recognise([tmp_path / "mimic"]).what == "mimic"
+    assert recognise([tmp_path / "mimic-iv"]).what == "mimic-iv"
+    with pytest.raises(SourceError, match=r"'mimic' \(NOTEEVENTS.* and 'mimic-iv' \(discharge"):
+        recognise([tmp_path])
 
 
 def test_recognise__refuses_several_corpora(

@@ -1,4 +1,4 @@
-"""Reads clinical notes: MIMIC-III's NOTEEVENTS, other tables, folders of text files."""
+"""Reads clinical notes: MIMIC-III's, MIMIC-IV's, other tables, folders of text files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
@@ -19,13 +18,17 @@ from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import WITHDRAWN, RecordError
-from mslm_data.source.reading.splits import by_split
+from mslm_data.source.reading.splits import by_split, fits
 from mslm_data.source.reading.tables import TableReader, TableRow
 
 _LONGEST_ID = 128
 _STANDS = frozenset({"", "0", "f", "false"})
 _WITHDRAWN = frozenset({"1", "t", "true"})
-_COLUMNS_OF_NOTEEVENTS = {"row_id", "subject_id", "category", "text"}
+_COLUMNS = {
+    "mimic": ("ROW_ID", "SUBJECT_ID", "CATEGORY", "TEXT"),
+    "mimic-iv": ("note_id", "subject_id", "note_type", "text"),
+}
+"""Shipped pipeline -> columns that its tables have, and no others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +42,8 @@ class Notes(Cohort, TextOptions, Source):
     A note whose error flag is set is set aside, as is one without text or patient. A note that the
     options of patients and categories leave out is counted, but not as read.
 
-    MIMIC-IV-Note: `id_column = "note_id"`, `category_column = ""`, `error_column = ""`. A folder of
-    text files, such as i2b2's: `patient_pattern = '^(\d+)-'`.
+    The pipeline `mimic-iv` has the options for MIMIC-IV-Note. A folder of text files, such as
+    i2b2's: `patient_pattern = '^(\d+)-'`.
 
     Attributes:
         id_column: Column of each note's id.
@@ -52,8 +55,8 @@ class Notes(Cohort, TextOptions, Source):
         patient_pattern: Where an id names its patient: the pattern's first group, or else all that
             it matches.
         pattern: Which files of a folder are notes, as of `fnmatch`.
-        placeholders: What is tokenised for `[** **]`: "keep" its characters, "token" a word for its
-            kind, "drop" nothing.
+        placeholders: What is tokenised for `[** **]` and `___`: "keep" their characters, "token" a
+            word for the kind, which is `_` for `___`, "drop" nothing.
         splits: Split -> patterns of file paths below the input, as of `fnmatch`; not with `shares`.
     """
 
@@ -72,12 +75,21 @@ class Notes(Cohort, TextOptions, Source):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for a table such as NOTEEVENTS; see `Source.recognises`."""
+        """Return what speaks for a table of notes of MIMIC; see `Source.recognises`."""
+        pipeline = cls.pipeline_of(head) if ends_with(path, ".csv") else ""
+        if not pipeline:
+            return ""
+        *names, last = _COLUMNS[pipeline]
+        return f"its header has {', '.join(names)} and {last}"
+
+    @classmethod
+    def pipeline_of(cls, head: bytes) -> str:
+        """Return `mimic` or `mimic-iv`, whose columns a table has; see `Source.pipeline_of`."""
         header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
         names = {name.strip(' "\r').casefold() for name in header.split(",")}
-        is_table = ends_with(path, ".csv")
-        if is_table and names >= _COLUMNS_OF_NOTEEVENTS:
-            return "its header has ROW_ID, SUBJECT_ID, CATEGORY and TEXT"
+        for pipeline, columns in _COLUMNS.items():
+            if names.issuperset(map(str.casefold, columns)):
+                return pipeline
         return ""
 
     def __post_init__(self) -> None:
@@ -125,7 +137,7 @@ class Notes(Cohort, TextOptions, Source):
         """
         splits = {"all": ("*",)} if self.shares else self.splits
         found = {
-            split: [path for path in paths if path in inputs or fnmatch(path.name, self.pattern)]
+            split: [path for path in paths if path in inputs or fits(path, self.pattern)]
             for split, paths in by_split(inputs, suffixes=self.suffixes, splits=splits).items()
         }
         if not any(found.values()):

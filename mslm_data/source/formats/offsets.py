@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,6 +25,7 @@ from mslm_data.source.reading.plain_tables import (
     table_of,
 )
 from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.splits import fits
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 Chosen = Literal["all", "mentioned"]
@@ -222,7 +222,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
     # Mentions ------------------------------------------------------------------------------------
 
     def _has_mentions(self, path: Path) -> bool:
-        if not _matches(path, self.pattern):
+        if not fits(path, self.pattern):
             return False
         return not any(path.samefile(text) for text in self._text_files(path))
 
@@ -418,10 +418,6 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 f"such ones; set [source] text_id_column and text_columns"
             )
         return doc_column, numbers
-
-
-def _matches(path: Path, pattern: str) -> bool:
-    return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
 
 
 def _range(start: str, end: str) -> list[tuple[int, int]]:

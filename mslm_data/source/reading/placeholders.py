@@ -1,6 +1,7 @@
-"""Finds the placeholders of de-identified notes, such as `[**Hospital1 18**]`.
+"""Finds the placeholders of de-identified notes, which stand in place of names and dates.
 
-They stand in place of names and dates.
+MIMIC-III writes `[**Hospital1 18**]`, which says what was there. MIMIC-IV writes `___`, whatever it
+was: https://mimic.mit.edu/docs/iv/modules/note/.
 """
 
 from __future__ import annotations
@@ -17,14 +18,21 @@ from mslm_data.io import resources
 Handling = Literal["keep", "token", "drop"]
 """Text that is tokenised for a placeholder: its characters, a word for its kind, or nothing."""
 UNKNOWN = "unknown"
-"""Kind of a placeholder that does not say what it stands for."""
+"""Kind of a placeholder in brackets that does not say what it stands for."""
 
 _LONGEST = 200
 """Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
 mark and another one pages later."""
 OPENS, CLOSES = "[**", "**]"
-"""The marks of a placeholder."""
-_MARK = re.compile(r"\[\*\*|\*\*\]")
+"""The marks of a placeholder that says what it stands for."""
+BLANK = "___"
+"""A placeholder that does not. In a longer run of underscores there is none: that is a ruler."""
+BLANK_WORD = "_"
+"""Word of a blank, which has no kind, and room for three characters."""
+
+# Literals come first, as the scan for them is then many times faster.
+_BLANK = re.compile(r"___(?<!____)(?!_)")
+_MARK = re.compile(rf"\[\*\*|\*\*\]|{_BLANK.pattern}")
 _SIMPLE = re.compile(r"\[\*\*([^\[\]]*)\*\*\]")
 """A placeholder without another one in it."""
 _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
@@ -33,14 +41,16 @@ _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
 def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     """Find the outermost placeholders of a text, by rising position.
 
-    A placeholder may run over several lines, be empty, or hold another. A mark that opens and is
-    never closed is text.
+    A placeholder in brackets may run over several lines, be empty, or hold another. A mark that
+    opens and is never closed is text.
 
     Args:
         text: The note.
         handling: What is tokenised: "keep" their characters, "token" one word for the kind of each,
             "drop" nothing.
     """
+    if _BLANK.search(text):
+        return _outermost(text, handling)
     opening = text.count("[**")
     if not opening:
         return ()
@@ -63,7 +73,9 @@ def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     found: list[Placeholder] = []
     opened: list[int] = []
     for mark in _MARK.finditer(text):
-        if mark[0] == "[**":
+        if mark[0] == BLANK:
+            found.append(Placeholder(*mark.span(), _word_of_blank(handling)))
+        elif mark[0] == OPENS:
             opened.append(mark.start())
         elif opened:
             start = opened.pop()
@@ -94,6 +106,10 @@ def _word(content: str, handling: Handling) -> str | None:
         return ""
     # Dates are many, and told apart without the table.
     return "date" if _DATE.fullmatch(content) else kind(content)
+
+
+def _word_of_blank(handling: Handling) -> str | None:
+    return {"keep": None, "token": BLANK_WORD, "drop": ""}[handling]
 
 
 @functools.cache

@@ -293,6 +293,7 @@ def unread(
     *,
     suffixes: Sequence[str],
     splits: Mapping[str, Sequence[str]],
+    pattern: str = "*",
     apart_from: Path | None = None,
 ) -> list[Unread]:
     """Return the files below folders of the input that are not read, each with the reason.
@@ -302,6 +303,7 @@ def unread(
         read: The files that are read, with those that belong to others.
         suffixes: What file names of the format may end with.
         splits: Split -> patterns as of `fnmatch`; empty where names decided.
+        pattern: What the names of files must fit; see `fits`.
         apart_from: A folder whose files are not looked at.
     """
     known = {path.resolve() for path in read}
@@ -312,21 +314,30 @@ def unread(
             place = path.resolve()
             if place not in known and (others is None or not place.is_relative_to(others)):
                 below = path.relative_to(root).as_posix()
-                found.append(Unread(below, _why_unread(below, suffixes, splits)))
+                found.append(Unread(below, _why_unread(below, suffixes, splits, pattern)))
     return found
 
 
-def _why_unread(below: str, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]]) -> str:
+def _why_unread(
+    below: str, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]], pattern: str
+) -> str:
     path = Path(below)
     if _is_hidden(path):
         return "hidden"
     if not ends_with(path, suffixes):
         return f"its name does not end with {', '.join(suffixes)}"
+    if not fits(path, pattern):
+        return f"its name does not fit [source] pattern, '{pattern}'"
     if splits:
         return "no pattern of [source] splits fits it"
     if _nearest(below) is None:
         return "its name speaks of no split, as others do; say which with [source] splits"
     return "it belongs to no document that is read"
+
+
+def fits(path: Path, pattern: str) -> bool:
+    """Return whether a file's name fits a pattern as of `fnmatch`, with its `.gz` or without."""
+    return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
 
 
 def plain_files(root: Path) -> Iterator[Path]:

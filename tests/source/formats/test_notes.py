@@ -12,7 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks import mimic_iv
 from benchmarks import notes as generator
+from mslm_data import pipeline
+from mslm_data.builds import stages
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io import resources
@@ -424,6 +427,52 @@ def test_read__names_a_truncated_file(tmp_path: Path, table: Path) -> None:
         SourceError, match=r"n.csv.gz: cannot be read \(EOFError\); is the file whole"
     ):
         list(Notes().read(Part(str(path))))
+
+
+@pytest.fixture
+def note_module(table: Path, tmp_path: Path) -> Path:
+    mimic_iv.write(table, tmp_path / "note")
+    for path in (tmp_path / "note").iterdir():
+        (tmp_path / "note" / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    return tmp_path / "note"
+
+
+def test_read__the_tables_of_mimic_iv_as_pandas_does(note_module: Path) -> None:
+    source = stages.source_of(pipeline.read("mimic-iv"))
+    found = source.find([note_module])
+
+    assert {path.name for path in found["train"]} == {"discharge.csv.gz", "radiology.csv.gz"}
+    records = [r for split in found for r in read(source.of_split(split), found[split])]
+    frame = pd.concat([pd.read_csv(path, dtype=str) for path in found["train"]])
+    assert set(frame.note_type) == {"DS", "RR"}
+    assert texts(records) == dict(zip(frame.note_id, frame.text, strict=True))
+    blanks = [r.text[p.start : p.end] for r in records for p in r.placeholders]
+    assert set(blanks) == {"___"}
+    assert len(blanks) == frame.text.str.count("___").sum()
+    assert {p.word for r in records for p in r.placeholders} == {"_"}
+
+
+def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
+    options = ["source.categories=['DS']"]
+    source = stages.source_of(pipeline.read("mimic-iv", sets=options))
+    found = source.find([note_module])
+
+    records = [r for split in found for r in read(source.of_split(split), found[split])]
+
+    chosen = set(texts(records))
+    assert all("-DS-" in doc_id for doc_id in chosen)
+    assert len(chosen) + sum(isinstance(r, NotChosen) for r in records) == 591
+    assert found == source.find([note_module])
+
+
+def test_recognises__the_headers_of_mimic_iv() -> None:
+    header = ",".join(mimic_iv.COLUMNS).encode() + b"\n10-DS-1,10"
+    details = ",".join(mimic_iv.COLUMNS_OF_DETAILS).encode() + b"\n10-DS-1,10"
+
+    assert "note_id, subject_id, note_type and text" in Notes.recognises(Path("d.csv.gz"), header)
+    assert Notes.pipeline_of(header) == "mimic-iv"
+    assert Notes.recognises(Path("d.csv.gz"), details) == ""
 
 
 def test_recognises__the_header_of_noteevents() -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from mslm_data.source.reading.placeholders import Handling, _outermost, kind, placeholders
 
 MARKED = st.lists(
-    st.sampled_from(["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "[", "]", "[**x**]"]),
+    st.sampled_from(
+        ["[**", "**]", "x ", "\n", "2101-3-4", "Name", "*", "[", "]", "[**x**]", "_", "___"]
+    ),
     max_size=20,
 ).map("".join)
 
@@ -90,6 +92,23 @@ def test_placeholders__a_mark_never_closed_hides_no_later_one() -> None:
     assert [p.word for p in placeholders(text, "token")] == ["date", "hospital"]
 
 
+def test_placeholders__of_mimic_iv_are_three_underscores() -> None:
+    text = "___ saw Dr.___on ___-___. ____ __ _______\n[** ___ **]___"
+
+    words = {handling: placeholders(text, handling) for handling in ("keep", "token", "drop")}  # type: ignore[arg-type]
+
+    blanks = [match.start() for match in re.finditer("(?<!_)___(?!_)", text)]
+    inside, last = blanks.pop(4), blanks[-1]
+    assert [(p.start, p.end) for p in words["keep"]] == [
+        *[(start, start + 3) for start in blanks[:4]],
+        (inside - 4, last),
+        (last, last + 3),
+    ]
+    assert {p.word for p in words["keep"]} == {None}
+    assert [p.word for p in words["token"]] == ["_", "_", "_", "_", "unknown", "_"]
+    assert {p.word for p in words["drop"]} == {""}
+
+
 @given(MARKED)
 def test_placeholders__are_sorted_apart_and_closed(text: str) -> None:
     found = placeholders(text, "keep")
@@ -97,6 +116,10 @@ def test_placeholders__are_sorted_apart_and_closed(text: str) -> None:
     assert all(left.end <= right.start for left, right in pairwise(found))
     for p in found:
         inside = text[p.start : p.end]
+        if "[**" not in inside:
+            assert inside == "___"
+            assert "_" not in (text[p.start - 1 : p.start], text[p.end : p.end + 1])
+            continue
         assert inside.startswith("[**")
         assert inside.endswith("**]")
         assert len(inside) >= 6

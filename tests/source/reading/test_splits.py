@@ -327,6 +327,9 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
     assert unread([tmp_path], read, suffixes=[".tsv"], splits={"train": ["train.tsv"]})[
         2
     ] == Unread("other.tsv", "no pattern of [source] splits fits it")
+    assert unread([tmp_path], read, suffixes=[".tsv"], splits={}, pattern="t*")[2] == Unread(
+        "other.tsv", "its name does not fit [source] pattern, 't*'"
+    )
 
 
 def test_unread__is_nothing_where_all_is_read(tmp_path: Path) -> None:

@@ -43,8 +43,9 @@ class WantedShards:
         """
         behind, stop = self._order.wanted(self._uses, start, after)
         if behind > self._behind:
+            # First of all none of them is wanted, or a thread might bring one again.
+            self._behind = behind
             self._split.keep(set(self._uses.shards[behind:stop].tolist()))
-        self._behind = max(behind, self._behind)
         self._asked = max(behind, self._asked)
 
     def fetch_next(self) -> None:
@@ -60,17 +61,13 @@ class WantedShards:
             if self._split.cache_bytes is not None and taken > self._split.cache_bytes:
                 break
             shard = int(self._uses.shards[self._asked])
-            jobs += [
-                partial(self._unless_behind, self._asked, job)
-                for job in self._split.fetches_ahead([shard])
-            ]
+            jobs += self._split.fetches_ahead([shard], partial(self._is_wanted, self._asked))
             self._asked += 1
         self._ahead.add(jobs)
 
-    def _unless_behind(self, use: int, job: Callable[[], object]) -> None:
-        """Fetch a shard, unless its rows were read already, as it then takes room from others."""
-        if use >= self._behind:
-            job()
+    def _is_wanted(self, use: int) -> bool:
+        """Return whether a shard's rows are not behind, where it would take room from others."""
+        return use >= self._behind
 
     def _bytes_of(self, first: int, stop: int) -> int:
         """Return the bytes of the shards of some uses, each counted once."""

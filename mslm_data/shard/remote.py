@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -120,7 +122,14 @@ class RemoteFolder:
             }
         return manifest
 
-    def file(self, name: str, *, sha256: str, size: int | None = None) -> Path:
+    def file(
+        self,
+        name: str,
+        *,
+        sha256: str,
+        size: int | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> Path:
         """Return the local path of a file, which is fetched if it is not in the cache.
 
         Args:
@@ -128,8 +137,10 @@ class RemoteFolder:
             sha256: What the manifest says that it is: 64 hexadecimal digits, which it has been
                 checked for.
             size: Its bytes; None where the manifest does not say.
+            wanted: Asked when nobody else can fetch it, before it is fetched.
 
         Raises:
+            NotWantedError: It was not wanted any more, and is not in the cache.
             FetchError: Missing, out of reach, not what the manifest says, or a disk that is full.
             ShardError: The folder there is another by now.
         """
@@ -138,6 +149,8 @@ class RemoteFolder:
         fetched = []
 
         def make(made: Path) -> None:
+            if not wanted():
+                raise NotWantedError
             self._make_room(place)
             remote.fetch(self.url, name, made, size=size, most=_MOST_BYTES, sha256=sha256)
             fetched.append(name)
@@ -146,9 +159,9 @@ class RemoteFolder:
             cache.once(place, make, good=lambda path: cache.holds(path, sha256), error=FetchError)
         except RemoteError as error:
             self._refuse_change()
-            wanted = f"{size} bytes" if size is not None else "a file"
+            expected = f"{size} bytes" if size is not None else "a file"
             raise FetchError(
-                f"{self}/{name}: expected {wanted} with sha256 {sha256}, got {error.reason}; "
+                f"{self}/{name}: expected {expected} with sha256 {sha256}, got {error.reason}; "
                 "try again later, or build the folder there again"
             ) from None
         if fetched:
@@ -265,6 +278,10 @@ def _check_bytes(value: Any) -> None:
         raise ValueError(f"cache_bytes: expected a number of bytes of at least 1, got {value!r}")
 
 
+class NotWantedError(Exception):
+    """A file was not fetched, as nobody wants it any more."""
+
+
 class RemoteShard(Shard):
     """Read one shard of a remote folder, which is fetched when a row of it is first wanted."""
 
@@ -303,18 +320,27 @@ class RemoteShard(Shard):
         """
         folder = self._folder
         while True:
-            place = self.fetch_ahead()
+            place = self._local()
             if folder.cache_bytes is None or folder.hold(self, place):
                 return place
 
-    def fetch_ahead(self) -> Path:
-        """Return what `fetch` does, but let the file be removed where room is needed.
+    def fetch_ahead(self, wanted: Callable[[], bool]) -> None:
+        """Fetch the shard, whose file may be removed until it is opened, where room is needed.
+
+        Args:
+            wanted: Whether it is still to be read. It is asked when a reader of the shard would
+                wait for this fetch, so that what is fetched is read next.
 
         Raises:
             FetchError: See `RemoteFolder.file`.
             ShardError: See `RemoteFolder.file`.
         """
-        return self._folder.file(self._name, sha256=self.record.sha256, size=self.record.bytes)
+        with suppress(NotWantedError):
+            self._local(wanted)
+
+    def _local(self, wanted: Callable[[], bool] = lambda: True) -> Path:
+        record = self.record
+        return self._folder.file(self._name, sha256=record.sha256, size=record.bytes, wanted=wanted)
 
     def close(self) -> None:
         """Let go of the file, which may be removed from the cache then."""
@@ -363,13 +389,17 @@ def bring(shards: Iterable[Shard]) -> None:
     remote.together([shard.fetch for shard in _not_open(remote_shards)])
 
 
-def fetches_ahead(shards: Iterable[Shard]) -> list[Callable[[], object]]:
+def fetches_ahead(
+    shards: Iterable[Shard], wanted: Callable[[], bool]
+) -> list[Callable[[], object]]:
     """Return what fetches those of some shards that are remote and not open yet.
 
-    What it brings may be removed where room is needed, until a shard is opened.
+    Args:
+        shards: Shards of a split.
+        wanted: Whether they are still to be read; see `RemoteShard.fetch_ahead`.
     """
     remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
-    return [shard.fetch_ahead for shard in _not_open(remote_shards)]
+    return [partial(shard.fetch_ahead, wanted) for shard in _not_open(remote_shards)]
 
 
 def _not_open(shards: Iterable[RemoteShard]) -> list[RemoteShard]:

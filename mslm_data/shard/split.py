@@ -271,9 +271,16 @@ class Split:
             if number not in shards:
                 shard.close()
 
-    def fetches_ahead(self, shards: Iterable[int]) -> list[Callable[[], object]]:
-        """Return what brings those of some shards that are remote and not open yet."""
-        return fetches_ahead(self._shards[number] for number in shards)
+    def fetches_ahead(
+        self, shards: Iterable[int], wanted: Callable[[], bool]
+    ) -> list[Callable[[], object]]:
+        """Return what brings those of some shards that are remote and not open yet.
+
+        Args:
+            shards: Their numbers.
+            wanted: Whether they are still to be read; it is asked when each is about to be fetched.
+        """
+        return fetches_ahead((self._shards[number] for number in shards), wanted)
 
     def _bring(self, shards: Sequence[Shard]) -> None:
         if self._is_remote:

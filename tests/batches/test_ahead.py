@@ -24,7 +24,7 @@ from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
 from mslm_data.errors import FetchError, ShardError, SourceError
 from mslm_data.io import cache, remote
-from mslm_data.io.locks import locked
+from mslm_data.io.locks import HeldError, locked
 from mslm_data.loading import load
 from mslm_data.shard import split as split_module
 from mslm_data.shard.split import Split
@@ -335,6 +335,29 @@ def test_cache_bytes__hold_where_shards_are_fetched_too_late(
 
     expected = [Batches(load(folder)["train"], "joint", epoch=e, **options) for e in (0, 1)]
     assert found == keys(expected[0]) + keys(expected[1])
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_fetches_ahead__ask_what_is_wanted_where_a_reader_would_wait(
+    url: str, cached: Path, is_wanted: bool
+) -> None:
+    split = load(url)["train"]
+    place = cached / f"{split.record.shards[3].sha256}.arrow"
+    asked: list[Path] = []
+
+    def wanted() -> bool:
+        # A thread that was asked before could wait, and bring what a reader was done with.
+        with pytest.raises(HeldError), locked(cache._lock(place), error=SourceError, patience=0):
+            pass
+        asked.append(place)
+        return is_wanted
+
+    [job] = split.fetches_ahead([3], wanted)
+    job()
+
+    assert asked == [place]
+    assert place.exists() == is_wanted
+    assert not list(cached.glob(".part-*"))
 
 
 def test_cache_bytes__hold_where_rows_come_in_any_order(

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +22,11 @@ from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.builds.losses import refuse_losses
+from mslm_data.builds.reading import REPEATED
 from mslm_data.builds.stages import (
     Inputs,
     annotator_of,
+    attempts,
     find_inputs,
     forget_annotator,
     load_annotator,
@@ -127,6 +130,7 @@ class Audit:
         gold_left_out: Reason -> gold mentions that are not compared.
         found_left_out: Reason -> mentions that the annotator found, and that the folder's pipeline
             leaves out by their context.
+        refused: Those of `set_aside` on which the folder's models failed.
         labels: Label -> counts.
     """
 
@@ -136,7 +140,16 @@ class Audit:
     gold_mentions: int = 0
     gold_left_out: Counter[str] = field(default_factory=Counter)
     found_left_out: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     labels: dict[str, Agreement] = field(default_factory=dict)
+
+    def refuse(self, document: Documents, reason: str) -> None:
+        """Take a gold document out that the folder's models cannot take, as a build does."""
+        self.documents -= 1
+        self.refused[reason] += 1
+        self.set_aside[reason] += 1
+        self.first.setdefault(reason, document.places[0])
+        self.gold_left_out[reason] += len(document.mentions)
 
 
 def audit(
@@ -174,13 +187,30 @@ def audit(
     batches = _read_gold(gold, inputs, labels, result)
     annotator = load_annotator(weak.annotate)
     segmenter = segmenter_of(weak) if by_context else None
+    find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
     for documents in batches:
-        expected, _ = relabel(documents.mentions, rename=labels, labels=())
-        found = _find(documents, annotator, segmenter, weak, result)
-        starts = documents.starts
-        for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
-            _compare(theirs, ours, result.labels)
+        for some, found in attempts(documents, find, "models of the folder", result.refuse):
+            expected, _ = relabel(some.mentions, rename=labels, labels=())
+            starts = some.starts
+            for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
+                _compare(theirs, ours, result.labels)
+    _refuse_failures(result, gold.max_loss)
     return result
+
+
+def _refuse_failures(result: Audit, max_loss: float) -> None:
+    """Raise if more documents were refused by the folder's models than may be lost.
+
+    Those that the source of the gold could not read have been refused by then.
+    """
+    refused = result.refused.total()
+    tried = result.documents + refused
+    if refused > max_loss * tried:
+        raise AnnotateError(
+            f"audit: expected at most {max_loss:.0%} of the gold documents to be refused by the "
+            f"models of the folder, got {refused:,} of {tried:,}: {min(result.refused)}; "
+            "--gold-set source.max_loss=1 goes on with what is left"
+        )
 
 
 def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
@@ -289,6 +319,7 @@ def _read_split(
     annotator = annotator_of(found.pipeline).start()
     batches: list[Documents] = []
     aside: list[SetAside] = []
+    ids: set[str] = set()
     not_chosen: Counter[str] = Counter()
     there: dict[str, None] = {}
     doc_labels: dict[str, None] = {}
@@ -302,7 +333,9 @@ def _read_split(
             not_chosen[record.reason] += 1
             continue
 
-        mentions, unplaced, _ = annotator.annotate(record)
+        documents, repeated = _first_of_each_id(record, ids)
+        aside += repeated
+        mentions, unplaced, _ = annotator.annotate(documents)
         renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
         there |= dict.fromkeys(renamed.labels_found())
         wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
@@ -312,8 +345,8 @@ def _read_split(
         given += len(mentions) + lost.total()
         for reasons in (lost, unwanted, overlapping):
             left_out.update(reasons)
-        doc_labels |= dict.fromkeys(filter(None, record.doc_labels or ()))
-        batches.append(record.with_mentions(flat))
+        doc_labels |= dict.fromkeys(filter(None, documents.doc_labels or ()))
+        batches.append(documents.with_mentions(flat))
 
     account = _GoldAccount(
         read=sum(map(len, batches)) + len(aside),
@@ -325,6 +358,24 @@ def _read_split(
         doc_labels=tuple(doc_labels),
     )
     return batches, account
+
+
+def _first_of_each_id(documents: Documents, ids: set[str]) -> tuple[Documents, list[SetAside]]:
+    """Set aside the documents whose id came before, as a build does.
+
+    Args:
+        documents: Documents of a split.
+        ids: Those of its documents before; these are added.
+    """
+    kept = []
+    repeated = []
+    for number, doc_id in enumerate(documents.ids):
+        if doc_id in ids:
+            repeated.append(SetAside(doc_id, documents.places[number], REPEATED))
+        else:
+            ids.add(doc_id)
+            kept.append(number)
+    return documents.take(np.array(kept, np.int64)) if repeated else documents, repeated
 
 
 def _count(account: _GoldAccount, result: Audit) -> None:

@@ -16,7 +16,7 @@ from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.stages import OURS, load_annotator, source_of
+from mslm_data.builds.stages import attempts, load_annotator, no_text_for_models, source_of
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import NotChosen, Part, SetAside
@@ -29,7 +29,8 @@ T = TypeVar("T")
 Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
 """Documents in columns, or a record that cannot or must not be one, with its part of a file."""
 
-_REPEATED = "expected an id that no document before it has"
+REPEATED = "expected an id that no document before it has"
+"""Reason for a document whose id another has, of the same split and file."""
 
 
 def records_of(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
@@ -129,20 +130,13 @@ class Reading:
             are_annotated: Whether their mentions are among `given`. Those of a document that is set
                 aside are then counted as left out.
         """
-        try:
-            found = call(documents)
-        except OURS:
-            raise
-        except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
-            if len(documents) > 1:
-                for document in one_by_one(documents):
-                    yield from self.attempts(document, call, who, are_annotated=are_annotated)
-            else:
-                reason = self._refuse(documents, f"{type(error).__name__} from the {who}")
-                if are_annotated:
-                    self.left_out[reason] += len(documents.mentions)
-        else:
-            yield documents, found
+
+        def refuse(document: Documents, reason: str) -> None:
+            self._refuse(document, reason)
+            if are_annotated:
+                self.left_out[reason] += len(document.mentions)
+
+        return attempts(documents, call, who, refuse)
 
     def in_context(self, documents: Documents, sentences: Ranges) -> Documents:
         """Give mentions their context, and leave out those whose context is not wanted.
@@ -162,13 +156,11 @@ class Reading:
         self.left_out.update(left_out)
         return documents.with_mentions(kept)
 
-    def _refuse(self, documents: Documents, got: str) -> str:
-        """Set documents aside that a model cannot take, and return the reason."""
-        reason = f"expected text that the models of the pipeline can take, got {got}"
+    def _refuse(self, documents: Documents, reason: str) -> None:
+        """Set documents aside that a model cannot take."""
         self.set_aside += map(
             SetAside, documents.ids, documents.places, itertools.repeat(reason, len(documents))
         )
-        return reason
 
     def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
         """Give the documents among records that are not copies and whose id is new.
@@ -213,7 +205,7 @@ class Reading:
         kept = []
         for number, doc_id in enumerate(documents.ids):
             if _repeats(doc_id, part, path_of) or doc_id in self._repeated:
-                self.set_aside.append(SetAside(doc_id, documents.places[number], _REPEATED))
+                self.set_aside.append(SetAside(doc_id, documents.places[number], REPEATED))
             else:
                 kept.append(number)
         return documents.take(np.array(kept, np.int64))
@@ -228,14 +220,15 @@ class Reading:
         if self._trail.careful:
             self._trail.at(number)
         if number in self._trail.fatal:
-            self._refuse(documents, "a process that died of it each time")
+            died = no_text_for_models("a process that died of it each time")
+            self._refuse(documents, died)
             return
 
         annotate = self._pipeline.annotate
-        attempts = self.attempts(
+        answers = self.attempts(
             documents, self._annotator.annotate, "annotator", are_annotated=False
         )
-        for some, found in attempts:
+        for some, found in answers:
             left_out = totals(found.left_out)
             self.given += len(found.mentions) + left_out.total()
             for (label, by), mentions in found.found_by.items():

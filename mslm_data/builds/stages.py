@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents
+from mslm_data.data.documents import Documents, one_by_one
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import MslmDataError
@@ -22,6 +22,8 @@ from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
 from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
+
+T = TypeVar("T")
 
 OURS = (MslmDataError, MemoryError, OSError)
 """Exceptions of a stage that no document is to blame for."""
@@ -203,6 +205,39 @@ def forget_annotator() -> None:
 
 _TABLES: dict[str, WordTable] = {}
 """The words of the tokenizer that this process used last, and what became of them: one key."""
+
+
+def attempts(
+    documents: Documents,
+    call: Callable[[Documents], T],
+    who: str,
+    refuse: Callable[[Documents, str], None],
+) -> Iterator[tuple[Documents, T]]:
+    """Give what a model says of documents at once or, if one of them makes it fail, of each.
+
+    Args:
+        documents: Those on which it fails alone are refused.
+        call: Asks the model.
+        who: The model, as reasons name it.
+        refuse: Called with each document that is refused, alone, and the reason.
+    """
+    try:
+        found = call(documents)
+    except OURS:
+        raise
+    except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
+        if len(documents) > 1:
+            for document in one_by_one(documents):
+                yield from attempts(document, call, who, refuse)
+        else:
+            refuse(documents, no_text_for_models(f"{type(error).__name__} from the {who}"))
+    else:
+        yield documents, found
+
+
+def no_text_for_models(got: str) -> str:
+    """Return the reason to set a document aside on which a model fails."""
+    return f"expected text that the models of the pipeline can take, got {got}"
 
 
 def word_table_of(tokenizer: Tokenizer) -> WordTable:

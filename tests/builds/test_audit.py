@@ -6,13 +6,18 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
 from mslm_data.builds.audit import Agreement
+from mslm_data.data.documents import Documents
+from mslm_data.errors import AnnotateError
+from mslm_data.pipeline import Pipeline
 from tests import made
 
 
@@ -109,6 +114,75 @@ def test_intervals__of_nothing_right_are_zero(documents: list) -> None:
 
     assert set(agreement.scores().values()) == {0.0}
     assert set(agreement.intervals().values()) == {(0.0, 0.0)}
+
+
+def gold_of(folder: Path, texts: list[tuple[str, str]]) -> Path:
+    rows = [
+        {"id": doc_id, "text": text, "entities": [[0, len(text.split()[0]), "X"]]}
+        for doc_id, text in texts
+    ]
+    path = folder / "train.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def pipelines(table: Path, **source: Any) -> tuple[Pipeline, Pipeline]:
+    """Return those of a folder of weak labels by a table, and of gold."""
+    gold = made.pipeline_of(source={"use": "jsonl", **source}, segment="clinical", labels=["X"])
+    weak = made.pipeline_of(annotate={"use": "terms", "table": str(table)}, labels=["X"])
+    return replace(gold, annotate=weak.annotate), gold
+
+
+class Failing:
+    """An annotator that fails on documents with a word."""
+
+    def __init__(self, annotator: LoadedAnnotator) -> None:
+        self._annotator = annotator
+
+    def annotate(self, documents: Documents) -> Any:
+        if "Zebulon" in documents.line:
+            raise TypeError("Zebulon is no word")
+        return self._annotator.annotate(documents)
+
+
+def test_audit__leaves_documents_out_that_the_model_fails_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
+    texts = [(str(number), "asthma again") for number in range(30)]
+    texts[7] = ("7", "asthma Zebulon")
+    gold = gold_of(tmp_path, texts)
+    weak, of_gold = pipelines(tmp_path / "terms.csv")
+    manifest = made.built(tmp_path / "out", gold, weak)
+    load = audit.load_annotator
+    monkeypatch.setattr(audit, "load_annotator", lambda annotate: Failing(load(annotate)))
+
+    found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
+
+    [(reason, count)] = found.set_aside.items()
+    assert (found.documents, count) == (29, 1)
+    assert "got TypeError from the models of the folder" in reason
+    assert found.first[reason] == "train.jsonl:8"
+    assert found.gold_left_out == {reason: 1}
+    assert (found.gold_mentions, found.labels["X"].totals()["gold"]) == (30, 29)
+
+    strict = replace(of_gold, max_loss=0.03)
+    with pytest.raises(AnnotateError, match=r"at most 3% .* got 1 of 30: expected text") as caught:
+        audit.audit(manifest, weak, strict, [gold], labels={"X": "X"})
+    assert "Zebulon" not in str(caught.value)
+
+
+def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
+    (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
+    gold = gold_of(tmp_path, [("1", "asthma"), ("2", "gout"), ("1", "asthma")])
+    weak, of_gold = pipelines(tmp_path / "terms.csv", max_loss=0.5)
+    manifest = made.built(tmp_path / "out", gold, weak)
+
+    found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
+
+    assert found.documents == 2
+    assert found.set_aside == {"expected an id that no document before it has": 1}
+    assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
 
 
 def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None:

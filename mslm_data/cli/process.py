@@ -210,7 +210,8 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
             "out of memory; fewer --workers or smaller work units need less, then run the same "
             "command again"
         )
-    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+    # Python 3.13 raises a SystemError there where it imports a compiled module.
+    if isinstance(error, FileNotFoundError | SystemError) and not _has_current_folder():
         return (
             "current folder: expected one that is there, got one that was removed; change to "
             "another (cd) and run the same command again"

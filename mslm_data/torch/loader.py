@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -154,6 +154,18 @@ class MaskedLoader:
         all shards of a remote split.
         """
         return len(self.sampler)
+
+    def __getitem__(self, row: object) -> NoReturn:
+        """Refuse, as a trainer asks for rows that was given a loader in the place of a dataset.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "loader: expected batches to be iterated over, got a trainer that asks for single "
+            "rows; MslmTrainer takes a loader as train_dataset, others take a MaskedDataset, or "
+            "the loader from get_train_dataloader"
+        )
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         epoch = self.sampler.epoch

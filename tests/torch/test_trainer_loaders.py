@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-from transformers import TrainingArguments
+from transformers import Trainer, TrainingArguments
 
 import mslm_data as md
 from mslm_data.torch import MaskedDataset, MaskingCollator, MslmModel, MslmTrainer
@@ -51,6 +51,18 @@ def trainer(shards: Any, folder: Path, **options: Any) -> Any:
         data_collator=MaskingCollator(),
         **options,
     )
+
+
+def test_loader__says_to_a_plain_trainer_what_takes_it(shards: Any, tmp_path: Path) -> None:
+    rows = MaskedDataset(shards["train"], JOINT)
+    ids = shards["train"].token_ids
+    model = masked_lm(vocab_size=ids.size, pad_token_id=ids.pad, max_position_embeddings=512)
+    args = TrainingArguments(str(tmp_path), use_cpu=True, report_to=[], max_steps=1)
+
+    plain = Trainer(model=model, args=args, train_dataset=rows.loader(batch_size=4))
+
+    with pytest.raises(TypeError, match="MslmTrainer takes a loader as train_dataset"):
+        plain.train()
 
 
 def test_trainer__computes_metrics_of_all_rows_of_a_loader(shards: Any, tmp_path: Path) -> None:

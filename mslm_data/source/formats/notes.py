@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
@@ -86,11 +87,7 @@ class Notes(Cohort, TextOptions, Source):
     def pipeline_of(cls, head: bytes) -> str:
         """Return `mimic` or `mimic-iv`, whose columns a table has; see `Source.pipeline_of`."""
         header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
-        names = {name.strip(' "\r').casefold() for name in header.split(",")}
-        for pipeline, columns in _COLUMNS.items():
-            if names.issuperset(map(str.casefold, columns)):
-                return pipeline
-        return ""
+        return _pipeline_with(name.strip(' "\r') for name in header.split(","))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,13 +130,16 @@ class Notes(Cohort, TextOptions, Source):
         """Find the files of each split; with `shares`, each split has all of them.
 
         Raises:
-            SourceError: No file fits; see `Source.find`.
+            SourceError: No file fits, or one is a table of another release of MIMIC; see
+                `Source.find`.
         """
         splits = {"all": ("*",)} if self.shares else self.splits
+        every = by_split(inputs, suffixes=self.suffixes, splits=splits)
         found = {
             split: [path for path in paths if path in inputs or fits(path, self.pattern)]
-            for split, paths in by_split(inputs, suffixes=self.suffixes, splits=splits).items()
+            for split, paths in every.items()
         }
+        self._refuse_other_release(found if any(found.values()) else every)
         if not any(found.values()):
             where = ", ".join(path.name for path in inputs)
             raise SourceError(
@@ -149,6 +149,20 @@ class Notes(Cohort, TextOptions, Source):
         if self.shares:
             return dict.fromkeys(self.shares, found["all"])
         return {split: paths for split, paths in found.items() if paths}
+
+    def _refuse_other_release(self, files: Mapping[str, Sequence[Path]]) -> None:
+        """Raise for a table that another pipeline reads, and these options do not."""
+        for path in dict.fromkeys(chain.from_iterable(files.values())):
+            if not ends_with(path, ".csv"):
+                continue
+            names = self._tables.names(path)
+            other = _pipeline_with(names)
+            if other and self.id_column.casefold() not in names:
+                *first, last = _COLUMNS[other]
+                raise SourceError(
+                    f"{path}: expected a table with the column {self.id_column}, got one with "
+                    f"{', '.join(first)} and {last}; --source {other} reads it"
+                )
 
     def settle(self, paths: Sequence[Path]) -> dict[str, str]:
         """Read all files once to find the sample, if one is asked for; see `Source.settle`."""
@@ -242,6 +256,15 @@ class Notes(Cohort, TextOptions, Source):
         if not patient:
             raise RecordError("expected a note that says whose it is, got none")
         return patient
+
+
+def _pipeline_with(names: Iterable[str]) -> str:
+    """Return the shipped pipeline for tables with columns of these names, "" for none."""
+    there = set(map(str.casefold, names))
+    for pipeline, columns in _COLUMNS.items():
+        if there.issuperset(map(str.casefold, columns)):
+            return pipeline
+    return ""
 
 
 def _checked_id(doc_id: str) -> str:

@@ -466,6 +466,20 @@ def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
     assert found == source.find([note_module])
 
 
+def test_find__names_the_pipeline_of_another_release(
+    note_module: Path, table: Path, tmp_path: Path
+) -> None:
+    of_iii, of_iv = (stages.source_of(pipeline.read(name)) for name in ("mimic", "mimic-iv"))
+
+    for given in (note_module, note_module / "discharge.csv.gz"):
+        with pytest.raises(SourceError, match=r"discharge.csv.gz: expected a table with the column"
+                           r" ROW_ID, got one with note_id.* and text; --source mimic-iv reads"):  # fmt: skip
+            of_iii.find([given])
+    with pytest.raises(SourceError, match=r"column note_id, got .*; --source mimic reads it"):
+        of_iv.find([table])
+    assert Notes(id_column="NOTE_ID", category_column="", error_column="").find([note_module])
+
+
 def test_recognises__the_headers_of_mimic_iv() -> None:
     header = ",".join(mimic_iv.COLUMNS).encode() + b"\n10-DS-1,10"
     details = ",".join(mimic_iv.COLUMNS_OF_DETAILS).encode() + b"\n10-DS-1,10"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import mslm_data as md
+from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.torch import count_items
@@ -67,7 +68,7 @@ def optimise(
         views: See `Views`.
         schedule: Epochs, batches and rate.
         seed: Of order, masks and dropout.
-        dropout: Whether the model's dropout is on. Without it a step is a fifth faster.
+        dropout: Whether the model's dropout is on.
         around: A context in which all steps are taken.
 
     Returns:
@@ -94,7 +95,7 @@ def optimise(
                 part.p = 0.0
     losses: list[float] = []
     tokens = 0
-    with around or nullcontext():
+    with around or nullcontext(), cheap_dropout(seed):
         for batch in _epochs(batches, schedule.epochs):
             loss = 0.0
             for view in views(batch):

@@ -6,7 +6,7 @@ Every file is looked at by a task of its own, so that a build's first readings r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,18 +209,23 @@ def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
     return [(part.start, part.stop, part.first, part.line) for part in parts]
 
 
-def unpack(task: Unpack) -> None:
+def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
     """Unpack a file into a folder of the unfinished build, if it is not there yet.
 
     It may be patients' text: the folder is private, and goes when the build is finished.
 
+    Args:
+        task: Names the file.
+        refuse_changed: Called when all of it was read, before anything is kept. It raises if the
+            file is another by then.
+
     Raises:
-        SourceError: As from `files.opened`.
+        SourceError: As from `files.opened`, or from `refuse_changed`.
     """
     into = Path(task.into)
     if not into.is_file():
         make_folder(into.parent)
-        write_whole(into, _unpacked(Path(task.path)))
+        write_whole(into, _unpacked(Path(task.path), refuse_changed))
 
 
 def _staged(staging: Path | None, path: Path) -> Path:
@@ -235,7 +240,8 @@ def _staged(staging: Path | None, path: Path) -> Path:
     return staging / key / folder_name(path) / path.name.removesuffix(".gz")
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _unpacked(path: Path, refuse_changed: Callable[[], object]) -> Iterator[bytes]:
     with opened(path) as file:
         while piece := file.read(_AT_ONCE):
             yield piece
+    refuse_changed()

@@ -77,7 +77,7 @@ class BuildWork:
     def _do(self, task: Task) -> Any:
         match task:
             case Unpack():
-                looking.unpack(task)
+                looking.unpack(task, lambda: refuse_changed(self.stamps, task.paths))
             case Digest():
                 return looking.digest(task)
             case Cut():
@@ -89,7 +89,7 @@ class BuildWork:
 
                 match(task, self.pipeline, Path(self.folder))
             case WorkUnit():
-                records = self._begun.pop(task, None) or records_of(task, self.pipeline)
+                records = self._records(task)
                 build_unit(task, records, self.pipeline, self.tokenizer, Path(self.folder))
             case Compare():
                 return compare(task, Path(self.folder))
@@ -100,8 +100,17 @@ class BuildWork:
     def _sign(self, task: Sign) -> None:
         from mslm_data.builds.duplicates import write_signatures
 
-        records = records_of(task.unit, self.pipeline)
+        records = self._records(task.unit)
         write_signatures(task, records, self.pipeline, Path(self.folder))
+
+    def _records(self, unit: WorkUnit) -> Iterator[Record]:
+        """Give the records of a work unit, and look at its inputs once more after the last one.
+
+        What is made of the records is kept after that. So a build that is resumed with inputs that
+        were restored finds nothing of those that stood in their place.
+        """
+        yield from self._begun.pop(unit, None) or records_of(unit, self.pipeline)
+        refuse_changed(self.stamps, unit.paths)
 
     def _join(self, task: Join) -> None:
         out = Path(self.folder)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,9 @@ def test_build__names_unpacked_documents_like_their_own_folders(
     unpacked: list[str] = []
     unpack = looking.unpack
 
-    def counted(task: Unpack) -> None:
+    def counted(task: Unpack, refuse_changed: Callable[[], object]) -> None:
         unpacked.append(task.path)
-        unpack(task)
+        unpack(task, refuse_changed)
 
     monkeypatch.setattr(looking, "unpack", counted)
     paths = write_notes(tmp_path / "in")
@@ -125,10 +126,10 @@ def unpacking(path: Path, staging: Path) -> Unpack:
 def test_unpack__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
     task = unpacking(path, tmp_path / "staging")
-    looking.unpack(task)
+    looking.unpack(task, lambda: None)
     monkeypatch.setattr(looking, "write_whole", pytest.fail)
 
-    looking.unpack(task)
+    looking.unpack(task, lambda: None)
 
     plain = Path(task.into)
     assert plain.read_bytes() == (NCBI / "train.tsv").read_bytes()
@@ -141,7 +142,7 @@ def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be read"):
-        looking.unpack(unpacking(path, tmp_path / "staging"))
+        looking.unpack(unpacking(path, tmp_path / "staging"), lambda: None)
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
 
@@ -151,4 +152,4 @@ def test_unpack__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=100))
 
     with pytest.raises(SourceError, match="expected at most 100 bytes unpacked from"):
-        looking.unpack(unpacking(path, tmp_path / "staging"))
+        looking.unpack(unpacking(path, tmp_path / "staging"), lambda: None)

@@ -84,15 +84,11 @@ def making_folder(path: Path) -> Iterator[Path]:
     """
     clear_abandoned(path.parent)
     with _full_disk_named(path):
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
+        handle, folder = _temporary_folder(path)
         try:
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                _hold(handle)
-                yield folder
-            finally:
-                os.close(handle)
+            yield folder
         finally:
+            os.close(handle)
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -124,7 +120,7 @@ def clear_abandoned(folder: Path) -> None:
         except OSError:  # it has got its name, or is another user's
             continue
         try:
-            if _hold(handle):
+            if _hold(handle, waits=False):
                 _remove(path)
         finally:
             os.close(handle)
@@ -134,19 +130,39 @@ def _temporary(path: Path) -> tuple[int, Path]:
     """Make a temporary file beside a path, which this process holds as long as it is open."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
-        # Another process that clears the folder may have taken it for abandoned in between.
-        _hold(handle)
+        # Another process that clears the folder may have taken it for abandoned in between. Such a
+        # one holds it first and removes it then, so only with its lock it is known to stay.
+        _hold(handle, waits=True)
         if os.fstat(handle).st_nlink:
             return handle, Path(name)
         os.close(handle)
 
 
-def _hold(handle: int) -> bool:
-    """Lock an open file or folder until it is closed, and return whether nobody else holds it."""
+def _temporary_folder(path: Path) -> tuple[int, Path]:
+    """Make a temporary folder beside a path, and hold it as `_temporary` does a file."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # taken for abandoned already
+            continue
+        _hold(handle, waits=True)
+        if folder.is_dir():
+            return handle, folder
+        os.close(handle)
+
+
+def _hold(handle: int, *, waits: bool) -> bool:
+    """Lock an open file or folder until it is closed, and return whether this process holds it.
+
+    Args:
+        handle: The file or folder.
+        waits: Whether to wait for another process that holds it.
+    """
     if fcntl is None:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

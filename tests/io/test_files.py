@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
     make_folder,
+    making_folder,
     sha256_of,
     write_whole,
 )
@@ -119,6 +122,107 @@ def test_write_whole__syncs_the_file_before_its_name_and_the_folder_after(
 
     assert seen == ["file", "replace", "folder"]
     assert (tmp_path / "file").read_bytes() == b"ab"
+
+
+class Clearing:
+    """Another process, which takes a new temporary for abandoned: it holds it, then removes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle = os.open(path, os.O_RDONLY)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def goes_on(self) -> None:
+        """Remove the temporary and let it go, if that was not done before."""
+        if self._handle < 0:
+            return
+        if self._path.is_dir():
+            self._path.rmdir()
+        else:
+            self._path.unlink()
+        os.close(self._handle)
+        self._handle = -1
+
+
+@pytest.fixture
+def clearing(monkeypatch: pytest.MonkeyPatch) -> list[Clearing]:
+    """Have another process hold the first temporary as soon as it is made.
+
+    It goes on where this process waits for its lock or, if it does not wait, has looked at the
+    file.
+    """
+    others: list[Clearing] = []
+    mkstemp, mkdtemp, fstat, flock = tempfile.mkstemp, tempfile.mkdtemp, os.fstat, fcntl.flock
+
+    def made_file(**options: Any) -> tuple[int, str]:
+        handle, name = mkstemp(**options)
+        others.extend([] if others else [Clearing(Path(name))])
+        return handle, name
+
+    def made_folder(**options: Any) -> str:
+        name = mkdtemp(**options)
+        others.extend([] if others else [Clearing(Path(name))])
+        return name
+
+    def looked(handle: int) -> os.stat_result:
+        status = fstat(handle)
+        for other in others:
+            other.goes_on()
+        return status
+
+    def held(handle: int, how: int) -> None:
+        if others and not how & fcntl.LOCK_NB:
+            others[0].goes_on()
+        flock(handle, how)
+
+    monkeypatch.setattr(tempfile, "mkstemp", made_file)
+    monkeypatch.setattr(tempfile, "mkdtemp", made_folder)
+    monkeypatch.setattr(os, "fstat", looked)
+    monkeypatch.setattr(fcntl, "flock", held)
+    return others
+
+
+def test_write_whole__stands_a_process_that_clears_its_temporary(
+    clearing: list[Clearing], tmp_path: Path
+) -> None:
+    write_whole(tmp_path / "file", [b"new"])
+
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert names(tmp_path) == ["file"]
+    assert len(clearing) == 1
+
+
+def test_making_folder__stands_a_process_that_clears_its_folder(
+    clearing: list[Clearing], tmp_path: Path
+) -> None:
+    with making_folder(tmp_path / "folder") as made:
+        clearing[0].goes_on()
+        (made / "file").write_bytes(b"new")
+        made.rename(tmp_path / "folder")
+
+    assert names(tmp_path) == ["folder"]
+
+
+def test_making_folder__stands_a_process_that_has_cleared_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared: list[Path] = []
+    mkdtemp = tempfile.mkdtemp
+
+    def made_folder(**options: Any) -> str:
+        name = mkdtemp(**options)
+        if not cleared:
+            cleared.append(Path(name))
+            cleared[0].rmdir()
+        return name
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made_folder)
+
+    with making_folder(tmp_path / "folder") as made:
+        assert made.is_dir()
+
+    assert made not in cleared
+    assert names(tmp_path) == []
 
 
 @pytest.mark.usefixtures("no_umask")

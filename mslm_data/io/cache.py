@@ -157,11 +157,14 @@ def holds(path: Path, sha256: str) -> bool:
     """Return whether a file is there with this digest; a process hashes an unchanged one once."""
     try:
         state = _state(path)
-        if _HASHED.get(path, ((), ""))[0] != state:
-            _HASHED[path] = state, sha256_of(path)
+        known = _HASHED.get(path)
+        if known is None or known[0] != state:
+            known = state, sha256_of(path)
+            _HASHED[path] = known
     except FileNotFoundError:
         return False
-    return _HASHED[path][1] == sha256
+    # Another thread may have removed the file by now, and with it what is known of it.
+    return known[1] == sha256
 
 
 def remember(path: Path, sha256: str) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
@@ -235,6 +236,24 @@ def test_holds__hashes_a_file_again_that_has_changed(tmp_path: Path) -> None:
     path.write_bytes(b"longer")
     assert not cache.holds(path, digest)
     assert not cache.holds(tmp_path / "none", digest)
+
+
+def test_holds__stands_a_thread_that_removes_the_file_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Removed(dict[Path, Any]):
+        """What is known of files, which goes as soon as one is looked up."""
+
+        def get(self, path: Path, default: Any = None) -> Any:
+            return self.pop(path, default)
+
+    path = tmp_path / "file"
+    path.write_bytes(b"a")
+    digest = cache.sha256_of(path)
+    monkeypatch.setattr(cache, "_HASHED", Removed())
+    cache.holds(path, digest)
+
+    assert cache.holds(path, digest)
 
 
 def test_alone__removes_what_was_left_inside_a_place(tmp_path: Path) -> None:

@@ -48,10 +48,25 @@ def _localise(text: str, cache: Path | None) -> Path:
     if not path.exists():
         raise SourceError(f"{path}: expected a file or a folder, found none; check --input")
     if path.is_file() and archive.is_archive(path.name):
-        name = f"{archive.stem(path.name)}-{sha256_of(path)[:16]}"
-        place = caches.folder("unpacked", cache=cache) / name
-        return caches.kept(place, lambda made: archive.unpack(path, made / name)) / name
+        return _unpacked(path, caches.folder("unpacked", cache=cache))
     return path
+
+
+def _unpacked(path: Path, folder: Path) -> Path:
+    """Unpack an archive, unless the same bytes were unpacked before."""
+    digest = sha256_of(path)
+    name = f"{archive.stem(path.name)}-{digest[:16]}"
+
+    def make(made: Path) -> None:
+        archive.unpack(path, made / name)
+        # What is kept under a digest must be of these bytes, also for later archives.
+        if sha256_of(path) != digest:
+            raise SourceError(
+                f"{path}: expected an archive that stays as it is while it is unpacked, got other "
+                "bytes; wait until it is written, and run the same command again"
+            )
+
+    return caches.kept(folder / name, make) / name
 
 
 def _from_http(url: str, folder: Path) -> Path:

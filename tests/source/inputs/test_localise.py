@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
-from mslm_data.io import cache, remote
+from mslm_data.io import archive, cache, remote
 from mslm_data.source.inputs import download as downloads
 from mslm_data.source.inputs.localise import localise
 from tests import faulty
@@ -52,8 +52,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def make_zip(path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("c/train.tsv", b"a\tO\n")
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("c/train.tsv", b"a\tO\n")
     return path
 
 
@@ -231,6 +231,31 @@ def test_localise__unpacks_archives_once(tmp_path: Path) -> None:
 
     assert first == second
     assert contents(first) == {"c/train.tsv": b"a\tO\n"}
+
+
+def test_localise__keeps_nothing_of_an_archive_that_changes_while_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_zip(tmp_path / "corpus.zip")
+    first = path.read_bytes()
+    unpack = archive.unpack
+
+    def late(packed: Path, folder: Path) -> Path:
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("c/train.tsv", "b\tO\n")
+        return unpack(packed, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "unpack", late)
+        with pytest.raises(
+            SourceError, match=r"corpus\.zip: expected an archive that stays as it is"
+        ):
+            localise([path], cache=tmp_path / "cache")
+    path.write_bytes(first)
+
+    (folder,) = localise([path], cache=tmp_path / "cache")
+
+    assert contents(folder) == {"c/train.tsv": b"a\tO\n"}
 
 
 def test_localise__copies_and_unpacks(memory: fsspec.AbstractFileSystem, tmp_path: Path) -> None:

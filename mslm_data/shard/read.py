@@ -189,11 +189,7 @@ class Shard:
     def _open(self) -> pa.RecordBatch:
         """Read or map the file, and refuse one that cannot be the manifest's."""
         try:
-            self._refuse_elsewhere()
-            self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
-            data = self._read() if self._in_memory else None
-            if self._labels is not None:
-                self._refuse_altered(data)
+            data = self._believed()
         except ShardError:
             self._refuse_another_build()
             raise
@@ -226,6 +222,22 @@ class Shard:
                     f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}"
                 )
         return batches[0]
+
+    def _believed(self) -> pa.Buffer | None:
+        """Refuse a file that is not the manifest's; return its bytes where it is read to memory."""
+        self._refuse_elsewhere()
+        try:
+            self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
+            data = self._read() if self._in_memory else None
+            if self._labels is not None:
+                self._refuse_altered(data)
+        except OSError as error:
+            raise ShardError(
+                f"{self.path}: expected a shard that can be read, got "
+                f"{error.strerror or type(error).__name__}; see to the disk, or build the folder "
+                "again"
+            ) from None
+        return data
 
     def _refuse_elsewhere(self) -> None:
         """Refuse a file that is missing, outside the built folder, or of another size."""

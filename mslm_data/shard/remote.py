@@ -318,10 +318,15 @@ class RemoteShard(Shard):
             FetchError: See `RemoteFolder.file`.
             ShardError: See `RemoteFolder.file`.
         """
-        folder = self._folder
+        if self._folder.cache_bytes is None:
+            return self._local()
+        return self._held()
+
+    def _held(self) -> Path:
+        """Fetch the shard if need be, and keep its file from being removed to make room."""
         while True:
             place = self._local()
-            if folder.cache_bytes is None or folder.hold(self, place):
+            if self._folder.hold(self, place):
                 return place
 
     def fetch_ahead(self, wanted: Callable[[], bool]) -> None:
@@ -359,14 +364,17 @@ class RemoteShard(Shard):
 
     def _open(self) -> pa.RecordBatch:
         while True:
-            self.path = self.fetch().resolve()
+            # Held while it is opened also where this cache is unbounded: another process may read
+            # the same folder with a bound.
+            self.path = self._held().resolve()
             try:
                 batch = super()._open()
             except ShardError:
+                self._folder.release(self)
                 if self.path.exists():
                     raise
-                continue  # another process has made room in between: it comes again
-            if self._in_memory:
+                continue  # removed by hand: it comes again
+            if self._in_memory or self._folder.cache_bytes is None:
                 self._folder.release(self)
             return batch
 

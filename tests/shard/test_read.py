@@ -299,6 +299,23 @@ def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_
     read(tmp_path / "link")
 
 
+def test_examples__says_that_a_shard_vanished_or_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_elsewhere = Shard._refuse_elsewhere
+
+    def late(shard: Shard) -> None:
+        refuse_elsewhere(shard)
+        shard.path.unlink()
+
+    monkeypatch.setattr(Shard, "_refuse_elsewhere", late)
+
+    with pytest.raises(
+        ShardError, match=r"arrow: expected a shard that can be read, got No such file or directory"
+    ):
+        read(folder)
+
+
 def test_examples__says_that_links_go_in_a_circle(folder: Path) -> None:
     path = first_shard(folder)
     path.unlink()

@@ -28,7 +28,7 @@ import msgspec
 from mslm_data.builds.looking import Fingerprint
 from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
 from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import WorkUnit
+from mslm_data.builds.tasks import Join, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io.files import (
@@ -183,8 +183,10 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
             if _is_refused(out, record):
                 _begin_anew(out)
     if not path.is_file():
-        write_whole(path, [record])
-        return
+        with _whole_build(out) if not alone else nullcontext():
+            # Parts that begin at once all look here: only the first may write its plan.
+            if not path.is_file():
+                write_whole(path, [record])
 
     before = msgspec.json.decode(path.read_bytes())
     now = msgspec.json.decode(record)
@@ -424,12 +426,12 @@ def write_joined(out: Path, name: str, record: ShardRecord) -> None:
     _write(out / ".build" / "shards" / f"{name}.json", asdict(record))
 
 
-def read_joined(out: Path, shard: PlannedShard) -> ShardRecord | None:
+def read_joined(out: Path, shard: PlannedShard | Join) -> ShardRecord | None:
     """Return what a shard became, or None if it is not joined."""
     return _read(out / ".build" / "shards" / f"{shard.name}.json", ShardRecord)
 
 
-def is_joined(out: Path, shard: PlannedShard) -> bool:
+def is_joined(out: Path, shard: PlannedShard | Join) -> bool:
     """Return whether a shard is joined and there, every byte of it."""
     record = read_joined(out, shard)
     return record is not None and is_whole(out / shard.split / record.file, record)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.builds import looking
-from mslm_data.builds.folder import piece_path, write_joined
+from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.repeats import compare
@@ -115,11 +115,13 @@ class BuildWork:
     def _join(self, task: Join) -> None:
         out = Path(self.folder)
         pieces = [piece_path(out, name) for name in task.pieces]
-        record = join(
-            pieces,
-            out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
-            schema_of(self.pipeline, task.labels, task.doc_labels),
-        )
-        write_joined(out, task.name, record)
+        # A worker that died while it removed pieces leaves the shard joined, and the task undone.
+        if not is_joined(out, task):
+            record = join(
+                pieces,
+                out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
+                schema_of(self.pipeline, task.labels, task.doc_labels),
+            )
+            write_joined(out, task.name, record)
         for piece in pieces:
             piece.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,9 @@ import pytest
 from filelock import FileLock
 
 from mslm_data.builds import Progress, build
+from mslm_data.builds import folder as folders
 from mslm_data.errors import BuildError, MslmDataError, ShardError
+from mslm_data.io import files
 from mslm_data.loading import load
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.verify import verify
@@ -94,6 +96,29 @@ def test_build__gives_the_same_bytes_in_parts(
 
     assert made.tree(out) == expected
     assert len(done) == 1  # nothing was left to do
+
+
+def test_build__in_parts_that_begin_at_once_follows_one_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = made.pipeline_of(unit_bytes=UNIT_BYTES, labels=["Disease"])
+    out = tmp_path / "out"
+    refused: list[bool] = []
+
+    def late(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        if path.name == "plan.json" and not refused:
+            refused.append(True)
+            with pytest.raises(BuildError, match="another build is at work"):
+                build(other, [NCBI], made.word_piece(), out, part=(2, 2))
+        files.write_whole(path, pieces)
+
+    monkeypatch.setattr(folders, "_PATIENCE_S", 0)
+    monkeypatch.setattr(folders, "write_whole", late)
+    build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
+
+    assert refused
+    with pytest.raises(BuildError, match="an unfinished build of something else; different: "):
+        build(other, [NCBI], made.word_piece(), out, part=(2, 2))
 
 
 def test_build__does_what_a_part_left(tmp_path: Path, expected: dict[str, bytes]) -> None:

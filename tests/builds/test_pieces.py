@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mslm_data.builds import looking, repeats, work, work_unit
-from mslm_data.builds.tasks import WorkUnit
+from mslm_data.builds.tasks import Join, Task, WorkUnit
+from mslm_data.builds.work import BuildWork
 from mslm_data.errors import BuildError
 from mslm_data.io import resources
 from mslm_data.loading import load
@@ -109,6 +110,26 @@ def test_build__goes_on_where_it_was_interrupted(
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
     # No unit is built twice but the one that was interrupted.
     assert len(built) - len(set(built)) <= 1
+
+
+def test_build__joins_a_shard_again_whose_worker_died_before_it_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine does such a task a second time, when pieces of the shard may be gone."""
+    words = one_shard("words")
+    inputs = words.write(tmp_path / "in")
+    words.build(inputs, tmp_path / "whole")
+    do = BuildWork._do
+
+    def twice(self: BuildWork, task: Task) -> Any:
+        if isinstance(task, Join):
+            do(self, task)
+        return do(self, task)
+
+    monkeypatch.setattr(BuildWork, "_do", twice)
+    words.build(inputs, tmp_path / "out")
+
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
 
 
 def test_build__joins_labels_that_units_meet_in_any_order(

@@ -30,6 +30,7 @@ from mslm_data.log import plain
 from mslm_data.pipeline import STAGES, Pipeline
 
 if TYPE_CHECKING:
+    from mslm_data.builds.plan import Stamp
     from mslm_data.builds.stages import Inputs
     from mslm_data.source.formats.text import PlainText
     from mslm_data.torch.tagger import Tagger
@@ -142,7 +143,9 @@ class InputTexts:
         self._found = found
         self._firsts: list[int] = []
         self._splits = {} if found is None else found.splits_of_paths()
-        self.files = [InputFile(STDIN)] if found is None else _stamped(found)
+        self._stamps = {} if found is None else _stamps_of(found)
+        self.files = [InputFile(STDIN)] if found is None else _stamped(found, self._stamps)
+        self._read: InputFile | None = None
 
     @property
     def of_stdin(self) -> bool:
@@ -196,13 +199,30 @@ class InputTexts:
         """Read documents one by one.
 
         Raises:
-            SourceError: An input is not of the source's format.
+            SourceError: An input is not of the source's format, or has changed meanwhile.
         """
         for file in self.files:
+            self._read = file
+            self.refuse_changed()
             self._firsts.append(self.given)
             for record in self._of(file):
                 self.given += isinstance(record, Document)
                 yield record
+            self.refuse_changed()
+
+    def refuse_changed(self) -> None:
+        """Check that the file that is read is still the one that the record names.
+
+        A run may take hours. Whoever writes lines calls it before, so that no line is of another
+        file than the record says.
+
+        Raises:
+            SourceError: It has changed since the run began, or is gone.
+        """
+        if self._read is not None and self._found is not None:
+            from mslm_data.builds.plan import refuse_changed
+
+            refuse_changed(self._stamps, [self._read.path])
 
     def _of(self, file: InputFile) -> Iterator[Document | SetAside]:
         if self._found is None:
@@ -244,11 +264,14 @@ def find_texts(pipeline: Pipeline, given: Sequence[str]) -> InputTexts:
     return InputTexts(pipeline, find_inputs(pipeline, localise(given)))
 
 
-def _stamped(found: Inputs) -> list[InputFile]:
-    """Return the files that a source reads, each once, with their stamps."""
+def _stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
     from mslm_data.builds.plan import stamps_of
 
-    stamps = stamps_of(found)
+    return stamps_of(found)
+
+
+def _stamped(found: Inputs, stamps: Mapping[str, Sequence[Stamp]]) -> list[InputFile]:
+    """Return the files that a source reads, each once, with their stamps."""
     names = found.names()
     paths = {
         path: name
@@ -487,6 +510,7 @@ def appending(
         AnnotateError: The file is of another model or other options, or an input that it has lines
             of is another now; or it is not a file of lines; or another process writes it, or its
             file system refuses locks.
+        SourceError: Of the function: the input that is read has changed meanwhile.
     """
     make_folder(out.absolute().parent)
     with _claimed(out):
@@ -505,6 +529,7 @@ def appending(
 
             def write(more: str) -> None:
                 nonlocal lines
+                texts.refuse_changed()
                 lines += more.count("\n")
                 file.write(more.encode("utf-8"))
                 file.flush()

@@ -321,6 +321,34 @@ def test_annotate__names_no_file_that_an_ended_run_had_not_begun(out: Path, tmp_
     assert inputs_of(out) == ["a.jsonl"]
 
 
+@pytest.mark.parametrize("changes", ["a.jsonl", "b.jsonl"])
+def test_annotate__writes_no_line_of_a_file_that_changed_after_the_run_began(
+    changes: str, out: Path, tmp_path: Path
+) -> None:
+    class Late(Whole):
+        def mentions(self, documents: Documents, *, batch_size: int) -> list[list[Found]]:
+            if "a" in documents.line:
+                write_rows(tmp_path / changes, "changed", "meanwhile")
+            return super().mentions(documents, batch_size=batch_size)
+
+    tagger: Any = Late()
+    inputs = [write_rows(tmp_path / "a.jsonl", "a" * (1 << 18)), write_rows(tmp_path / "b.jsonl")]
+    texts = find_texts(read_named("text"), [str(path) for path in inputs])
+    with (
+        pytest.raises(SourceError, match=rf"{changes}: expected a file that stays as it is"),
+        appending(out, MADE, texts) as (write, done),
+    ):
+        annotate(texts, tagger, write, batch_size=1, done=done)
+
+    whole = {"a.jsonl": [], "b.jsonl": [("a:0", 1 << 18)]}[changes]
+    assert lengths_in(out) == whole
+    assert inputs_of(out) == [name for name in ("a.jsonl",) if whole]
+
+    annotated(out, *inputs)
+
+    assert [length for _, length in lengths_in(out)] == [length for _, length in whole] + [7, 9]
+
+
 def test_annotate__refuses_lines_of_other_documents(out: Path) -> None:
     note = note_beside(out)
     annotated(out, note)

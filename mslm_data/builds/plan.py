@@ -348,7 +348,7 @@ def stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
 
 
 def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
-    """Check that inputs are still those that the build was planned for.
+    """Check that inputs are still those that a build or another run began with.
 
     Args:
         stamps: Input -> stamps of its files; an input without stamps is not checked.
@@ -364,9 +364,8 @@ def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) 
             same = False
         if not same:
             raise SourceError(
-                f"{stamp.path}: expected a file that stays as it is, got another than the build "
-                "was planned for; restore it and run the same command again, or choose another "
-                "--out"
+                f"{stamp.path}: expected a file that stays as it is, got another than when the "
+                "command began; restore it and run the same command again, or choose another --out"
             )
 
 

@@ -72,8 +72,8 @@ class MaskingCollator(FollowsEpoch):
       masks; but what the Trainer leaves of the rows of shards is refused.
     * `word_ids`: the tokenizer's, None or -1 on special tokens. Without it each token is a word of
       its own.
-    * `special_tokens_mask`: used without `word_ids`; without either, the tokenizer's special ids
-      are.
+    * `special_tokens_mask`: more special tokens, used without `word_ids`. The tokenizer's special
+      ids are never hidden, also where the text itself spells one, as `</s>`.
     * `span_starts`, `span_ends`, `span_labels`: mentions in tokens, half open. Or `bio`: tags as
       numbered in shards. Or, with `tags`, `labels` of token classification. Without any of these,
       rows have no mentions.

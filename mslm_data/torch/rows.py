@@ -228,35 +228,35 @@ def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
         words = _like(tokens, rows, "word_ids", np.int32)
     elif getattr(rows[0], "encodings", None):  # a BatchEncoding of one text
         words = _flat([row.word_ids() for row in rows], np.int32)  # type: ignore[attr-defined]
-        # Special tokens that stand in the text itself have a word there.
-        words.values[_are_special(tokens, ids)] = -1
     else:
         special = _special(rows, tokens, ids)
         words = Ragged(np.empty(len(special), np.int32), tokens.offsets)
         number_tokens(words.offsets, special, words.values)
         return words
 
-    # In a pair of texts the numbers of the second begin at 0 again. The array may be the caller's
-    # own: change a copy.
+    # The array may be the caller's own: change a copy. A tokenizer gives special tokens that stand
+    # in the text itself a word there.
     numbers = np.array(words.values)
+    numbers[_are_special(tokens, ids)] = -1
+
+    # In a pair of texts the numbers of the second begin at 0 again.
     continue_words(words.offsets, numbers)
     return Ragged(numbers, words.offsets)
 
 
 def _special(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
-    """Return which tokens are special: as the rows say, or else by their ids.
+    """Return which tokens are special: by their ids, or because the rows say so.
 
-    By its id, `[UNK]` is a token like others.
+    A tokenizer's mask leaves out special tokens that stand in the text itself.
     """
+    special = _are_special(tokens, ids)
     if "special_tokens_mask" in rows[0]:
-        special: npt.NDArray[np.bool_] = _like(tokens, rows, "special_tokens_mask", np.bool_).values
-        return special
-
-    return _are_special(tokens, ids)
+        special |= _like(tokens, rows, "special_tokens_mask", np.bool_).values
+    return special
 
 
 def _are_special(tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
-    """Return which tokens are special by their ids."""
+    """Return which tokens are special by their ids; `[UNK]` is a token like others."""
     return np.isin(tokens.values, [id_ for id_ in ids.special if id_ != ids.unk])
 
 

@@ -248,17 +248,24 @@ def test_collator__takes_words_from_a_batch_encoding(tokenizer: Any) -> None:
     )
 
 
-def test_collator__hides_no_special_token_that_stands_in_the_text(tokenizer: Any) -> None:
+@pytest.mark.parametrize("brought", ["encoding", "word_ids", "special_tokens_mask", "input_ids"])
+def test_collator__hides_no_special_token_that_stands_in_the_text(
+    brought: str, tokenizer: Any
+) -> None:
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<e1>", "</e1>"]})
-    encoding = tokenizer(f"<e1> {made.sample_lines()[3]} </e1>")
+    encoding = tokenizer(f"<e1> {made.sample_lines()[3]} </e1>", return_special_tokens_mask=True)
     special = np.isin(encoding["input_ids"], tokenizer.all_special_ids)
-    strategy = md.strategy("token", rate=0.9)
-
-    labels = [
-        lists(MaskingCollator(strategy, tokenizer, seed=seed)([encoding]))["labels"][0]
+    columns = {**encoding, "word_ids": encoding.word_ids()}
+    row = encoding
+    if brought != "encoding":
+        row = {name: columns[name] for name in {"input_ids", brought}}
+    collators = [
+        MaskingCollator(md.strategy("token", rate=0.9), tokenizer, seed=seed, plain=True)
         for seed in range(10)
     ]
+
+    labels = [lists(collator([row]))["labels"][0] for collator in collators]
 
     assert special.sum() == 4
     assert (np.array(labels)[:, special] == -100).all()

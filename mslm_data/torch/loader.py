@@ -93,9 +93,15 @@ class MaskedLoader:
                 `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
-            ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse. When iterated:
-                a row has more tokens than there is room.
+            ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse; or
+                `in_order=False`. When iterated: a row has more tokens than there is room.
         """
+        if not worker_options.get("in_order", True):
+            raise ValueError(
+                "in_order: expected True, got False, by which batches come in any order; a state "
+                "counts them in theirs, so that a resumed run would repeat some and lose others"
+            )
+
         self.dataset = dataset
         self.workers = workers
         self.sampler = ShardSampler(

@@ -425,6 +425,13 @@ def test_loader__gives_the_columns_and_types_that_are_asked_for(train: Any) -> N
     }
 
 
+def test_loader__refuses_batches_in_any_order(train: Any) -> None:
+    dataset = MaskedDataset(train, "joint")
+
+    with pytest.raises(ValueError, match="in_order: expected True, got False"):
+        dataset.loader(workers=2, in_order=False)
+
+
 def test_loader__refuses_half_a_rank(train: Any) -> None:
     with pytest.raises(ValueError, match="rank, world: expected both or neither"):
         MaskedDataset(train, JOINT).loader(rank=0)

@@ -92,11 +92,13 @@ def examples_of(
     spans = _mentions(rows, tokens, words, tags)
     sentences = _sentences(rows, tokens)
 
+    kept = np.ones(len(tokens.values), np.bool_)
     if "attention_mask" in first:
         kept = _like(tokens, rows, "attention_mask", np.bool_).values
-        if not kept.all():
-            columns, spans, sentences = _without_padding(columns, spans, sentences, kept)
-            tokens = columns["input_ids"]
+    _refuse_beyond_text(spans, Ragged(kept & (words.values >= 0), tokens.offsets))
+    if not kept.all():
+        columns, spans, sentences = _without_padding(columns, spans, sentences, kept)
+        tokens = columns["input_ids"]
 
     if "doc_label" in first:
         columns["doc_labels"] = np.array([row["doc_label"] for row in rows], np.int16)
@@ -278,6 +280,30 @@ def _mentions(
         return spans_of(_like(tokens, rows, tagged, np.int64), words, tags)
 
     return no_spans(len(rows))
+
+
+def _refuse_beyond_text(spans: Spans, is_text: Ragged) -> None:
+    """Refuse mentions that hold what is never hidden: special tokens, and padding.
+
+    Args:
+        spans: The mentions.
+        is_text: bool, of each token whether it is neither.
+
+    Raises:
+        ValueError: One does.
+    """
+    starts, ends, _ = spans
+    first = np.repeat(is_text.offsets[:-1], starts.lengths)
+    others = offsets_of(~is_text.values)
+    held = others[first + ends.values] - others[first + starts.values]
+    if held.any():
+        mention = int(np.flatnonzero(held)[0])
+        row = int(np.searchsorted(starts.offsets, mention, side="right")) - 1
+        raise ValueError(
+            f"rows: expected mentions of tokens of the text, got one with {held[mention]} special "
+            f"token(s) or padding in row {row} of a batch, tokens [{starts.values[mention]}, "
+            f"{ends.values[mention]}); leave these out of the mention, or the mention itself"
+        )
 
 
 def _sentences(rows: Sequence[Row], tokens: Ragged) -> Ragged | None:

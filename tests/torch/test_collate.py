@@ -564,6 +564,14 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
             "row 0: mentions must be sorted, must not overlap, and must end within the row",
         ),
         (
+            [ROW | {"span_starts": [0]}],
+            r"mentions of tokens of the text, got one with 1 .* in row 0 of a batch, tokens .0, 2.",
+        ),
+        (
+            [ROW | {"attention_mask": [1, 1, 1, 1]}, ROW | {"attention_mask": [1, 0, 1, 1]}],
+            r"mentions of tokens of the text, got one with 1 .* in row 1 of a batch, tokens .1, 2.",
+        ),
+        (
             [{"key": 1, "input_ids": [9], "bio": [-7]}],
             "rows: expected tags in .0, 32767. or -100, got -7 to -7",
         ),

@@ -239,9 +239,13 @@ def contrast(
 
 
 def mean_vectors(hidden_BLH: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return the mean of each row's hidden states, `[B, H]`, padding left out."""
-    present_BL1 = attention_mask.unsqueeze(-1).to(hidden_BLH.dtype)
-    return (hidden_BLH * present_BL1).sum(1) / present_BL1.sum(1).clamp(min=1)
+    """Return the mean of each row's hidden states, `[B, H]`, padding left out.
+
+    It is computed in float32 or wider: the sum of a long row leaves what float16 holds.
+    """
+    wide_BLH = hidden_BLH.to(torch.promote_types(hidden_BLH.dtype, torch.float32))
+    present_BL1 = attention_mask.unsqueeze(-1).to(wide_BLH.dtype)
+    return (wide_BLH * present_BL1).sum(1) / present_BL1.sum(1).clamp(min=1)
 
 
 def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -285,6 +285,13 @@ def test_mean_vectors__leave_out_padding() -> None:
     assert mean_vectors(hidden, present).tolist() == [[2.0], [4.0]]
 
 
+def test_mean_vectors__of_long_rows_in_half_precision_are_finite() -> None:
+    hidden = torch.full((1, 8192, 1), 10.0, dtype=torch.float16)
+    present = torch.ones((1, 8192), dtype=torch.int64)
+
+    assert mean_vectors(hidden, present).tolist() == [[10.0]]
+
+
 def test_messages() -> None:
     bert = families.masked_lm("bert")
 

@@ -416,10 +416,16 @@ class MixedOrder:
 
         # In places of the mix. Of the first p places a split has its part, rounded: by each split
         # dealt before it, what is left for it differs from its part by half a row at most.
+        # In Python's integers, as products of two numbers of rows can be large.
         slack = len(self.splits)
-        starts = (starts[here] - slack) * self.size // part.rows
-        stops = -((stops[here] + slack) * -self.size // part.rows)
-        return ShardUses(shards[here], np.clip(starts, 0, self.size), np.clip(stops, 0, self.size))
+        whole = self.size
+        firsts = [(place - slack) * whole // part.rows for place in starts[here].tolist()]
+        pasts = [-((place + slack) * -whole // part.rows) for place in stops[here].tolist()]
+        return ShardUses(
+            shards[here],
+            np.clip(np.array(firsts, np.int64), 0, whole),
+            np.clip(np.array(pasts, np.int64), 0, whole),
+        )
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""

@@ -210,6 +210,17 @@ def test_uses_of_splits__are_near_where_rows_come() -> None:
     assert order_of([(9, 9)]).uses_of_splits(seed=0, epoch=0) == [None]
 
 
+def test_uses_of_splits__of_billions_of_rows_do_not_overflow() -> None:
+    shard = 10**9
+    order = order_of([(8 * shard, 8 * shard)] * 2, lambda size: Stored(size, (shard,) * 8))
+
+    uses, _ = order.uses_of_splits(seed=0, epoch=0)
+
+    assert uses is not None
+    assert np.abs(uses.starts - 2 * shard * np.arange(8)).max() <= 4
+    assert np.abs(uses.stops - 2 * shard * np.arange(1, 9)).max() <= 4
+
+
 def test_mixed_order__has_another_order_in_each_seed_and_epoch() -> None:
     order = order_of([(40, 40), (9, 20)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -59,6 +60,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         config.CACHE_DIR = users_own
     if folder is not None:
         _put_off_declarations(compiled)
+        _store_apart(compiled)
     _KERNELS.append(compiled)
     return compiled
 
@@ -84,6 +86,30 @@ def _put_off_declarations(compiled: Any) -> None:
     known = (stored, "_load_overload"), (stored, "_guard_against_spurious_io_errors")
     if all(hasattr(*place) for place in (*known, (local_cpu, "rtsys"))):
         stored.load_overload = load_overload
+
+
+def _store_apart(compiled: Any) -> None:
+    """Have numba store machine code in files whose names no other process chooses.
+
+    It numbers them, beginning behind those that its index has. Two processes that store code of one
+    kernel at once, for two types or two CPUs, take the same number. Then the index of one of them
+    may name the code of the other, which would be called for good, with arrays of a type that it
+    takes for another. Of two indices written at once one is lost: its code is compiled again.
+
+    Args:
+        compiled: A kernel, as numba's dispatcher.
+    """
+    # numba has no public way to say this, as above.
+    file: Any = getattr(compiled._cache, "_cache_file", None)
+    if not (hasattr(file, "_data_name") and hasattr(file, "_index_name")):
+        return
+
+    stem = file._index_name.removesuffix(".nbi")
+
+    def data_name(_number: int) -> str:
+        return f"{stem}.{uuid.uuid4().hex}.nbc"
+
+    file._data_name = data_name
 
 
 # What is compiled, and what is said of it ---------------------------------------------------------

@@ -204,6 +204,52 @@ def test_kernel__keeps_what_it_compiled(tmp_path):
     assert hits == ["0", "1"]
 
 
+TOTAL = """
+import os, subprocess, sys
+import numpy as np
+from numba.core.caching import IndexDataCacheFile
+from mslm_data.kernels._jit import kernel
+
+@kernel
+def total(values):
+    found = values[0] - values[0]
+    for value in values:
+        found += value
+    return found
+"""
+FIRST = """
+from total import *
+save_data = IndexDataCacheFile._save_data
+
+def save_late(self, name, data):
+    subprocess.run([sys.executable, "-c", os.environ["SECOND"]], check=True)
+    save_data(self, name, data)
+
+IndexDataCacheFile._save_data = save_late
+total(np.ones(3, np.int64))
+"""
+SECOND = """
+from total import *
+IndexDataCacheFile._load_index = lambda self: {}  # it has looked before the first process wrote
+total(np.ones(3, np.float64))
+"""
+THIRD = """
+from total import *
+print(total(np.full(3, 1.5)), total(np.full(3, 2)))
+"""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernel__keeps_no_code_of_one_type_for_another(tmp_path, monkeypatch):
+    """Two processes store the code of one kernel for two types, each while the other does."""
+    (tmp_path / "total.py").write_text(TOTAL)
+    monkeypatch.setenv("SECOND", SECOND)
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", f"{ROOT}{os.pathsep}{tmp_path}")
+    run_python(FIRST, tmp_path / "cache")
+
+    assert run_python(THIRD, tmp_path / "cache") == "4.5 6"
+
+
 @pytest.mark.skipif(NO_JIT, reason="this is the inner run")
 def test_kernels__without_the_jit():
     """Run these tests as plain Python: NumPy's integers behave like numba's there too."""

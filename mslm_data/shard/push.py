@@ -56,6 +56,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             f"{folder}: expected a folder that is whole, got {len(problems)} problems; "
             f"the first: {first}"
         )
+    # Verifying takes a while, after which the folder may be another.
+    refuse_protected(folder, manifest, share_protected=share_protected)
     files = manifest.files()
     with uploading(repo, wanted_by="`mslm-data push`") as api:
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)

@@ -154,6 +154,25 @@ def test_push__patients_text_is_refused_whatever_the_visibility(
     assert not api.calls
 
 
+def test_push__patients_text_is_refused_that_comes_while_the_folder_is_verified(
+    api: Hub, genes: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(genes, tmp_path / "out")
+    verify = pushing.verify
+
+    def late(folder: Path) -> Any:
+        shutil.rmtree(out)
+        shutil.copytree(notes, out)
+        return verify(folder)
+
+    monkeypatch.setattr(pushing, "verify", late)
+
+    done = run("push", out, "me/genes")
+
+    assert "expected a corpus that may be shared, got patients' text" in done.err
+    assert not api.calls
+
+
 def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(
     api: Hub, notes: Path
 ) -> None:

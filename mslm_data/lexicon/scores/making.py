@@ -95,6 +95,7 @@ def write_column(
         progress: Called with tokens done and all tokens.
 
     Raises:
+        ShardError: A shard is missing or damaged, or has changed while it was scored.
         VocabularyError: Scores of other shards or options are there, or a damaged file.
     """
     about = json.loads(json.dumps(about))  # as it will be read: tuples become lists
@@ -130,6 +131,8 @@ def write_column(
                 "damaged"
             )
 
+        # Scoring a shard takes minutes, and a later run keeps what is written here.
+        split.check()
         write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
 
     rows_of = {name: len(split) for name, split in splits.items()}

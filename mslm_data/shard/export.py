@@ -314,6 +314,7 @@ def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Give each shard with the name of the file that it becomes."""
+    # `strict` asks for one batch more, which is when `batches` looks whether a file has changed.
     for record, batch in zip(split.record.shards, split.batches(), strict=True):
         yield f"{Path(record.file).stem}.{suffix}", batch
 

@@ -35,12 +35,12 @@ class PlainRow(NamedTuple):
     Attributes:
         line: Number of its first line.
         cells: Role -> its value, "" for an empty one; a role whose value cannot be read is missing.
-        problem: Why a value cannot be read, "" where all can.
+        problems: Role -> why its value cannot be read.
     """
 
     line: int
     cells: Mapping[str, str]
-    problem: str = ""
+    problems: Mapping[str, str]
 
     def cell(self, role: str) -> str:
         """Return a value, "" for a role without a column.
@@ -48,8 +48,8 @@ class PlainRow(NamedTuple):
         Raises:
             RecordError: It cannot be read.
         """
-        if self.problem and role not in self.cells:
-            raise RecordError(self.problem, line=self.line)
+        if role in self.problems:
+            raise RecordError(self.problems[role], line=self.line)
         return self.cells.get(role, "")
 
 
@@ -101,7 +101,7 @@ class PlainTable:
             if is_header:
                 is_header = False
                 continue
-            yield _row(line.number, line.data.split(separator), numbers)
+            yield _row(line.number, line.data.split(separator), numbers, width=self.width)
 
     def _quoted_rows(self, numbers: Mapping[str, int]) -> Iterator[PlainRow]:
         if not self.names:
@@ -120,27 +120,41 @@ class PlainTable:
             )
             for record in table.records(file, Part(str(self.path))):
                 cells = {}
-                problem = ""
+                problems = {}
                 for role in columns:
                     try:
                         cells[role] = table.value(record, role) or ""
                     except RecordError as error:
-                        problem = str(error)
-                yield PlainRow(record.line, cells, problem)
+                        problems[role] = str(error)
+                yield PlainRow(record.line, cells, problems)
 
 
-def _row(number: int, fields: Sequence[bytes], numbers: Mapping[str, int]) -> PlainRow:
+def _row(
+    number: int, fields: Sequence[bytes], numbers: Mapping[str, int], *, width: int
+) -> PlainRow:
+    """Return the row of a line.
+
+    Args:
+        number: Number of the line.
+        fields: What stands between its separators.
+        numbers: Role -> number of its column.
+        width: Number of columns of the table. A row with more has a separator within a value, which
+            moves all values but the first.
+    """
+    is_moved = any(fields[width:])
     cells = {}
-    problem = ""
+    problems = {}
     for role, column in numbers.items():
-        if column >= len(fields):
-            problem = f"expected at least {column + 1} columns, got {len(fields)}"
-            continue
-        try:
-            cells[role] = decode_utf8(fields[column])
-        except RecordError as error:
-            problem = str(error)
-    return PlainRow(number, cells, problem)
+        if is_moved and column > 0:
+            problems[role] = f"expected at most {width} columns, got {len(fields)}"
+        elif column >= len(fields):
+            problems[role] = f"expected at least {column + 1} columns, got {len(fields)}"
+        else:
+            try:
+                cells[role] = decode_utf8(fields[column])
+            except RecordError as error:
+                problems[role] = str(error)
+    return PlainRow(number, cells, problems)
 
 
 def open_table(path: Path, text: TextOptions, *, separator: str, header: Header) -> PlainTable:

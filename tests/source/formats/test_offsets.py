@@ -217,6 +217,45 @@ def test_read__a_row_without_a_document_is_set_aside(tmp_path: Path) -> None:
     assert spans(found[1]) == ()
 
 
+def test_read__a_tab_within_a_text_sets_it_aside(tmp_path: Path) -> None:
+    files = {
+        "ents.tsv": "1\tT1\tDrug\t4\t11\tAspirin\n2\tT1\tDisease\t4\t10\tasthma\n",
+        "abstracts.tsv": "1\tOne\tAspirin helps.\n2\tTwo\tasthma\tis not helped.\n",
+    }
+    options = {"start_column": 3, "end_column": 4, "label_column": 2, "words_column": 5}
+
+    good, aside = written(
+        tmp_path, files, pattern="ents*", texts="abs*", header=False, id_column=0, **options
+    )
+
+    assert spans(good) == (Span(4, 11, "Drug"),)
+    assert aside == SetAside("2", "abstracts.tsv:2", "expected at most 3 columns, got 4")
+
+
+def test_read__a_tab_within_a_mention_is_not_taken_for_its_label(tmp_path: Path) -> None:
+    files = {
+        "m.tsv": "file\tstart\tend\tphrase\tlabel\na\t0\t8\tred\tsore\tSign\n",
+        "a.txt": "red\tsore skin",
+    }
+
+    (aside,) = written(tmp_path, files)
+
+    assert aside == SetAside("a", "m.tsv:2", "expected at most 5 columns, got 6")
+
+
+def test_read__the_concept_of_a_row_may_be_left_out(tmp_path: Path) -> None:
+    files = {
+        "m.tsv": "file\tstart\tend\tlabel\tcode\na\t0\t4\tSign\nb\t0\t4\tSign\tC1\n",
+        "a.txt": "sore skin",
+        "b.txt": "sore skin",
+    }
+
+    one, other = written(tmp_path, files)
+
+    assert spans(one) == (Span(0, 4, "Sign"),)
+    assert spans(other) == (Span(0, 4, "Sign", "C1"),)
+
+
 def test_read__reads_linnaeus_with_a_label_of_its_own(tmp_path: Path) -> None:
     table = "species id\tdocument\tstart\tend\ttext\tcode\nspecies:ncbi:9606\tpmc1\t4\t7\tman\t\n"
 

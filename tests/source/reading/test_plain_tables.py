@@ -67,6 +67,28 @@ def test_rows__give_lines_and_cells(tmp_path: Path) -> None:
         other.cell("start")
 
 
+def test_rows__with_a_separator_too_many_have_only_their_first_value(tmp_path: Path) -> None:
+    found = table(tmp_path / "a.tsv", "doc\twords\tlabel\na\tred\tsore\tSign\nb\tred\tSign\t\n")
+
+    moved, other = found.rows({"id": 0, "words": 1, "label": 2})
+
+    assert moved.cell("id") == "a"
+    for role in ("words", "label"):
+        with pytest.raises(RecordError, match="expected at most 3 columns, got 4"):
+            moved.cell(role)
+    assert (other.cell("words"), other.cell("label")) == ("red", "Sign")
+
+
+def test_rows__a_value_that_is_missing_is_no_problem_of_other_roles(tmp_path: Path) -> None:
+    found = table(tmp_path / "a.tsv", "doc\tstart\tcode\na\t7\n")
+
+    (row,) = found.rows({"id": 0, "start": 1, "concept": 2})
+
+    assert (row.cell("start"), row.cell("words")) == ("7", "")
+    with pytest.raises(RecordError, match="expected at least 3 columns, got 2"):
+        row.cell("concept")
+
+
 def test_rows__of_csv_are_quoted(tmp_path: Path) -> None:
     found = table(tmp_path / "a.csv", '"doc","text"\r\na,"Red, ""sore""\nskin"\r\nb,"open\r\n')
 

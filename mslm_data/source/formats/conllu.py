@@ -249,6 +249,9 @@ def _sentences(of: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sentenc
         elif sentence.rows:
             yield sentence
             sentence = _Sentence()
+        else:
+            # The file may be cut here, so comments say nothing of the rows behind a blank line.
+            sentence.id = ""
     if sentence.rows or sentence.opens is not None:
         yield sentence
 

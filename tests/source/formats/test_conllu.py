@@ -388,6 +388,17 @@ def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> Non
     assert isinstance(good, Document)
 
 
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__an_id_before_a_blank_line_is_that_of_no_sentence(
+    tmp_path: Path, target_bytes: int
+) -> None:
+    data = f"# sent_id = gone\n\n{row(1, 'a')}\n# sent_id = s2\n{row(1, 'b')}\n"
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert [record.id for record in records] == ["f:0", "s2"]
+
+
 def test_read__a_sentence_may_begin_with_any_number(tmp_path: Path) -> None:
     data = (
         "# newdoc\n"

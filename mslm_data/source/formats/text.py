@@ -341,6 +341,8 @@ def _kind(path: Path) -> str | None:
 
 
 def _as_id(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas makes floats of a column that lacks an id somewhere
     if isinstance(value, str | int) and not isinstance(value, bool):
         return str(value)
     return ""

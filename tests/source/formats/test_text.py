@@ -166,6 +166,15 @@ def test_read__gives_a_column_of_every_kind_of_table(tmp_path: Path) -> None:
             assert pairs(read(path, id_column="n", **options)) == ROWS, path  # type: ignore[arg-type]
 
 
+def test_read__ids_that_pandas_made_floats_are_whole_numbers(tmp_path: Path) -> None:
+    table = pa.table({"id": [12.0, None, 13.5], "text": ["One", "two", "three"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+
+    records = read(tmp_path / "t.parquet", id_column="id")
+
+    assert pairs(records) == [("12", "One"), ("t:1", "two"), ("t:2", "three")]
+
+
 def test_read__sets_rows_without_text_aside(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": ""}\n\n{"text": 7}\n{"body": "x"}\n[1]\nnone\n{"text": "good"}\n')

@@ -196,6 +196,7 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "torn.zip").write_bytes(b"PK\x03\x04")
     write_table(tmp_path / "names.csv", "id,label\n1,x\n")
+    write_table(tmp_path / "open.csv", 'cui,name\n1,"asthma\n2,cough\n')
     for name, message in [
         ("", "expected model_pack, got none; pass --set annotate.model_pack=PACK"),
         (str(tmp_path / "none"), "found nothing; `mslm-data vocab concepts` makes a pack"),
@@ -208,6 +209,7 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
             "expected a whole, unencrypted tar or zip archive, got BadZipFile",
         ),
         (str(tmp_path / "names.csv"), "expected a table with the columns cui, name"),
+        (str(tmp_path / "open.csv"), r"open\.csv:2: expected a row of a table"),
     ]:
         with pytest.raises(AnnotateError, match=message):
             MedCat(model_pack=name).start()

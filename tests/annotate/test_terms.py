@@ -265,10 +265,10 @@ def test_start__reads_the_shipped_sample() -> None:
         ),
         ("nom,label\nsecret,X\n", r"t\.csv:1: expected the columns"),
         ("name,label\n", r"t\.csv: expected a term, or a concept"),
-        ("name,label\na,X\nsecret\n", r"t\.csv:3: expected 2 fields as in line 1, got 1$"),
+        ("name,label\na,X\nsecret\n", r"t\.csv:3: expected 2 fields as in the first row, got 1;"),
         ("name,label\na,X\n ,X\n", r"t\.csv:3: expected a name, got an empty field$"),
         ("name,label\nsecret,\n", r"t\.csv:2: expected a label, got an empty field$"),
-        ('name,label\na,X\n"secret"x,Y\n', r"t\.csv:3: expected a row of a table: "),
+        ('name,label\na,X\n"secret"x,Y\n', r"t\.csv:3: expected a row of a table, got one"),
         (
             b"name,label\nsecret\xff,X\n",
             r"t\.csv: expected a term table in UTF-8, got UnicodeDecodeError$",

@@ -118,6 +118,29 @@ def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
         list(obo.read(path, (), NameChoice(), Counter()))
 
 
+@pytest.mark.parametrize("name", ["c.csv", "c.tsv"])
+@pytest.mark.parametrize("header", ["cui,name", "id,name"])
+def test_tables__refuse_a_quote_that_would_swallow_the_names_after_it(
+    tmp_path: Path, name: str, header: str
+) -> None:
+    text = f'{header}\nC1,"heart failure"\nC2,"asthma\nC3,cough\nC4,fever\n'
+    path = write(tmp_path / name, text.replace(",", "\t") if name.endswith(".tsv") else text)
+
+    with pytest.raises(AnnotateError, match=r"c\.[ct]sv:3: expected a row of a table"):
+        list(concept_tables.read(path, ("T047",), NameChoice(), Counter()))
+
+
+@pytest.mark.parametrize("header", ["cui,name", "id,name"])
+def test_tables__leave_names_without_a_concept_out(tmp_path: Path, header: str) -> None:
+    left_out: Counter[str] = Counter()
+    path = write(tmp_path / "c.csv", f"{header}\n,heart failure\nC2,asthma\n")
+
+    names = list(concept_tables.read(path, ("T047",), NameChoice(), left_out))
+
+    assert [(name.concept, name.name) for name in names] == [("C2", "asthma")]
+    assert left_out == {"no concept id": 1}
+
+
 def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.name_tables import NameRow, rows_of
 
 COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
 """Columns of a MedCAT concept table; the first two are required. `|` separates names and types."""
@@ -87,25 +86,27 @@ def read_frames(path: Path) -> Iterator[Any]:
     Columns that are not in `COLUMNS` are ignored.
 
     Raises:
-        AnnotateError: The table is not CSV in UTF-8, or lacks the columns `cui` and `name`.
+        AnnotateError: The table is not CSV in UTF-8, lacks the columns `cui` and `name`, or has a
+            row that is broken or has not as many fields as the first.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(lines_of(file, path, AnnotateError), restval="")
+        table = rows_of(file, path, AnnotateError)
         try:
-            names = {str(name): str(name).strip().lower() for name in rows.fieldnames or ()}
-            if not {"cui", "name"} <= set(names.values()):
+            header = next(table, NameRow(1, []))
+            names = [name.strip().lower() for name in header.fields]
+            if not {"cui", "name"} <= set(names):
                 raise AnnotateError(
                     f"{path}: expected a table with the columns {', '.join(COLUMNS)}, of which "
                     f"cui and name are required, got {len(names)} column(s) without them"
                 )
 
-            taken = [name for name in names if names[name] in COLUMNS]
-            columns = [names[name] for name in taken]
-            yield from frames_of(([row[name] for name in taken] for row in rows), columns)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise AnnotateError(
-                f"{path}:{rows.line_num}: expected a CSV table in UTF-8, got {type(error).__name__}"
-            ) from None
+            places = [place for place, name in enumerate(names) if name in COLUMNS]
+            columns = [names[place] for place in places]
+            yield from frames_of(
+                ([row.fields[place] for place in places] for row in table), columns
+            )
+        except UnicodeDecodeError:
+            raise AnnotateError(f"{path}: expected a CSV table in UTF-8, got other bytes") from None
 
 
 def frames_of(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:

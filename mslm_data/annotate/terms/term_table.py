@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.name_tables import NameRow, rows_of
 
 _DISAMBIGUATE = "N"
 """MedCAT's `name_status` of a name that alone does not say which concept is meant."""
@@ -43,17 +42,9 @@ def read_terms(path: Path, types: str) -> list[Term]:
     has_tabs = path.suffix in (".tsv", ".txt")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = lines_of(file, path, AnnotateError)
-            if has_tabs:
-                reader = csv.reader(lines, "excel-tab", quoting=csv.QUOTE_NONE)
-            else:
-                reader = csv.reader(lines, strict=True)
-            try:
-                terms = _terms(path, reader, types)
-            except csv.Error as error:
-                raise AnnotateError(
-                    f"{path}:{reader.line_num}: expected a row of a table: {error}"
-                ) from None
+            delimiter = "\t" if has_tabs else ","
+            rows = rows_of(file, path, AnnotateError, delimiter=delimiter, quoted=not has_tabs)
+            terms = _terms(path, rows, types)
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotateError(
             f"{path}: expected a term table in UTF-8, got {type(error).__name__}"
@@ -66,14 +57,15 @@ def read_terms(path: Path, types: str) -> list[Term]:
     return terms
 
 
-def _terms(path: Path, reader: Any, types: str) -> list[Term]:
-    columns = [column.strip().lower() for column in next(reader, [])]
+def _terms(path: Path, table: Iterator[NameRow], types: str) -> list[Term]:
+    header = next(table, NameRow(1, []))
+    columns = [column.strip().lower() for column in header.fields]
     terms: Iterable[Term]
     if {"name", "label"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "label", "concept"))
+        rows = _rows(path, table, columns, ("name", "label", "concept"))
         terms = (Term(name, intern(label), intern(concept)) for name, label, concept in rows)
     elif {"name", "cui", "type_ids"} <= set(columns):
-        rows = _rows(path, reader, columns, ("name", "cui", "type_ids", "name_status"))
+        rows = _rows(path, table, columns, ("name", "cui", "type_ids", "name_status"))
         terms = _terms_of_concepts(rows, semantic_types.read(types))
     else:
         raise AnnotateError(
@@ -85,30 +77,22 @@ def _terms(path: Path, reader: Any, types: str) -> list[Term]:
 
 
 def _rows(
-    path: Path, reader: Any, columns: Sequence[str], wanted: Sequence[str]
+    path: Path, table: Iterable[NameRow], columns: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
     """Give the wanted fields of each row, "" for a column that the table lacks.
 
     Args:
         path: For messages.
-        reader: The rows after the first, as `csv.reader` gives them.
+        table: The rows after the first.
         columns: Columns of the table.
         wanted: Columns of the result, of which the first two must not be empty.
     """
     places = [columns.index(column) if column in columns else -1 for column in wanted]
-    for fields in reader:
-        if not fields:
-            continue
-        if len(fields) != len(columns):
-            raise AnnotateError(
-                f"{path}:{reader.line_num}: expected {len(columns)} fields as in line 1, "
-                f"got {len(fields)}"
-            )
-
+    for line, fields in table:
         row = tuple(fields[place].strip() if place >= 0 else "" for place in places)
         if "" in row[:2]:
             raise AnnotateError(
-                f"{path}:{reader.line_num}: expected a {wanted[row.index('')]}, got an empty field"
+                f"{path}:{line}: expected a {wanted[row.index('')]}, got an empty field"
             )
         yield row
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import LONGEST_LINE, lines_of
+from mslm_data.io.limits import LONGEST_LINE
+from mslm_data.io.name_tables import NameRow, rows_of
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 from mslm_data.log import plain
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
 _NAME = ("common name", "name", "label", "preferred name", "preferred label")
 _SYNONYMS = ("synonyms", "synonym")
+_NO_ID = "no concept id"
+"""Reason for which names are left out here."""
 
 
 def read(
@@ -37,40 +38,33 @@ def read(
         left_out: Reason -> names, counted up.
 
     Raises:
-        AnnotateError: Columns are missing, or it is not such a table.
+        AnnotateError: Columns are missing, or a row is broken or has not as many fields as the
+            first.
     """
     del choice
     with open_text(path) as file:
         tabs = "\t" in file.readline(LONGEST_LINE)
         file.seek(0)
-        rows = csv.DictReader(
-            lines_of(file, path, AnnotateError), delimiter="\t" if tabs else ",", restval=""
-        )
-        try:
-            column = {str(name).strip().lower(): str(name) for name in rows.fieldnames or ()}
-            if {"cui", "name"} <= column.keys():
-                yield from _medcat(rows, column, types, left_out)
-            else:
-                yield from _named(path, rows, column, types)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise AnnotateError(
-                f"{path}:{rows.line_num}: expected a table in UTF-8, got {type(error).__name__}"
-            ) from None
+        table = rows_of(file, path, AnnotateError, delimiter="\t" if tabs else ",")
+        header = next(table, NameRow(1, []))
+        columns = [name.strip().lower() for name in header.fields]
+        rows = (dict(zip(columns, row.fields, strict=True)) for row in table)
+        if {"cui", "name"} <= set(columns):
+            yield from _medcat(rows, types, left_out)
+        else:
+            yield from _named(path, rows, columns, types, left_out)
 
 
 def _medcat(
-    rows: csv.DictReader[Any],
-    column: dict[str, str],
-    types: tuple[str, ...],
-    left_out: Counter[str],
+    rows: Iterable[Mapping[str, str]], types: tuple[str, ...], left_out: Counter[str]
 ) -> Iterator[Name]:
     of_concept: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        cell = {name: (row[column[name]] or "").strip() for name in column}
+        cell = {name: value.strip() for name, value in row.items()}
         concept = cell["cui"].upper()
         names = [name.strip() for name in cell["name"].split("|") if name.strip()]
         if not concept:
-            left_out["no concept id"] += len(names)
+            left_out[_NO_ID] += len(names)
             continue
 
         # A row without types takes those of its concept's rows above.
@@ -87,19 +81,27 @@ def _medcat(
 
 
 def _named(
-    path: Path, rows: csv.DictReader[Any], column: dict[str, str], types: tuple[str, ...]
+    path: Path,
+    rows: Iterable[Mapping[str, str]],
+    columns: Sequence[str],
+    types: tuple[str, ...],
+    left_out: Counter[str],
 ) -> Iterator[Name]:
-    key = next((column[name] for name in _ID if name in column), None)
-    label = next((column[name] for name in _NAME if name in column), None)
-    more = next((column[name] for name in _SYNONYMS if name in column), None)
+    key = next((name for name in _ID if name in columns), None)
+    label = next((name for name in _NAME if name in columns), None)
+    more = next((name for name in _SYNONYMS if name in columns), None)
     if key is None or label is None:
         raise AnnotateError(
             f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and "
             "a name (such as DrugBank ID, Common name, Synonyms), got "
-            f"{plain(', '.join(column) or 'none')}"
+            f"{plain(', '.join(columns) or 'none')}"
         )
     for row in rows:
-        names = [row[label], *(row[more].split("|") if more and row[more] else ())]
-        for number, name in enumerate(names):
-            if name and name.strip():
-                yield Name(row[key].strip(), name.strip(), "A" if number else "P", types, "")
+        written = [row[label], *(row[more].split("|") if more else ())]
+        names = [(number, name.strip()) for number, name in enumerate(written) if name.strip()]
+        concept = row[key].strip()
+        if not concept:
+            left_out[_NO_ID] += len(names)
+            continue
+        for number, name in names:
+            yield Name(concept, name, "A" if number else "P", types, "")

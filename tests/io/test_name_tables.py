@@ -1,0 +1,48 @@
+"""Tables of names and concepts, row by row."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from mslm_data.errors import AnnotateError
+from mslm_data.io.name_tables import NameRow, rows_of
+
+
+def read(text: str, *, delimiter: str = ",", quoted: bool = True) -> list[NameRow]:
+    file = io.StringIO(text, newline="")
+    return [*rows_of(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)]
+
+
+def test_rows_of__gives_rows_with_their_first_lines() -> None:
+    rows = read('id,name\r\n\r\n1,"heart,\r\nfailure"\r\n2,"a ""b"" c"\r\n')
+
+    assert rows == [
+        (1, ["id", "name"]),
+        (3, ["1", "heart,\r\nfailure"]),
+        (5, ["2", 'a "b" c']),
+    ]
+
+
+def test_rows_of__takes_quotes_as_text_where_none_stand_around_fields() -> None:
+    rows = read('id\tname\n1\t"heart\n', delimiter="\t", quoted=False)
+
+    assert rows == [(1, ["id", "name"]), (2, ["1", '"heart'])]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('id,name\n1,"secret\n2,cough\n3,fever\n', r"^t\.csv:2: .* broken \(unexpected end of"),
+        ('id,name\n1,cough\n2,"secret" x\n', r"^t\.csv:3: expected a row of a table"),
+        ("id,name\n1,secret, acute\n", r"^t\.csv:2: expected 2 fields .* got 3; put quotes"),
+        ("id,name\n1\n", r"^t\.csv:2: expected 2 fields as in the first row, got 1"),
+    ],
+)
+def test_rows_of__refuses_a_row_that_would_take_or_move_others(text: str, message: str) -> None:
+    with pytest.raises(AnnotateError, match=message) as error:
+        read(text)
+
+    assert "secret" not in str(error.value)

@@ -43,6 +43,17 @@ def test_build__twice_is_done_already(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "manifest.json").stat().st_mtime_ns == before
 
 
+def test_build__twice_below_its_input_is_done_already(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "Fever."}\n{"text": ""}\n')
+    words = ("build", "--source", "text", "--input", tmp_path, "--tokenizer", VOCAB)
+    words = (*words, "--out", tmp_path / "shards" / "a", "--set", "source.max_loss=1")
+    first = run(*words)
+
+    second = run(*words)
+
+    assert (first.code, second.code, second.out) == (0, 0, first.out)
+
+
 def test_build__blurb_builds_all_six(tmp_path: Path) -> None:
     done = run("build", "--source", "blurb", "--sample", "--out", tmp_path, "--json")
 

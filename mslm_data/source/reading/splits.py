@@ -45,6 +45,14 @@ _SAY_WHICH = (
 )
 _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of tables that no reader of text can make anything of."""
+_UNFINISHED = ".build/locks"
+"""A folder in each folder that a build has not finished."""
+_FINISHED = ("manifest.json", "dataset_dict.json")
+"""Files in each folder that a build has finished."""
+_MADE = "a build or `mslm-data annotate` made it"
+"""Why files that this package made are not read."""
+_RECORD = ".made.json"
+"""What follows the name of a file of lines of `mslm-data annotate`, in the name of its record."""
 
 
 class Candidate(NamedTuple):
@@ -310,11 +318,13 @@ def unread(
     others = apart_from.resolve() if apart_from else None
     found = []
     for root in inputs:
+        made = _Made(root)
         for path in _every_file_below(root) if root.is_dir() else ():
             place = path.resolve()
             if place not in known and (others is None or not place.is_relative_to(others)):
                 below = path.relative_to(root).as_posix()
-                found.append(Unread(below, _why_unread(below, suffixes, splits, pattern)))
+                why = "" if made.has(path) else _why_unread(below, suffixes, splits, pattern)
+                found.append(Unread(below, why or _MADE))
     return found
 
 
@@ -341,8 +351,48 @@ def fits(path: Path, pattern: str) -> bool:
 
 
 def plain_files(root: Path) -> Iterator[Path]:
-    """Give the files below a folder, sorted, without hidden ones and those macOS adds."""
-    return (path for path in _every_file_below(root) if not _is_hidden(path.relative_to(root)))
+    """Give the files below a folder, sorted, that may be of a corpus.
+
+    Hidden ones, those that macOS adds, and those that this package made are left out.
+    """
+    made = _Made(root)
+    return (
+        path
+        for path in _every_file_below(root)
+        if not _is_hidden(path.relative_to(root)) and not made.has(path)
+    )
+
+
+class _Made:
+    """Tells the files below a folder that this package made, which are of no corpus.
+
+    Those are the files of built folders, finished or not, and files of lines of `mslm-data
+    annotate` with their records. Commands put them below their input where a user says so, and the
+    same command must not read them when it is run again. A folder that a user names is read,
+    whatever made it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._built: dict[Path, bool] = {root: False}
+
+    def has(self, path: Path) -> bool:
+        """Return whether a file below the folder is one of them."""
+        name = path.name
+        if name.endswith(_RECORD) and path.with_name(name.removesuffix(_RECORD)).is_file():
+            return True
+        if name.endswith(".jsonl") and path.with_name(name + _RECORD).is_file():
+            return True
+        return self._is_built(path.parent)
+
+    def _is_built(self, folder: Path) -> bool:
+        """Return whether a folder is a built one, or lies in one."""
+        if folder not in self._built:
+            is_one = (folder / _UNFINISHED).is_dir() or all(
+                (folder / name).is_file() for name in _FINISHED
+            )
+            self._built[folder] = is_one or self._is_built(folder.parent)
+        return self._built[folder]
 
 
 def _every_file_below(root: Path) -> Iterator[Path]:

@@ -155,6 +155,30 @@ def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> No
     }
 
 
+def test_by_split__leaves_out_what_this_package_made(tmp_path: Path) -> None:
+    notes = ["a.jsonl", "old/b.jsonl", "old/manifest.json"]
+    built = ["x/manifest.json", "x/dataset_dict.json", "x/set_aside.jsonl", "x/train/c.jsonl"]
+    unfinished = ["y/.build/locks/part-1", "y/train/d.jsonl"]
+    lines = ["found.jsonl", "found.jsonl.made.json"]
+    write(tmp_path, *notes, *built, *unfinished, *lines)
+
+    found = by_split([tmp_path], suffixes=[".jsonl"], splits={})
+
+    assert names(found, tmp_path) == {"train": ["a.jsonl", "old/b.jsonl"]}
+    why = "a build or `mslm-data annotate` made it"
+    others = unread([tmp_path], found["train"], suffixes=[".jsonl"], splits={})
+    made = {below for below, reason in others if reason == why}
+    assert made == {*built, *unfinished, *lines}
+
+
+def test_by_split__reads_a_built_folder_that_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "manifest.json", "dataset_dict.json", "train/data.arrow")
+
+    found = by_split([tmp_path], suffixes=[".arrow"], splits={})
+
+    assert found == {"train": [tmp_path / "train" / "data.arrow"]}
+
+
 def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", ".b.tsv", ".git/c.tsv", "__MACOSX/d.tsv")
 

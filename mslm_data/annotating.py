@@ -8,6 +8,7 @@ mixed in one file, and no text gets what was found in another.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from mslm_data._version import __version__
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
@@ -44,6 +45,8 @@ _OF_BUILDS = ("leave_out", "duplicates", "duplicate_similarity", "sample", "fetc
 _CHARACTERS = 256 << 10
 _DOCUMENTS = 1024
 """A group of documents is full when it has so many, or so many characters."""
+_BLANKS = " \t\r\n\f\v"
+"""What a line may hold that is no document."""
 _LARGEST = 64 << 20
 """Most bytes of a text that is one document."""
 _TOO_LARGE = f"expected a document of at most {_LARGEST} bytes, got more"
@@ -317,16 +320,60 @@ def _refuse_beside_stdin(pipeline: Pipeline, given: Sequence[str]) -> None:
 
 
 def _of_stdin(pipeline: Pipeline) -> Iterator[Document | SetAside]:
-    stream = sys.stdin.buffer
-    if pipeline.source.options.get("documents", "file") == "file":
-        yield _decoded(stream.read(_LARGEST + 1), _STDIN_ID, f"{_STDIN_ID}:1")
+    """Read standard input in the encoding that the source says, whole or line by line."""
+    from mslm_data.builds.stages import source_of
+    from mslm_data.source.formats.text import PlainText
+    from mslm_data.source.reading.encodings import marked, to_utf8
+
+    source = cast(PlainText, source_of(pipeline))  # as `_refuse_beside_stdin` has seen to
+    if source.documents == "line":
+        yield from _lines_of_stdin(source.encoding)
         return
-    number = 0
-    for line_number, line in enumerate(iter(lambda: stream.readline(_LARGEST + 1), b""), start=1):
-        data = line.removesuffix(b"\n").removesuffix(b"\r")
-        if data.strip():
-            yield _decoded(data, f"{_STDIN_ID}:{number}", f"{_STDIN_ID}:{line_number}")
+    data = sys.stdin.buffer.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        yield SetAside(_STDIN_ID, f"{_STDIN_ID}:1", _TOO_LARGE)
+        return
+    utf8 = to_utf8(data, marked(data, source.encoding))
+    yield _decoded(utf8, _STDIN_ID, f"{_STDIN_ID}:1")
+
+
+def _lines_of_stdin(encoding: str) -> Iterator[Document | SetAside]:
+    """Read the lines of standard input as they come; those that are blank are no documents."""
+    from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
+    from mslm_data.source.reading.records import NOT_UTF8
+
+    stream = io.TextIOWrapper(
+        sys.stdin.buffer,
+        # A byte order mark stands before the first line, and is not of it.
+        encoding="utf-8-sig" if encoding == "utf-8" else encoding,
+        errors=DAMAGED,
+        newline="\n",
+    )
+    try:
+        number = 0
+        for line_number, line in enumerate(iter(lambda: stream.readline(_LARGEST + 1), ""), 1):
+            text = line.removesuffix("\n").removesuffix("\r")
+            if not text.strip(_BLANKS):
+                continue
+
+            doc_id = f"{_STDIN_ID}:{number}"
+            place = f"{_STDIN_ID}:{line_number}"
             number += 1
+            if len(line) > _LARGEST:
+                yield SetAside(doc_id, place, _TOO_LARGE)
+                _pass_over_line(stream, line)
+            elif DAMAGED_LETTER in text:
+                yield SetAside(doc_id, place, NOT_UTF8)
+            else:
+                yield Document(id=doc_id, text=text, place=place)
+    finally:
+        stream.detach()  # or standard input would be closed
+
+
+def _pass_over_line(stream: IO[str], read: str) -> None:
+    """Read the rest of a line of which some has been read."""
+    while read and not read.endswith("\n"):
+        read = stream.readline(_LARGEST)
 
 
 def _decoded(data: bytes, doc_id: str, place: str) -> Document | SetAside:
@@ -391,7 +438,7 @@ def annotate(
                 entities.append(entity)
             told.left_out.update(left_out)
             told.entities += len(entities)
-            line = json.dumps({"id": document.id, "entities": entities}, ensure_ascii=False)
+            line = json.dumps({"id": _id_of(document), "entities": entities}, ensure_ascii=False)
             lines.append(f"{plain(line)}\n")
         write("".join(lines))
         told.documents += len(group)
@@ -408,11 +455,11 @@ def _fresh(
             told.set_aside[record.reason] += 1
             told.places.setdefault(record.reason, record.place)
         elif told.earlier < len(done):
-            if record.id != done[told.earlier]:
+            if _id_of(record) != done[told.earlier]:
                 raise AnnotateError(
                     f"input: expected document '{done[told.earlier]}', which has line "
-                    f"{told.earlier + 1} of --out, got '{record.id}'; remove the file of lines and "
-                    "run the same command again, or name another --out"
+                    f"{told.earlier + 1} of --out, got '{_id_of(record)}'; remove the file of "
+                    "lines and run the same command again, or name another --out"
                 )
             told.documents += 1
             told.earlier += 1
@@ -424,6 +471,14 @@ def _fresh(
             f"{told.earlier:,}; remove the file of lines and run the same command again, or name "
             "another --out"
         )
+
+
+def _id_of(document: Document) -> str:
+    """Return a document's id as lines have it.
+
+    Of a file whose name is not text, what is not becomes an escape: JSON holds nothing else.
+    """
+    return document.id.encode("utf-8", "backslashreplace").decode()
 
 
 def _groups(given: Iterable[Document]) -> Iterator[list[Document]]:

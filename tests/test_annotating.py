@@ -189,10 +189,10 @@ class Whole:
         return [[Found(0, len(document.text), "X", batch_size)] for document in documents]
 
 
-def annotated(out: Path, *inputs: object) -> Told:
+def annotated(out: Path, *inputs: object, sets: tuple[str, ...] = ()) -> Told:
     """Annotate inputs as the command does."""
     tagger: Any = Whole()
-    texts = find_texts(read_named("text"), [str(given) for given in inputs])
+    texts = find_texts(read_named("text", sets=sets), [str(given) for given in inputs])
     with appending(out, MADE, texts) as (write, done):
         return annotate(texts, tagger, write, batch_size=1, done=done)
 
@@ -387,6 +387,44 @@ def test_annotate__never_goes_on_with_standard_input(
     assert lengths_in(out) == [("stdin", 3)]
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8"])
+@pytest.mark.parametrize("documents", ["file", "line"])
+def test_annotate__reads_standard_input_in_the_encoding_that_is_said(
+    encoding: str, documents: str, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = "na\u00efve".encode(encoding)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+    told = annotated(
+        out, "-", sets=(f"source.encoding={encoding}", f"source.documents={documents}")
+    )
+
+    assert told.set_aside.total() == 0
+    assert [length for _, length in lengths_in(out)] == [5]
+
+
+def test_annotate__reads_lines_of_standard_input_as_they_stand(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotating, "_LARGEST", 8)
+    data = b"\xef\xbb\xbfone\r\n \t\n" + "\ufefftwo\n".encode() + b"\xff\n" + b"x" * 20 + b"\nsix"
+    stream = io.BytesIO(data)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+
+    told = annotated(out, "-", sets=("source.documents=line",))
+
+    assert lengths_in(out) == [("stdin:0", 3), ("stdin:1", 4), ("stdin:4", 3)]
+    assert sorted(told.places.values()) == ["stdin:4", "stdin:5"]
+    assert not stream.closed
+
+
+def test_annotate__goes_on_below_its_input(out: Path) -> None:
+    inside = note_beside(out).with_name("found.jsonl")
+    annotated(inside, inside.parent)
+
+    assert annotated(inside, inside.parent).earlier == 1
+
+
 # Options -----------------------------------------------------------------------------------------
 
 
@@ -496,3 +534,5 @@ def test_annotate__takes_names_that_are_not_text(out: Path) -> None:
 
     assert annotated(out, folder).documents == 2
     assert inputs_of(out) == ["note.txt", "\\udcff.txt"]
+    assert [doc_id for doc_id, _ in lengths_in(out)] == ["note", "\\udcff"]
+    assert annotated(out, folder).earlier == 2

@@ -35,6 +35,7 @@ from mslm_data.data.documents import Documents
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io.files import canonical_json
+from mslm_data.log import plain
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import OF_FOLDER, SPLIT_NAME
 
@@ -133,12 +134,13 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         inputs: Files or folders.
 
     Raises:
-        SourceError: There are no inputs of this format.
+        SourceError: There are no inputs of this format, or one has a name that is not text.
         PipelineError: There are no labels or too many, or a split's name cannot be a folder's.
     """
     # Workers may have another working folder.
     leave_out = tuple(str(Path(folder).absolute()) for folder in pipeline.leave_out)
     found = find_inputs(replace(pipeline, leave_out=leave_out), inputs)
+    _refuse_names_of_no_text(found)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
         if not SPLIT_NAME.fullmatch(split):
@@ -163,6 +165,22 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
             f"'{pipeline.annotate.use}' finds"
         )
     return found
+
+
+def _refuse_names_of_no_text(found: Inputs) -> None:
+    """Refuse files whose names are not UTF-8: ids of documents are made of names, and are text.
+
+    Raises:
+        SourceError: There is one.
+    """
+    for path in found.every_file():
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise SourceError(
+                f"{plain(str(path))}: expected names of files and folders in UTF-8, got other "
+                "bytes; rename it, as by convmv"
+            ) from None
 
 
 def refuse_too_many(pipeline: Pipeline, labels: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,6 +54,26 @@ def test_build__twice_below_its_input_is_done_already(tmp_path: Path) -> None:
     second = run(*words)
 
     assert (first.code, second.code, second.out) == (0, 0, first.out)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_build__refuses_a_name_that_is_not_text(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/n\xe4.txt")).write_text("Fever.")
+
+    done = run(
+        "build",
+        "--source",
+        "text",
+        "--input",
+        tmp_path,
+        "--tokenizer",
+        VOCAB,
+        "--out",
+        tmp_path / "o",
+    )
+
+    assert done.code == 1
+    assert "n\\udce4.txt: expected names of files and folders in UTF-8, got other bytes" in done.err
 
 
 def test_build__blurb_builds_all_six(tmp_path: Path) -> None:

@@ -78,17 +78,19 @@ _MARKS: tuple[tuple[bytes, Encoding], ...] = (
 _LONGEST_MARK = 4
 _CHUNK = 1 << 20
 
-_DAMAGED = "mslm_data.damaged"
-"""Handler of errors: what cannot be decoded becomes a lone surrogate, which is not UTF-8."""
+DAMAGED = "mslm_data.damaged"
+"""Handler of errors: what cannot be decoded becomes `DAMAGED_LETTER`."""
+DAMAGED_LETTER = "\udcff"
+"""A lone surrogate, which no text has and UTF-8 cannot say."""
 
 
 def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    return "\udcff", error.end
+    return DAMAGED_LETTER, error.end
 
 
-codecs.register_error(_DAMAGED, _as_surrogate)
+codecs.register_error(DAMAGED, _as_surrogate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +166,7 @@ def to_utf8(data: bytes, encoding: Encoding) -> bytes:
     """
     if encoding == "utf-8" or (data.isascii() and encoding not in _NOT_ASCII):
         return data
-    return data.decode(encoding, _DAMAGED).encode("utf-8", "surrogatepass")
+    return data.decode(encoding, DAMAGED).encode("utf-8", "surrogatepass")
 
 
 @contextmanager
@@ -191,7 +193,7 @@ class _Recoding:
 
     def _restart(self) -> None:
         self._file.seek(0)
-        self._decoder = codecs.getincrementaldecoder(self._encoding)(_DAMAGED)
+        self._decoder = codecs.getincrementaldecoder(self._encoding)(DAMAGED)
         self._data = b""  # what has been made and not been read
         self._position = 0
         self._is_over = False

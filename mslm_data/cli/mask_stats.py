@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -428,6 +428,7 @@ def _write_page(
     shown: int,
     *,
     seed: int,
+    strategies: Mapping[str, Strategy],
     **others: Any,
 ) -> None:
     """Write the report.
@@ -439,6 +440,7 @@ def _write_page(
         counted: What is hidden of them.
         shown: How many rows it shows.
         seed: Seed of the masks.
+        strategies: Name or file -> strategy.
         **others: What else a `Report` has.
     """
     from mslm_data.cli.tokenizer import open_tokenizer
@@ -450,10 +452,12 @@ def _write_page(
     chosen = choose_rows(rows, shown, seed=seed)
     examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
     sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), _labels(rows))
+    names = _names_on_page(strategies)
     page = Report(
         seed=seed,
         sentences=sentences,
-        stats=counted.stats,
+        strategies={names[name]: strategy for name, strategy in strategies.items()},
+        stats={names[name]: stats for name, stats in counted.stats.items()},
         points=counted.points,
         words=counted.words[:WORDS_OF_REPORT],
         parts=counted.parts,
@@ -462,6 +466,20 @@ def _write_page(
     if rows.protected:
         warn_of_readers([file.parent])
     write_whole(file, [page.html().encode()])
+
+
+def _names_on_page(names: Iterable[str]) -> dict[str, str]:
+    """Return each strategy's name -> that on a page, without folders; a number tells equal ones."""
+    shown: dict[str, str] = {}
+    for name in names:
+        plain = Path(name).name if name.endswith(".toml") else name
+        unique = plain
+        number = 1
+        while unique in shown.values():
+            number += 1
+            unique = f"{plain} ({number})"
+        shown[name] = unique
+    return shown
 
 
 def _warn(strategy: Strategy, counted: MaskStats) -> None:
@@ -581,6 +599,7 @@ def _chunks(rows: Split | Mix, seed: int) -> Callable[[], Iterator[Examples]]:
     def chunks() -> Iterator[Examples]:
         done = 0
         with counting("mask-stats", "tokens") as show:
+            show(0, rows.tokens)
             for examples in rows.chunks(seed=seed) if isinstance(rows, Mix) else rows.chunks():
                 yield examples
                 done += len(examples.input_ids.values)

@@ -342,6 +342,24 @@ def test_mask_stats__equal_reports_are_equal_bytes(built: Path, tmp_path: Path) 
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
+def test_mask_stats__a_report_names_no_folder_of_a_strategy(built: Path, tmp_path: Path) -> None:
+    words = ["mask-stats", built, "--report", tmp_path / "report.html", "--rows", "1"]
+    for folder in ("jane", "john"):
+        file = tmp_path / folder / "mask.toml"
+        file.parent.mkdir()
+        file.write_text('[mask]\nuse = "joint"\n')
+        words += ["--strategy", file]
+
+    done = run(*words)
+
+    page = (tmp_path / "report.html").read_text()
+    assert done.code == 0
+    assert "<b>mask.toml</b>" in page
+    assert "<b>mask.toml (2)</b>" in page
+    assert "jane" not in page
+    assert tmp_path.name not in page
+
+
 @pytest.mark.parametrize("flag", ["--top-words", "--report"])
 def test_mask_stats__patients_text_is_shown_only_where_asked_for(
     flag: str, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

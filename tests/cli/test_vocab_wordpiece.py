@@ -30,6 +30,31 @@ def test_wordpiece__reports_and_what_it_makes_can_build(tmp_path: Path) -> None:
     assert md.load(tmp_path / "built").manifest.tokenizer["sha256"] == tokenizer.digest
 
 
+def test_wordpiece__learns_from_a_split_once(tmp_path: Path) -> None:
+    once = run(*SAMPLE, "--out", tmp_path / "a", "--json").json
+    twice = run(*SAMPLE, "--split", "train", "--split", "train", "--out", tmp_path / "b", "--json")
+
+    assert twice.json == once | {"out": str(tmp_path / "b")}
+
+
+def test_wordpiece__holds_out_no_split_that_it_learns_from(tmp_path: Path) -> None:
+    done = run(*SAMPLE, "--held-out", "train", "--out", tmp_path / "a")
+
+    assert done.code == 2
+    assert "--held-out: expected a split that is not learned from, got 'train'" in done.err
+    assert not (tmp_path / "a").exists()
+
+
+def test_wordpiece__reads_what_a_source_reads(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Fever, fever and fever.")
+    words = ("vocab", "wordpiece", "--source", "text", "--input", tmp_path / "a.txt", "--json")
+
+    done = run(*words, "--out", tmp_path / "words")
+
+    assert done.code == 0, done.err
+    assert done.json["documents"] == 1
+
+
 def test_wordpiece__twice_is_the_same_and_another_folder_is_needed(tmp_path: Path) -> None:
     first = run(*SAMPLE, "--out", tmp_path / "a", "--json").json
     second = run(*SAMPLE, "--out", tmp_path / "b", "--json").json

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.option(
     "--source",
     metavar="NAME|FILE.toml",
-    help="Read the corpus of this pipeline: a shipped one (`mslm-data recipes` lists them) or a "
-    "TOML file.",
+    help="Read the corpus of this pipeline: a shipped one (`mslm-data recipes` lists them), a "
+    "source such as `text` with its usual options, or a TOML file.",
 )
 @click.option(
     "--input",
@@ -120,6 +120,12 @@ def command(
 
     if (source is None) == (folder is None) or (folder is not None and (inputs or sample or sets)):
         raise click.UsageError("expected --source with its options, or --from-folder alone")
+    if held_out in splits:
+        raise click.UsageError(
+            f"--held-out: expected a split that is not learned from, got '{held_out}', which "
+            "--split names"
+        )
+    splits = tuple(dict.fromkeys(splits))  # a split that is named twice is learned from once
     refuse_used(out)
 
     if folder is not None:
@@ -182,12 +188,11 @@ def _of_source(
     name: str, inputs: list[str], sets: tuple[str, ...], *, sample: bool
 ) -> tuple[Texts, bool]:
     """Return a pipeline's texts, and whether they are patients' text."""
-    from mslm_data.building import inputs_of
+    from mslm_data.building import inputs_of, read_named
     from mslm_data.builds.texts import of_corpus
     from mslm_data.cli.progress import downloading
-    from mslm_data.pipeline import read
 
-    pipeline = read(name, sets=sets)
+    pipeline = read_named(name, sets=sets)
     paths = inputs_of(pipeline, inputs, sample=sample, downloading=downloading)
     return of_corpus(pipeline, paths), pipeline.about.protected
 

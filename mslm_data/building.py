@@ -376,9 +376,18 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
-    """Return the folder of a build that is given none: below `shards/`, by its name."""
+    """Return the folder of a build that is given none: below `shards/`, by its name.
+
+    Raises:
+        PipelineError: No folder can have the name.
+    """
     name = pipeline.name if isinstance(source, Mapping) else str(source)
     last = Path(name).stem
+    if last in ("", ".."):
+        raise PipelineError(
+            f"pipeline '{name}': expected a name that a folder can have, or a folder, got neither; "
+            "pass --out"
+        )
     return Path("shards") / (f"{last}-sample" if sample else last)
 
 

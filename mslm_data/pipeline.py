@@ -50,6 +50,7 @@ _OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
 """Stage -> its options that stay if `use` names another annotator or segmenter."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OF_PATIENTS = ("i2b2", "notes")
 """The sources whose text is patients' if nobody says otherwise."""
 
@@ -90,6 +91,11 @@ class Fetch:
     def __post_init__(self) -> None:
         if len(self.sha256) != 64 or not set(self.sha256) <= set("0123456789abcdef"):
             raise ValueError("expected sha256 as 64 lower-case hexadecimal digits")
+        # The file is put into a folder of this name.
+        if self.split and not _FOLDER_NAME.fullmatch(self.split):
+            raise ValueError(
+                f"expected split as a name of letters, digits, '.', '_' and '-', got '{self.split}'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -555,11 +561,17 @@ def _assignment(text: str) -> _Assignment:
     if not (equals and stage and option):
         raise PipelineError(f"--set: expected stage.option=value, got '{text}'")
 
+    return _Assignment(path, value_of(value), f"--set {path}")
+
+
+def value_of(text: str) -> Any:
+    """Return the value of an assignment: TOML, or else a bare string."""
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        tables = tomllib.loads(f"value = {text}")
     except NOT_TOML:
-        parsed = value
-    return _Assignment(path, parsed, f"--set {path}")
+        return text
+    # Behind the end of a line TOML would begin another assignment.
+    return tables["value"] if len(tables) == 1 else text
 
 
 def _assign(tables: dict[str, Any], assignments: Sequence[_Assignment]) -> None:

@@ -136,6 +136,17 @@ def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str)
     assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
+def test_default_folder__is_no_folder_above(name: str) -> None:
+    from mslm_data.building import default_folder
+    from mslm_data.pipeline import of_tables
+
+    tables = {"name": name, "source": {"use": "jsonl"}}
+
+    with pytest.raises(PipelineError, match=r"expected a name that a folder can have.*pass --out"):
+        default_folder(tables, of_tables(tables, name="x"), sample=False)
+
+
 def test_build__twice_only_opens_the_folder(tmp_path: Path) -> None:
     first = md.build(NAME, sample=True, out=tmp_path)
     before = (tmp_path / "manifest.json").stat().st_mtime_ns

@@ -177,6 +177,12 @@ def test_fetch__needs_a_whole_digest(sha256: str) -> None:
         Fetch(url="http://a", sha256=sha256)
 
 
+@pytest.mark.parametrize("split", ["../../evil", "/etc", "..", "a/b", "a\\b"])
+def test_fetch__puts_no_file_elsewhere(split: str) -> None:
+    with pytest.raises(ValueError, match="expected split as a name of letters, digits"):
+        Fetch(url="http://a", sha256="0" * 64, split=split)
+
+
 @pytest.mark.parametrize(
     ("assignment", "stage", "option", "value"),
     [
@@ -188,6 +194,7 @@ def test_fetch__needs_a_whole_digest(sha256: str) -> None:
         ("annotate.labels=['A', 'B']", "annotate", "labels", ("A", "B")),
         ("annotate.rename.Gene=GENE", "annotate", "rename", {"Gene": "GENE"}),
         ("about.title=a=b", "about", "title", "a=b"),
+        ('about.title=1\nx="y"', "about", "title", '1\nx="y"'),
     ],
 )
 def test_read__sets(assignment: str, stage: str, option: str, value: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask import NO_MASKS, options_of
+from mslm_data.pipeline import value_of
 from mslm_data.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -83,7 +83,4 @@ def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
             f"--set: expected an option of {' or '.join(names)}, got one of '{whose}'"
             f"{did_you_mean(whose, names)}"
         )
-    try:
-        return whose, option, tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        return whose, option, text
+    return whose, option, value_of(text)

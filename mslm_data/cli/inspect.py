@@ -58,7 +58,7 @@ _STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yello
 @strategy_options
 @click.option(
     "--epoch",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Show the masks of this epoch, counted from 0.",

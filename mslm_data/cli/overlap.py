@@ -42,13 +42,13 @@ def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -
     pairs = _pairs(folder, others)
     found: list[tuple[_Side, _Side, Overlap]] = []
     known: dict[tuple[_Place, _Place], Overlap] = {}
-    with counting("overlap", "rows") as count:
-        for of, within in pairs:
-            key = (of.place, within.place)
-            if key not in known:
+    for of, within in pairs:
+        key = (of.place, within.place)
+        if key not in known:
+            with counting("overlap", "rows") as count:
                 both = overlap(of.split, within.split, of.words, within.words, progress=count)
-                known[key], known[key[::-1]] = both
-            found.append((of, within, known[key]))
+            known[key], known[key[::-1]] = both
+        found.append((of, within, known[key]))
 
     if as_json:
         print_json(_report(found))

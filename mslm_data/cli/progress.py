@@ -74,7 +74,7 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
         return [
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn(unit),
@@ -115,12 +115,12 @@ def _bytes_shown(name: str) -> Iterator[Told]:
         )
 
         return [
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[said]}", markup=False),
         ]
 
     with _shown(name, line, columns) as tell:

@@ -279,6 +279,7 @@ def overlap(
 
     total = 2 * len(first) + len(second)
     done = 0
+    progress(done, total)
 
     def rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
         """Give the row and the words of each sentence, some rows at a time."""
@@ -381,8 +382,8 @@ def doc_ids(split: Split, rows: Ints) -> list[str]:
     ids: list[str] = []
     start = 0
     for batch in split.batches():
-        of_shard = rows[(rows >= start) & (rows < start + len(batch))] - start
-        ids += batch.column("doc_id").take(pa.array(of_shard)).to_pylist()
+        first, past = np.searchsorted(rows, [start, start + len(batch)])
+        ids += batch.column("doc_id").take(pa.array(rows[first:past] - start)).to_pylist()
         start += len(batch)
     return ids
 

@@ -211,11 +211,8 @@ class Scheme:
             raise ValueError(f"weights: unknown '{name}'{did_you_mean(name, _SCHEMES)}")
         weigh, takes, default = _SCHEMES[name]
 
-        try:
-            numbers = [float(number) for number in given.split(",")] if equals else list(default)
-        except ValueError:
-            numbers = []
-        if len(numbers) != takes:
+        numbers = _numbers(given) if equals else list(default)
+        if numbers is None or len(numbers) != takes:
             raise ValueError(f"weights: expected {_FORMS[takes].format(name)}, got '{text}'")
         weigh(1, 1, *numbers)  # raises for numbers that are out of range
 
@@ -248,6 +245,14 @@ def schemes(*also: str) -> list[Scheme]:
     usual = [name for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)]
     by_name = {scheme.name: scheme for scheme in map(Scheme.of, [*usual, *also])}
     return list(by_name.values())
+
+
+def _numbers(given: str) -> list[float] | None:
+    """Return the numbers that stand behind a name, None where something else does."""
+    try:
+        return [float(number) for number in given.split(",")]
+    except ValueError:
+        return None
 
 
 def _check(n_elm: int, n_blm: int) -> None:

@@ -266,6 +266,13 @@ def test_inspect__warns_when_every_token_is_masked(built: Path) -> None:
     assert run("inspect", built, "--rows", "2").err == ""
 
 
+def test_inspect__refuses_an_epoch_that_no_training_has(built: Path) -> None:
+    done = run("inspect", built, "--epoch", 2**63)
+
+    assert done.code == 2
+    assert "--epoch" in done.err
+
+
 def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
     rows = len(md.load(built)["train"])
 

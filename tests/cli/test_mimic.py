@@ -42,6 +42,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_concepts__types_may_have_spaces_between_them(tmp_path: Path) -> None:
+    words = ("vocab", "concepts", "--from", CONCEPTS, "--common-words", "keep", "--json")
+    close = run(*words, "--types", "T047,T121", "--out", tmp_path / "a")
+    apart = run(*words, "--types", "T047, T121", "--out", tmp_path / "b", "--name", "a")
+
+    assert apart.code == 0, apart.err
+    assert apart.json["types"] == close.json["types"]
+
+
 def test_build__sample_has_weak_mentions_of_three_labels(built: Path) -> None:
     shards = md.load(built)
 

@@ -23,6 +23,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+def test_pmi__takes_two_ends_of_lengths(built: Path, tmp_path: Path) -> None:
+    done = run("vocab", "pmi", built, "--lengths", "2-3-4", "--out", tmp_path / "pmi.arrow")
+
+    assert done.code == 1
+    assert "lengths: expected N or N-M, got '2-3-4'" in done.err
+
+
 def test_pmi__writes_a_lexicon_of_these_shards(built: Path) -> None:
     done = run("vocab", "pmi", built, "--json")
 

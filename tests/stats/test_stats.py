@@ -140,6 +140,8 @@ def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
     [
         ("papr", r"unknown 'papr'; did you mean 'paper'\?"),
         ("paper=1", r"expected paper alone, got 'paper=1'"),
+        ("released=abc", r"expected released alone, got 'released=abc'"),
+        ("paper=", r"expected paper alone, got 'paper='"),
         ("fixed", r"expected fixed=W_ELM,W_BLM, got 'fixed'"),
         ("fixed=1", r"expected fixed=W_ELM,W_BLM, got 'fixed=1'"),
         ("fixed=1,x", r"expected fixed=W_ELM,W_BLM, got 'fixed=1,x'"),

@@ -143,9 +143,9 @@ def command(
     from mslm_data.lexicon.concepts.packs import make_pack, parse_input
 
     choice = NameChoice(
-        types=frozenset(filter(None, types.upper().split(","))),
+        types=_words(types),
         language=language,
-        sources=frozenset(filter(None, sources.upper().split(","))),
+        sources=_words(sources),
         xref=xref,
     )
     branches = BranchChoice(
@@ -168,6 +168,11 @@ def command(
     else:
         _print(report)
         echo(f"{out}: sha256 {report.sha256}")
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return what stands between commas, in capitals."""
+    return frozenset(filter(None, map(str.strip, text.upper().split(","))))
 
 
 def _print(report: PackReport) -> None:

@@ -181,6 +181,8 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     given = {name: value for name, value in options.items() if value is not None}
     if "lengths" in given:
         ends = _numbers("lengths", given["lengths"], "-", int)
+        if len(ends) > 2:
+            raise ValueError(f"lengths: expected N or N-M, got '{given['lengths']}'")
         given["lengths"] = (ends[0], ends[-1])
     if "min_count" in given:
         given["min_counts"] = _numbers("min-count", given.pop("min_count"), ",", int)

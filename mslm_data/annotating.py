@@ -46,7 +46,7 @@ _CHARACTERS = 256 << 10
 _DOCUMENTS = 1024
 """A group of documents is full when it has so many, or so many characters."""
 _BLANKS = " \t\r\n\f\v"
-"""What a line may hold that is no document."""
+"""Characters of a blank line."""
 _LARGEST = 64 << 20
 """Most bytes of a text that is one document."""
 _TOO_LARGE = f"expected a document of at most {_LARGEST} bytes, got more"
@@ -338,7 +338,7 @@ def _of_stdin(pipeline: Pipeline) -> Iterator[Document | SetAside]:
 
 
 def _lines_of_stdin(encoding: str) -> Iterator[Document | SetAside]:
-    """Read the lines of standard input as they come; those that are blank are no documents."""
+    """Read the lines of standard input as they come; blank ones are passed over."""
     from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
     from mslm_data.source.reading.records import NOT_UTF8
 

@@ -52,7 +52,7 @@ _FINISHED = ("manifest.json", "dataset_dict.json")
 _MADE = "a build or `mslm-data annotate` made it"
 """Why files that this package made are not read."""
 _RECORD = ".made.json"
-"""What follows the name of a file of lines of `mslm-data annotate`, in the name of its record."""
+"""The name of a record of `mslm-data annotate` ends so, behind that of its file of lines."""
 
 
 class Candidate(NamedTuple):

@@ -186,13 +186,10 @@ def _build(
             manifest = ready.run(part=part, progress=progress)
 
     if manifest is None:
-        number, parts = part or (1, 1)
+        report = {"out": str(ready.out), "part": [*(part or (1, 1))], **_origin(ready)}
         if not quiet:
-            echo(
-                f"{ready.out}: part {number} of {parts} is done; the same command without --part "
-                "finishes the folder"
-            )
-        return {"out": str(ready.out), "part": [number, parts], **_origin(ready)}
+            _print_part(report)
+        return report
 
     report = {
         "out": str(ready.out),
@@ -309,8 +306,22 @@ def _print_splits(
 
 
 def _print_several(reports: Mapping[str, Mapping[str, Any]], *, planned: bool) -> None:
-    columns = _PLANNED if planned else _COLUMNS
-    _print_splits([*reports.values()], columns, folders=True)
+    built = []
+    for report in reports.values():
+        if "part" in report:
+            _print_part(report)
+        else:
+            built.append(report)
+    if built:
+        _print_splits(built, _PLANNED if planned else _COLUMNS, folders=True)
+
+
+def _print_part(report: Mapping[str, Any]) -> None:
+    number, parts = report["part"]
+    echo(
+        f"{report['out']}: part {number} of {parts} is done; the same command without --part "
+        "finishes the folder"
+    )
 
 
 def _print_files(report: Mapping[str, Any]) -> None:

@@ -32,9 +32,11 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
 
         def show(progress: Progress) -> None:
             nonlocal earlier
-            if earlier is None:  # documents of an interrupted build say nothing about the rate
+            # Documents of an interrupted build say nothing about the rate. They are not known while
+            # the files are looked at.
+            if earlier is None and progress.total:
                 earlier = progress.documents
-            rate = (progress.documents - earlier) / max(time.monotonic() - began, 1e-9)
+            rate = (progress.documents - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
             tell(
                 progress.bytes_done,
                 progress.bytes_total,
@@ -96,10 +98,13 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
 def _bytes_shown(name: str) -> Iterator[Told]:
     """Show how many bytes are done."""
     began = time.monotonic()
+    earlier = 0
+    last: int | None = None
+    had_total = False
 
     def line(done: int, total: int | None, said: str) -> str:
         total = total or 0
-        rate = done / max(time.monotonic() - began, 1e-9)
+        rate = (done - earlier) / max(time.monotonic() - began, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
         return (
             f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}"
@@ -124,7 +129,19 @@ def _bytes_shown(name: str) -> Iterator[Told]:
         ]
 
     with _shown(name, line, columns) as tell:
-        yield tell
+
+        def told(done: int, total: int | None, said: str) -> None:
+            nonlocal began, earlier, last, had_total
+            # What an interrupted build has done says nothing about the rate, and neither does a
+            # file about the next one.
+            if last is None or done < last or (total and not had_total):
+                began = time.monotonic()
+                earlier = done
+            last = done
+            had_total = bool(total)
+            tell(done, total, said)
+
+        yield told
 
 
 @contextmanager

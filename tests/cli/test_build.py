@@ -76,6 +76,15 @@ def test_build__refuses_a_name_that_is_not_text(tmp_path: Path) -> None:
     assert "n\\udce4.txt: expected names of files and folders in UTF-8, got other bytes" in done.err
 
 
+def test_build__says_which_part_of_all_six_is_done(tmp_path: Path) -> None:
+    done = run("build", "--source", "blurb", "--sample", "--out", tmp_path, "--part", "1/9")
+
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert len(lines) == 6
+    assert all("part 1 of 9 is done; the same command without --part" in line for line in lines)
+
+
 def test_build__blurb_builds_all_six(tmp_path: Path) -> None:
     done = run("build", "--source", "blurb", "--sample", "--out", tmp_path, "--json")
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from mslm_data.cli.progress import counting, downloading
+from mslm_data.builds import Progress
+from mslm_data.cli import progress
+from mslm_data.cli.progress import counting, downloading, showing
 
 
 class Terminal(io.StringIO):
@@ -27,3 +31,25 @@ def test_progress__shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert "notes[/red]" in terminal.getvalue()
     assert "train[/b].tsv" in terminal.getvalue()
+
+
+def test_showing__counts_no_bytes_of_an_interrupted_build(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
+
+    with showing("notes") as show:
+        show(of_build(0, total=0))
+        show(of_build(90_000_000))
+        show(of_build(90_000_001))
+
+    rates = re.findall(r"([\d.]+) MB/s", capsys.readouterr().err)
+    assert rates == ["0.0", "0.0", "0.0"]
+
+
+def of_build(done: int, total: int = 100_000_000) -> Progress:
+    """Return the progress of a build; of one whose files are looked at, the total is 0."""
+    units = 2 if total else 0
+    return Progress(done=0, total=units, bytes_done=done, bytes_total=total, documents=0, rows=0)

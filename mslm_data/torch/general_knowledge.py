@@ -171,15 +171,32 @@ class SoftMasks:
                 "model that the optimizer was made for"
             )
 
-    def _before(self, optimizer: Optimizer, *_: object) -> None:
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        """Prepare a step, and return the arguments that it has instead of its own, None for these.
+
+        Args:
+            optimizer: Whose step it is.
+            args: The arguments of `step`, the optimizer first.
+            kwargs: Those given by name.
+        """
         held = self._held_by(optimizer)
         self._steps += bool(held)
         if self.scale == "updates":
             self._to_scale = [(one, factor, one.detach().clone()) for one, factor in held]
-            return
-        for parameter, factor in held:
-            if parameter.grad is not None:
-                parameter.grad.mul_(factor.to(parameter.grad))
+            return None
+
+        # Lightning and LBFGS pass a closure, by which the step itself computes the gradients.
+        closure = kwargs.get("closure") or next(iter(args[1:]), None)
+        if closure is None:
+            _scale_gradients(held)
+            return None
+
+        def scaled() -> Any:
+            loss = closure()
+            _scale_gradients(held)
+            return loss
+
+        return (args[0], *args[2:]), {**kwargs, "closure": scaled}
 
     @torch.no_grad()
     def _after(self, *_: object) -> None:
@@ -192,6 +209,13 @@ class SoftMasks:
         """Return the parameters of heads that an optimizer moves, with their factors."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return [(parameter, factor) for parameter, factor in self._factors if id(parameter) in held]
+
+
+def _scale_gradients(held: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Multiply the gradients of parameters by their factors."""
+    for parameter, factor in held:
+        if parameter.grad is not None:
+            parameter.grad.mul_(factor.to(parameter.grad))
 
 
 def general_knowledge_loss(

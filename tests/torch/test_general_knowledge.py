@@ -168,6 +168,33 @@ def test_soft_masks__with_sgd_a_head_of_importance_1_does_not_move(family: str, 
     assert not torch.equal(parameter, before[0])
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.LBFGS])
+def test_soft_masks__hold_where_the_step_computes_the_gradients(
+    optimizer: Any, scale: Any, by_name: bool
+) -> None:
+    model = families.masked_lm("bert")
+    (layer,) = attention_layers(model)
+    before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
+    optimiser = optimizer(model.parameters(), lr=0.1)
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = logits(model, rows()).square().mean()
+        loss.backward()
+        return loss
+
+    with SoftMasks(model, torch.tensor([[1.0, 0.0]]), scale):
+        loss = optimiser.step(closure=closure) if by_name else optimiser.step(closure)
+
+    assert loss > 0
+    for (parameter, heads), old in zip(layer.parameters(), before, strict=True):
+        of_head = heads.expand_as(parameter)
+        assert torch.equal(parameter[of_head == 0], old[of_head == 0])
+    assert not torch.equal(parameter, old)
+
+
 def test_soft_masks__under_adam_scaled_gradients_change_next_to_nothing() -> None:
     def moved(scale: Any, importance: float) -> float:
         model = families.masked_lm("bert")

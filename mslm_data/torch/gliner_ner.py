@@ -295,7 +295,21 @@ def _loaded(gliner: Any, files: ModelFiles) -> Any:
         raise AnnotateError(
             f"{files.folder}: expected all weights of a GLiNER model, got none for {missing[0]}"
         )
+
+    # Of scores that are not numbers the package finds nothing, and says nothing.
+    damaged = [
+        name for name, weights in model.model.named_parameters() if not _are_numbers(weights)
+    ]
+    if damaged:
+        raise AnnotateError(
+            f"{files.folder}: expected weights that are numbers, got NaN or infinity in "
+            f"{damaged[0]}; copy or train the model again"
+        )
     return model
+
+
+def _are_numbers(weights: Any) -> bool:
+    return bool(weights.isfinite().all())
 
 
 def _refuse_others(files: ModelFiles) -> None:

@@ -128,6 +128,7 @@ class Tagger:
 
         Raises:
             ValueError: The batch size is below 1, or the texts are one text.
+            AnnotateError: The model's scores are not numbers.
         """
         if isinstance(texts, str):
             raise ValueError("annotate: expected a list of texts, got one text; put it in a list")
@@ -152,6 +153,7 @@ class Tagger:
 
         Raises:
             ValueError: The batch size is below 1.
+            AnnotateError: The model's scores are not numbers.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
@@ -241,6 +243,7 @@ class Tagger:
             best = logits_BLC.float().softmax(-1).max(-1)
             tags = best.indices.cpu().numpy()[row_of, heads]
             scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
+            _refuse_nan(scores)
 
             of_words = offsets_of(counts)
             spans = bio.find(tags, of_words, self._meanings).spans
@@ -316,7 +319,21 @@ class Tagger:
         best = torch.cat(logits, dim=1).float().softmax(-1).max(-1)
         is_mention = starts_BS != NO_SPAN
         sure = best.values.cpu().numpy()[is_mention].astype(np.float64)
+        _refuse_nan(sure)
         return best.indices.cpu().numpy()[is_mention], sure
+
+
+def _refuse_nan(scores: npt.NDArray[np.float64]) -> None:
+    """Refuse scores of which the tag would be the first one, whatever the text says.
+
+    Raises:
+        AnnotateError: One is not a number.
+    """
+    if np.isnan(scores).any():
+        raise AnnotateError(
+            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
+            "training diverged: train it again, with a lower learning rate if the loss was NaN"
+        )
 
 
 class _Words(NamedTuple):

@@ -253,6 +253,19 @@ def test_model__without_some_weights_is_refused(model: str, tmp_path: Path) -> N
     assert missing in str(told.value) or "RuntimeError" in str(told.value)
 
 
+def test_model__with_weights_that_are_no_numbers_is_refused(model: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = copy_of(model, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    damaged = next(name for name in weights if name.endswith("weight"))
+    weights[damaged].view(-1)[0] = float("nan")
+    save_file(weights, folder / "model.safetensors")
+
+    with pytest.raises(AnnotateError, match="expected weights that are numbers, got NaN or inf"):
+        GlinerNer(model=str(folder), prompts=PROMPTS).start()
+
+
 def test_model__of_other_files_has_another_digest(model: str, tmp_path: Path) -> None:
     other = copy_of(model, tmp_path / "model", max_len=12)
 

@@ -188,6 +188,19 @@ def test_annotate__begins_and_ends_at_words(family: str, text: str) -> None:
         past = end
 
 
+@pytest.mark.parametrize("head", ["detection", "classification"])
+def test_annotate__refuses_scores_that_are_no_numbers(head: str) -> None:
+    model = random_model()
+    with torch.no_grad():
+        for parameter in getattr(model, head).parameters():
+            parameter[..., :1] = float("nan")
+
+    with pytest.raises(AnnotateError, match="expected numbers for each word, got NaN") as error:
+        model.annotate(["She was given aspirin and a secret."] * 20)
+
+    assert "secret" not in str(error.value)
+
+
 def test_annotate__of_no_text_finds_nothing() -> None:
     model = random_model()
 

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
-from mslm_data.annotate.terms.texts import Texts, set_apart, taken_out, texts_of
+from mslm_data.annotate.terms.texts import TAKEN_OUT, Texts, set_apart, taken_out, texts_of
 from mslm_data.data.context import FLAGS, REASONS, bits_of
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import Array, offsets_of
@@ -45,7 +46,9 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     if not len(mentions):
         return flags.astype(np.int8)
 
-    texts = texts_of(documents.codes(), documents.starts, taken_out(documents))
+    texts = _with_short_placeholders(
+        texts_of(documents.codes(), documents.starts, taken_out(documents))
+    )
     words = texts.words
     for places in (documents.ends, sentences.starts, mentions.starts, mentions.ends):
         set_apart(words, places)
@@ -88,6 +91,18 @@ def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter
         left_out[REASONS[flag]] += int(has_flag.sum())
         kept &= ~has_flag
     return mentions.choose(np.flatnonzero(kept)), +left_out
+
+
+def _with_short_placeholders(texts: Texts) -> Texts:
+    """Return texts in which a placeholder is one word, and not one for each of its characters.
+
+    So a cue reaches as far over `[**2101-10-12**]` as over what stood there.
+    """
+    words = texts.words
+    is_taken_out = texts.codes[words[:, 0]] == TAKEN_OUT
+    goes_on = np.zeros(len(words), np.bool_)
+    goes_on[1:] = is_taken_out[1:] & is_taken_out[:-1] & (words[1:, 0] == words[:-1, 1])
+    return replace(texts, words=words[~goes_on])
 
 
 class _Cues(NamedTuple):

@@ -92,6 +92,24 @@ def test_contexts__reads_nothing_of_placeholders() -> None:
     assert found == [[bits_of(["negated"])], [0]]
 
 
+@pytest.mark.parametrize("taken", ["[**2101-10-12**]", "[**Hospital 18**]", "___"])
+def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None:
+    text = f"DVT on the day of {taken} ruled out."
+    start = text.index(taken)
+    document = Document(
+        id="d",
+        text=text,
+        spans=(Span(0, 3, "X"),),
+        sentences=(Sentence(0, len(text)),),
+        placeholders=(Placeholder(start, start + len(taken), "date"),),
+    )
+    documents = Documents.of([document])
+
+    found = contexts(documents, documents.sentences).tolist()
+
+    assert found == [bits_of(["negated"])]
+
+
 def test_contexts__of_no_mention() -> None:
     documents = Documents.of([Document(id="d", text="no")])
 

@@ -44,6 +44,16 @@ def signed(points: float) -> str:
     return f"{round(points, 1) + 0.0:+.1f}"
 
 
+def interval(low: float, high: float) -> str:
+    """Return the ends of an interval with one decimal, rounded outwards.
+
+    So the signs of the ends differ where the interval holds 0: `-0.1 to +0.9`, where the lower end
+    is -0.01. An upper end just below 0 is `-0.0`.
+    """
+    low, high = np.round((low * 10, high * 10), 6)  # or the last bit of a float would count
+    return f"{np.floor(low) / 10:+.1f} to {np.ceil(high) / 10:+.1f}"
+
+
 def f1(counts: Floats) -> Floats:
     """Return F1 of hits, gold and predicted."""
     both = counts[..., 1] + counts[..., 2]

@@ -428,8 +428,7 @@ def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
 def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "-", "-", "-"
-    mean, low, high = map(intervals.signed, one[:3])
-    interval = f"{low} to {high}"
+    mean, interval = intervals.signed(one.mean), intervals.interval(one.low, one.high)
     if one.seeds == 1:
         return mean, f"({interval})", "-"
     return mean, interval, f"{one.seen:.1f}"

@@ -223,6 +223,21 @@ def test_difference__is_0_between_an_arm_and_itself() -> None:
     assert found == Difference(0.0, 0.0, 0.0, 0.0, 3)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (-0.013, 0.94, "-0.1 to +1.0"),
+        (0.013, 0.94, "+0.0 to +1.0"),
+        (-0.94, -0.013, "-1.0 to -0.0"),
+        (-0.94, 0.013, "-1.0 to +0.1"),
+    ],
+)
+def test_interval__shows_by_its_signs_whether_it_holds_0(
+    low: float, high: float, text: str
+) -> None:
+    assert intervals.interval(low, high) == text
+
+
 def test_scores__of_counts() -> None:
     counts = np.array([[1.0, 2.0, 4.0], [0.0, 0.0, 0.0]])
 

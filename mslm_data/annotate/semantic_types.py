@@ -64,7 +64,12 @@ def read(name: str) -> SemanticTypes:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         types = content["type"]
         labels = tuple(content["labels"])
-        of_type = {str(entry["tui"]).upper(): str(entry["label"]) for entry in types}
+        of_type: dict[str, str] = {}
+        twice: set[str] = set()
+        for entry in types:
+            type_id, label = str(entry["tui"]).upper(), str(entry["label"])
+            if of_type.setdefault(type_id, label) != label:
+                twice.add(type_id)
         names = {str(entry["tui"]).upper(): str(entry.get("name", "")) for entry in types}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AnnotateError(
@@ -72,6 +77,11 @@ def read(name: str) -> SemanticTypes:
             f"got {type(error).__name__}"
         ) from None
 
+    if twice:
+        several = ", ".join(sorted(twice))
+        raise AnnotateError(
+            f"{path}: expected one label for each type, got several for {several}; keep one of them"
+        )
     known = ", ".join(map(str, labels)) or "(none)"
     for type_id, label in of_type.items():
         if label not in labels:

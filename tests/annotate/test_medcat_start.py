@@ -250,6 +250,11 @@ def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
             'labels = []\n[[type]]\ntui = "T047"\nlabel = "Disease"\n',
             "type T047: expected one of the labels",
         ),
+        (
+            'labels = ["A", "B"]\n[[type]]\ntui = "T047"\nlabel = "A"\n'
+            '[[type]]\ntui = "t047"\nlabel = "B"\n',
+            "expected one label for each type, got several for T047",
+        ),
     ],
 )
 def test_start__refuses_what_is_no_table_of_types(

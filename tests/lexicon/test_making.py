@@ -145,11 +145,12 @@ def test_write_column__damaged_file_refused(tmp_path, folder):
         write(tmp_path / "c", load(folder), by_ids)
 
 
-def test_write_column__nan_refused(tmp_path, folder):
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_write_column__numbers_that_are_not_finite_refused(tmp_path, folder, number):
     def score(examples, advance):
-        return np.full(len(examples.input_ids.values), np.nan, np.float32)
+        return np.full(len(examples.input_ids.values), number, np.float32)
 
-    with pytest.raises(VocabularyError, match="expected a number for each token, got NaN"):
+    with pytest.raises(VocabularyError, match="expected a finite number for each token, got NaN"):
         write(tmp_path / "c", load(folder), score)
 
     assert not list((tmp_path / "c").rglob("*.arrow"))

@@ -320,7 +320,7 @@ def test_stop_words_in__the_shipped_ones() -> None:
 
 
 def test_stop_words_in__a_file(tmp_path: Path) -> None:
-    (tmp_path / "words").write_text("Patient\n\n noted \n")
+    (tmp_path / "words").write_text("\ufeffPatient\n\n noted \n", encoding="utf-8")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
 
     assert stop_words_in(str(tmp_path / "words")) == {"patient", "noted"}

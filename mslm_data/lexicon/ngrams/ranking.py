@@ -227,7 +227,7 @@ def stop_words_in(name: str) -> frozenset[str]:
 
     path = resources.path("vocab", "stop-words-english.txt") if name == "english" else Path(name)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise VocabularyError(
             f"{name}: expected a file of stop words, one a line, in UTF-8 "

@@ -125,10 +125,10 @@ def write_column(
         examples = split.examples(start, start + record.rows)
 
         scores = score(examples, advance)
-        if np.isnan(scores).any():
+        if not np.isfinite(scores).all():
             raise VocabularyError(
-                f"{path}: expected a number for each token, got NaN; the model's weights are "
-                "damaged"
+                f"{path}: expected a finite number for each token, got NaN or infinity; the "
+                "model's weights are damaged"
             )
 
         # Scoring a shard takes minutes, and a later run keeps what is written here.

@@ -388,7 +388,7 @@ def test_with_sets__a_value_that_python_cannot_read() -> None:
     ("name", "data", "message"),
     [
         ("x.csv", b"\xff", "expected concepts in UTF-8, got other bytes"),
-        ("x.csv", b"cui,name\n" + b"C1,a\n" * 9000 + b"\xff", "expected a table in UTF-8"),
+        ("x.csv", b"cui,name\n" + b"C1,a\n" * 9000 + b"\xff", "expected concepts in UTF-8"),
         ("x.obo", b"[Term]\nid: X:1\nname: a\xff\n", "expected concepts in UTF-8, got other bytes"),
         ("x.obo.gz", gzip.compress(seeds.OBO, mtime=0)[:-9], "cannot be read"),
         ("x.obo.gz", seeds.OBO, "cannot be read"),

@@ -32,6 +32,7 @@ from experiments.plan import (
     JOINT,
     RATED,
     RATES,
+    TASK_RATES,
     TRIED_SEED,
     WEIGHTS,
     current,
@@ -234,28 +235,40 @@ def _runs(found: Sequence[Line], arm: str, corpus: str) -> Runs:
     )
 
 
-def _rates(found: Sequence[Line]) -> list[str]:
-    """Return the table of learning rates that were tried."""
-    tried: dict[str, dict[float, float]] = {}
-    for line in found:
-        run = line["run"]
-        if run["task"] == "ner" and run["seed"] == TRIED_SEED:
-            tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line["scores"]["f1"]
-    if not tried:
-        return []
+def _rates(
+    task: str, score: str, rates: Sequence[float], note: str
+) -> Callable[[Sequence[Line]], list[str]]:
+    """Return what makes the table of learning rates that were tried.
 
-    rows = [("arm", *(f"{rate:g}" for rate in RATES))]
-    for arm, scores in tried.items():
-        cells = []
-        for rate in RATES:
-            cell = _percent(scores[rate]) if rate in scores else "-"
-            whole = len(scores) == len(RATES)
-            cells.append(
-                f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
-            )
-        rows.append((arm, *cells))
-    note = f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
-    return [note, "", *as_table(rows)]
+    Args:
+        task: Of the runs.
+        score: What they were chosen by.
+        rates: Those that each arm tries.
+        note: A sentence about the table.
+    """
+
+    def make(found: Sequence[Line]) -> list[str]:
+        tried: dict[str, dict[float, float]] = {}
+        for line in found:
+            run = line["run"]
+            if run["task"] == task and run["seed"] == TRIED_SEED:
+                tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line["scores"][score]
+        if not tried:
+            return []
+
+        rows = [("arm", *(f"{rate:g}" for rate in rates))]
+        for arm, scores in tried.items():
+            cells = []
+            for rate in rates:
+                cell = _percent(scores[rate]) if rate in scores else "-"
+                whole = len(scores) == len(rates)
+                cells.append(
+                    f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
+                )
+            rows.append((arm, *cells))
+        return [note, "", *as_table(rows)]
+
+    return make
 
 
 # Sensitivity -------------------------------------------------------------------------------------
@@ -514,7 +527,15 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "masks": _question("Masks in two views"),
     "adaptation": _question("Adapt, then fine-tune"),
     "verdicts": lambda found: _verdicts(found, _questions()),
-    "rates": _rates,
+    "rates": _rates(
+        "ner", "f1", RATES, f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
+    ),
+    "task rates": _rates(
+        "classification",
+        "micro_f1",
+        TASK_RATES,
+        "Micro F1 on ChemProt's validation rows; the rate in bold is taken by all, in both tasks.",
+    ),
     "ACL-ARC": _classified("ACL-ARC", "macro_f1"),
     "ChemProt": _classified("ChemProt", "micro_f1"),
     "sensitivity": _sensitivity,
@@ -530,6 +551,7 @@ _TABLES = {
     "Adapt on a task's text, then classify: ACL-ARC": "ACL-ARC",
     "Adapt on a task's text, then classify: ChemProt": "ChemProt",
     "Learning rates": "rates",
+    "Learning rates of classifiers": "task rates",
 }
 """Title -> name of a table of the page that is no table of a corpus."""
 

@@ -40,7 +40,7 @@ TASK_ADAPTATION: dict[str, dict[str, Any]] = {
 }
 """How the encoder is adapted before, on the task's own training text."""
 TASK_RATES = (5e-5, *RATES)
-"""Learning rates that classifiers try, without adaptation; of `RATES` alone the lowest was best."""
+"""Learning rates that classifiers try, without adaptation, where high ones do worse."""
 TASK_HIDDEN = 0.15
 TASK_SEEDS = {"ACL-ARC": range(10), "ChemProt": SEEDS}
 CLASSIFIED: dict[str, tuple[str, str]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import replace
-from threading import Thread
+from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -42,20 +42,28 @@ def records_of(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
 
 
 def begun(items: Iterator[T]) -> Iterator[T]:
-    """Give the same items, the first of which is made meanwhile, in a thread of its own."""
-    first = Future[list[T]]()
+    """Give the same items, the first of which is made meanwhile, in a thread of its own.
+
+    The thread and the queue are the interpreter's own, written in C. Ctrl-C, where it comes in the
+    middle of `threading.Thread.start` or `Future.result`, can leave them as a `RuntimeError` about
+    a lock.
+    """
+    first = SimpleQueue[list[T] | BaseException]()
 
     def make() -> None:
         try:
-            first.set_result([*itertools.islice(items, 1)])
+            first.put([*itertools.islice(items, 1)])
         except BaseException as error:  # noqa: BLE001 - it is raised where the item is asked for
-            first.set_exception(error)
+            first.put(error)
 
     def made() -> Iterator[T]:
-        yield from first.result()
+        found = first.get()
+        if isinstance(found, BaseException):
+            raise found
+        yield from found
         yield from items
 
-    Thread(target=make, daemon=True).start()
+    _thread.start_new_thread(make, ())
     return made()
 
 

@@ -176,8 +176,7 @@ def open_scores(folder: Path) -> ScoreColumn:
     except OSError as error:
         raise VocabularyError(
             f"{folder}: expected scores that can be read, got {type(error).__name__}; remove links "
-            "to "
-            "files that are gone"
+            "to files that are gone"
         ) from None
 
     versions = tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)

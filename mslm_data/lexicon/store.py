@@ -121,11 +121,11 @@ def open_lexicon(path: Path, *, made_by: str = "") -> Lexicon:
     except OSError:
         raise missing(path, LEXICON, made_by=made_by) from None
 
-    return _remembered(path, status.st_mtime_ns, status.st_size)
+    return _remembered(path, (status.st_ino, status.st_mtime_ns, status.st_size))
 
 
 @lru_cache(maxsize=16)
-def _remembered(path: Path, written: int, size: int) -> Lexicon:  # noqa: ARG001 - the cache's key
+def _remembered(path: Path, version: tuple[int, int, int]) -> Lexicon:  # noqa: ARG001 - a key
     return read_lexicon(path)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.artefacts import FORMAT
-from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
+from mslm_data.lexicon.store import Lexicon, open_lexicon, read_lexicon, write_lexicon
 
 ABOUT = {"tokenizer": "0" * 64, "size": 40, "made": {"command": "test"}}
 Entry = tuple[Sequence[int], Sequence[int], float]
@@ -159,6 +160,20 @@ def test_lexicon__wrong_ones_are_neither_written_nor_read(
     with pytest.raises(ValueError, match=message):
         write_lexicon(tmp_path / "b.arrow", lexicon_of(rows))
     assert not (tmp_path / "b.arrow").exists()
+
+
+def test_open_lexicon__another_file_of_the_same_size_and_time_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "names.arrow"
+    write_lexicon(path, TWO)
+    before = path.stat()
+    assert open_lexicon(path) is open_lexicon(path)
+
+    other = lexicon_of([([7, 8, 9], [0, 2], 2.5), ([5], [0], -0.25)])
+    write_lexicon(path, other)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert path.stat().st_size == before.st_size
+    assert open_lexicon(path).scores.tolist() == other.scores.tolist()
 
 
 def test_write_lexicon__needs_the_tokenizers_size_and_columns_of_one_length(tmp_path: Path) -> None:

@@ -284,6 +284,34 @@ def test_table__lexicon_and_account(folder, tmp_path):
     assert "kinase" not in (said.out + said.err + done.out).lower()
 
 
+def test_table__of_numbers_alone_is_none_of_words(folder, tmp_path):
+    table = tmp_path / "rates.tsv"
+    table.write_text("id\trate\n12\t0.5\n3\t0.25\n")
+
+    done = run("vocab", "scores", "table", folder, "--from", table)
+
+    assert done.code == 1
+    assert "rates.tsv: expected words, got whole numbers alone; if they are token ids" in done.err
+    assert not (folder / "vocab").exists()
+
+
+@pytest.mark.parametrize("kind", ["frequency", "attention"])
+def test_scores__where_something_else_lies_at_out_are_refused_before_work(
+    folder, encoder, tmp_path, kind
+):
+    there = tmp_path / "there"
+    if kind == "frequency":
+        there.mkdir()
+    else:
+        there.write_text("")
+    of_encoder = [] if kind == "frequency" else ["--encoder", encoder]
+
+    done = run("vocab", "scores", kind, folder, *of_encoder, "--out", there)
+
+    assert done.code == 2
+    assert f"{there}' is a {'directory' if kind == 'frequency' else 'file'}" in done.err
+
+
 @pytest.mark.parametrize("tokenizer", [word_piece, byte_level, unigram])
 @pytest.mark.parametrize("given", [True, False])
 def test_table__words_are_those_of_the_rows(tmp_path, tokenizer, given):

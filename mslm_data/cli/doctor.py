@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from mslm_data.doctor.packages import Package
 
 _WIDTH = 100
+"""Characters of a line, where the terminal is not narrower."""
+_NARROWEST = 40
+"""Characters of a line on a terminal that is narrower still."""
 _NAME = 11
 """Characters that the name of a line takes."""
 
@@ -58,10 +62,11 @@ def _report(found: Findings) -> dict[str, Any]:
 
 def _print(name: str, words: str) -> None:
     """Print a line with its name, broken between words."""
+    terminal = shutil.get_terminal_size((_WIDTH, 0)).columns
     echo(
         textwrap.fill(
             words,
-            width=_WIDTH,
+            width=min(_WIDTH, max(terminal, _NARROWEST)),
             initial_indent=name.ljust(_NAME) if name else "",
             subsequent_indent=" " * _NAME,
             break_long_words=False,
@@ -135,10 +140,10 @@ def _cpus(found: Findings) -> str:
         words += ", no limit by a control group"
     else:
         words += f", limited to the time of {limit:g} by a control group"
-    words += f", builds start {cpus['workers']} worker{'' if cpus['workers'] == 1 else 's'}"
+    words += f", builds start {_counted(cpus['workers'], 'worker')}"
     given = [f"{name}={number}" for name, number in found.threads.items()]
     if found.gpu is not None:
-        given.append(f"torch has {found.gpu['threads']} threads")
+        given.append(f"torch has {_counted(found.gpu['threads'], 'thread')}")
     return ", ".join([words, *given])
 
 
@@ -170,8 +175,13 @@ def _kernels(kernels: dict[str, Any]) -> str:
     others = kernels["others"]
     if others["folders"]:
         size = f"{others['bytes'] / 1e6:,.1f} MB"
-        words += f"; {others['folders']:,} folders of other versions take {size}"
+        words += f"; {_counted(others['folders'], 'folder')} of other versions: {size}"
     return words
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _trial(trial: dict[str, Any] | None) -> str:

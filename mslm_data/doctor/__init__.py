@@ -164,11 +164,11 @@ def _look_at_packages(
     for package, outcome in zip(there, outcomes, strict=True):
         package.error = outcome.error
         if outcome.error is not None:
+            do = f"pip install --force-reinstall '{package.name}{package.tested}'"
+            if package.name == "numba" and machine.numba_has_no_thread():
+                do = "unset NUMBA_NUM_THREADS, or set it to a number above 0"
             found.problems.append(
-                Advice(
-                    f"{package.name} {package.version} cannot be imported: {outcome.error}",
-                    f"pip install --force-reinstall '{package.name}{package.tested}'",
-                )
+                Advice(f"{package.name} {package.version} cannot be imported: {outcome.error}", do)
             )
         elif not package.in_range:
             found.advice.append(
@@ -231,8 +231,8 @@ def _look_at_kernels(found: Findings, outcome: Outcome) -> None:
         kernels = _for_shell(str(PurePath(found.kernels["folder"]).parent))
         found.advice.append(
             Advice(
-                f"{unused['folders']:,} folders of kernels that other versions compiled take "
-                f"{unused['bytes'] / 1e6:,.1f} MB, and were not used for {UNUSED_DAYS} days",
+                f"kernels that other versions compiled, in folders that were not used for "
+                f"{UNUSED_DAYS} days ({unused['folders']:,}), take {unused['bytes'] / 1e6:,.1f} MB",
                 f"find {kernels} -mindepth 1 -maxdepth 1 -type d -mtime +{UNUSED_DAYS} "
                 "-exec rm -r {} +",
             )

@@ -22,6 +22,8 @@ FLOCK = "flock"
 OWNER_FILES = "files that name their owner"
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
+_LONGEST_NUMBER = 9
+"""Digits of the largest number of threads that is believed."""
 _LEAST_NAME = 3
 """Shorter names of users and machines stand in too many words to be taken out of them."""
 
@@ -64,7 +66,17 @@ def cpus() -> dict[str, Any]:
 def threads() -> dict[str, int]:
     """Return the variables that limit threads, as far as they are numbers."""
     given = {name: os.environ.get(name, "") for name in _THREADS}
-    return {name: int(value) for name, value in given.items() if value.isdecimal()}
+    return {
+        name: int(value)
+        for name, value in given.items()
+        if value.isdecimal() and len(value) <= _LONGEST_NUMBER
+    }
+
+
+def numba_has_no_thread() -> bool:
+    """Return whether `NUMBA_NUM_THREADS` leaves numba no thread, so that it cannot be imported."""
+    value = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    return re.fullmatch(r"[+-]?0+|-\d+", value) is not None
 
 
 # The cache folder ---------------------------------------------------------------------------------

@@ -163,16 +163,21 @@ def read_artefact(
     return about, columns
 
 
-def about_of(path: Path) -> dict[str, Any]:
+def about_of(path: Path, wanted: ArtefactKind | None = None) -> dict[str, Any]:
     """Return what an artefact says of itself; of a score column what its first file says.
 
+    Args:
+        path: The artefact.
+        wanted: What is expected there; None for any kind.
+
     Raises:
-        VocabularyError: Not an artefact, one of a newer format, or a file that cannot be read.
+        VocabularyError: Not an artefact of the kind, one of a newer format, or a file that cannot
+            be read.
     """
     kind = SCORE_COLUMN if path.is_dir() else LEXICON
     file = min(path.glob("*/*.arrow"), default=path) if path.is_dir() else path
-    if not file.is_file():
-        raise missing(path)
+    if not file.is_file() or wanted not in (None, kind):
+        raise missing(path, wanted)
 
     try:
         with pa.memory_map(str(file)) as source:
@@ -181,7 +186,9 @@ def about_of(path: Path) -> dict[str, Any]:
         raise _unreadable(file, kind, error) from None
 
 
-def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> Path:
+def find_artefact(
+    folder: Path | RemoteFolder, name: str, *, tokenizer: str, kind: ArtefactKind | None = None
+) -> Path:
     """Return where the artefact of this name lies, and see that it holds ids of this tokenizer.
 
     Args:
@@ -190,9 +197,11 @@ def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> 
         name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this
             name.
         tokenizer: SHA-256 of the folder's tokenizer, as its manifest says.
+        kind: What is expected; None for any kind.
 
     Raises:
-        VocabularyError: Nothing of this name, not an artefact, or one of another tokenizer.
+        VocabularyError: Nothing of this name, not an artefact of the kind, or one of another
+            tokenizer.
         FetchError: The remote folder is out of reach.
     """
     if isinstance(folder, Path):
@@ -201,7 +210,7 @@ def find_artefact(folder: Path | RemoteFolder, name: str, *, tokenizer: str) -> 
     else:
         path = folder.artifact(name) or Path(name)
 
-    about = about_of(path)
+    about = about_of(path, kind)
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
             f"{path}: expected ids of the tokenizer of {folder}, got those of another one; make it "
@@ -260,15 +269,20 @@ def remake(about: Mapping[str, Any], path: Path = Path(), kind: ArtefactKind = L
         path: Its file, whose name says the command where `about` does not.
         kind: What it is.
     """
+    maker = maker_of(about)
+    return f"`{maker}`" if maker else _commands(path, kind)
+
+
+def maker_of(about: Mapping[str, Any]) -> str:
+    """Return the command that made an artefact, such as `mslm-data vocab pmi`.
+
+    The file may come from anybody: "" if it names none of our own commands.
+    """
     made = about.get("made")
     made = made if isinstance(made, dict) else {}
     words = f"mslm-data {made.get('command')} {made.get('of', '')}".rstrip()
-
-    # The file may come from anybody: only our own commands are printed.
-    if any(maker.startswith(f"{words} DIR") for maker in MAKERS.values()):
-        return f"`{words}`"
-
-    return _commands(path, kind)
+    known = any(maker.startswith(f"{words} DIR") for maker in MAKERS.values())
+    return words if known else ""
 
 
 def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:

@@ -18,8 +18,11 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.hashing import EMPTY
 from mslm_data.kernels.token_trie import add_entries, exact_values, match_entries
-from mslm_data.lexicon.artefacts import remake
+from mslm_data.lexicon.artefacts import maker_of, remake
 from mslm_data.lexicon.store import Lexicon, open_lexicon
+
+_COUNTS_IDS = "mslm-data vocab scores frequency"
+_READS_TABLES = "mslm-data vocab scores table"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,6 +153,23 @@ def open_trie(path: Path, *, made_by: str = "") -> Trie:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
     return _laid_out(open_lexicon(path, made_by=made_by))
+
+
+def open_words(path: Path, *, made_by: str = "") -> Trie:
+    """Read a lexicon of words or n-grams and lay it out; see `open_trie`.
+
+    Raises:
+        VocabularyError: See `open_trie`; or the lexicon lists token ids, which are pieces of words.
+    """
+    trie = open_trie(path, made_by=made_by)
+
+    about = trie.lexicon.about
+    maker = maker_of(about)
+    if maker == _COUNTS_IDS or (maker == _READS_TABLES and about["made"].get("by") == "ids"):
+        raise VocabularyError(
+            f"{path}: expected entries of words, got token ids, as `{maker}` lists them"
+        )
+    return trie
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from mslm_data.kernels.grams import unite_words
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from mslm_data.kernels.tokens import count_numbered, open_pool
 from mslm_data.lexicon.artefacts import MAKERS
-from mslm_data.lexicon.trie import Trie, open_trie
+from mslm_data.lexicon.trie import Trie, open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.draws import BRANCH, Draws
@@ -232,7 +232,10 @@ class Pick:
             return
 
         pool, real = self._pool(examples, units, draft)
-        score = None if self.order.score is None else self.order.score.of(examples, units)
+        score = None
+        if self.order.score is not None:
+            of_words = self.units in ("tokens", "words")
+            score = self.order.score.of(examples, units, of_words=of_words)
         if self.order.by == "coins":
             quota = np.zeros(len(examples), np.int64)
         else:
@@ -564,8 +567,8 @@ def trie_of(lexicon: str, *, usual: str = "pmi.arrow") -> Trie:
         usual: The usual name of such a lexicon, whose command is named if the file is missing.
 
     Raises:
-        VocabularyError: The file is missing, damaged, or not a lexicon.
+        VocabularyError: The file is missing, damaged, or not a lexicon of words.
     """
     path = Path(lexicon)
     made_by = "" if path.name in MAKERS else MAKERS[usual]
-    return open_trie(path, made_by=made_by)
+    return open_words(path, made_by=made_by)

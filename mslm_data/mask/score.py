@@ -21,7 +21,7 @@ from mslm_data.errors import VocabularyError
 from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from mslm_data.kernels.tokens import reduce_units
 from mslm_data.lexicon.score_columns import open_scores
-from mslm_data.lexicon.trie import Trie, open_trie
+from mslm_data.lexicon.trie import Trie, open_trie, open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.rate import check_share
 from mslm_data.mask.units import Units, words
@@ -76,11 +76,19 @@ class Score:
             return frozenset({"scores"})
         return frozenset({"word_ids"}) if self.by == "word" else frozenset()
 
-    def of(self, examples: Examples, units: Units | None) -> npt.NDArray[np.float64]:
+    def of(
+        self, examples: Examples, units: Units | None, *, of_words: bool = False
+    ) -> npt.NDArray[np.float64]:
         """Return a number for each unit, `[U]`, or for each token, `[T]`, where `units` is None.
 
+        Args:
+            examples: The rows.
+            units: Their units.
+            of_words: Whether single words are looked up in the lexicon, and never longer units.
+
         Raises:
-            VocabularyError: The artefact is missing, damaged, or of another tokenizer.
+            VocabularyError: The artefact is missing, damaged, of another tokenizer, or lists
+                nothing of the kind that is looked up.
         """
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
 
@@ -89,7 +97,7 @@ class Score:
         elif self.by == "token":
             values = _transformed(self.transform, self._of_tokens(examples, units), offsets)
         else:
-            values = self._of_words(examples, units)
+            values = self._of_words(examples, units, of_words=of_words)
 
         if self.alpha < 1:
             if units is None:
@@ -106,18 +114,24 @@ class Score:
             return values
         return _reduced(examples, units, values, self.over)
 
-    def _of_words(self, examples: Examples, units: Units | None) -> Array:
-        trie = open_trie(Path(self.lexicon))
-        of_words = words(examples) if units is None else units
+    def _of_words(self, examples: Examples, units: Units | None, *, of_words: bool) -> Array:
+        trie = open_words(Path(self.lexicon))
+        if of_words and np.all(trie.lexicon.words > 1):
+            raise VocabularyError(
+                f"{self.lexicon}: expected entries of one word, as words are looked up, got longer "
+                "ones alone"
+            )
+
+        looked_up = words(examples) if units is None else units
         table = _by_word(trie, self.missing)
-        values = trie.exact(examples, of_words.starts, of_words.ends, table)
-        values = _transformed(self.transform, values, of_words.starts.offsets)
+        values = trie.exact(examples, looked_up.starts, looked_up.ends, table)
+        values = _transformed(self.transform, values, looked_up.starts.offsets)
         if units is not None:
             return values
 
         out = np.empty(len(examples.word_ids.values))
         word_ids = examples.word_ids
-        give_tokens(word_ids.offsets, word_ids.values, of_words.starts.offsets, values, out)
+        give_tokens(word_ids.offsets, word_ids.values, looked_up.starts.offsets, values, out)
         return out
 
     def _of_tokens(self, examples: Examples, units: Units | None) -> Array:

@@ -34,7 +34,7 @@ from mslm_data.torch.forward import (
 )
 from mslm_data.torch.loss import token_losses
 from mslm_data.torch.ranges import NO_SPAN
-from mslm_data.torch.refusals import refuse_other_tokenizer
+from mslm_data.torch.refusals import refuse_nan, refuse_other_tokenizer
 
 LEAK = (
     "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule "
@@ -79,6 +79,7 @@ def evaluate(
         ValueError: The model returns no logits, or logits of another shape; it is of another
             tokenizer than the rows; or its labels are others than `labels`, or lack one of a
             split's.
+        AnnotateError: The model's scores are not numbers.
     """
     if masked:
         warnings.warn(LEAK, stacklevel=2)
@@ -252,16 +253,20 @@ def _score(
                 f"evaluate: expected the labels of the model, {', '.join(output.labels)}, got "
                 f"{', '.join(scores.labels)}"
             )
-        predicted = _tags(output, (*input_ids.shape, count_tags(len(scores.labels))))
-        scores.add(gold, predicted, padded(examples.word_ids.take(places), -1))
+        words = padded(examples.word_ids.take(places), -1)
+        predicted = _tags(output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0)
+        scores.add(gold, predicted, words)
 
 
-def _tags(output: Any, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _tags(
+    output: Any, shape: tuple[int, ...], in_words: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
     """Return the tags that a model predicts, `[B, L]`.
 
     Args:
         output: Tag logits of this shape, or a `Prediction`.
         shape: B, L, C.
+        in_words: `[B, L]`, which tokens are of words: their logits must be numbers.
     """
     if not hasattr(output, "mentions"):
         logits = logits_of(output, "tag_logits", "logits")
@@ -269,6 +274,7 @@ def _tags(output: Any, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
             raise ValueError(
                 f"model: expected tag logits of shape {shape}, got {tuple(logits.shape)}"
             )
+        refuse_nan(logits.float().cpu().numpy()[in_words])
         return logits.argmax(-1).cpu().numpy()
 
     tags = np.full(shape[:2], OUTSIDE, np.int64)

@@ -30,7 +30,7 @@ from mslm_data.torch.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.output import MslmOutput, Prediction
 from mslm_data.torch.packed import run_packed
 from mslm_data.torch.ranges import NO_SPAN, decode_spans, tags_of_words
-from mslm_data.torch.refusals import refuse_other_tokenizer
+from mslm_data.torch.refusals import refuse_nan, refuse_other_tokenizer
 from mslm_data.torch.steps import divide, refuse_accumulated
 from mslm_data.torch.tagger import BATCH_SIZE, Tagger, TextMention
 
@@ -482,6 +482,7 @@ class MslmModel(PreTrainedModel):
 
         Raises:
             ValueError: The model has no labels.
+            AnnotateError: The model's scores are not numbers.
         """
         if self.detection is None or self.classification is None:
             raise ValueError(
@@ -493,15 +494,18 @@ class MslmModel(PreTrainedModel):
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             sequence_ids = others.get("sequence_ids")
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
-            tags = self.detection(hidden).argmax(-1).masked_fill(outside, IGNORED)
+            logits = self.detection(hidden)
+            _refuse_nan(logits[~outside])
+            tags = logits.argmax(-1).masked_fill(outside, IGNORED)
             first = self._first_of_words(input_ids, word_ids)
             if first is not None:
                 tags = tags_of_words(tags, first).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags, sequence_ids)
 
             # The classification head has the last word on types, see `Prediction`.
-            types = self.classification(hidden, starts, ends).argmax(-1)
-            types = types.masked_fill(starts == NO_SPAN, NO_SPAN)
+            logits = self.classification(hidden, starts, ends)
+            _refuse_nan(logits[starts != NO_SPAN])
+            types = logits.argmax(-1).masked_fill(starts == NO_SPAN, NO_SPAN)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
 
     def annotate(
@@ -519,7 +523,7 @@ class MslmModel(PreTrainedModel):
             label and score.
 
         Raises:
-            AnnotateError: The model has no labels.
+            AnnotateError: The model has no labels, or its scores are not numbers.
             TokenizerError: The model has no tokenizer.
         """
         if self.tokenizer is None:
@@ -553,6 +557,11 @@ class MslmModel(PreTrainedModel):
         if attention_mask is None:
             return special.bool()
         return special.bool() | (attention_mask == 0)
+
+
+def _refuse_nan(logits: Tensor) -> None:
+    """Refuse logits of words whose probabilities are NaN, as the tagger does."""
+    refuse_nan(logits.float().softmax(-1).cpu().numpy())
 
 
 transformers.AutoConfig.register("mslm", MslmConfig, exist_ok=True)

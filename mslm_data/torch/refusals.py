@@ -1,4 +1,4 @@
-"""Refuses what would train or measure something else without a word, before it begins."""
+"""Refuses what would train, measure or find something else without a word."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mslm_data import _optional
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
-from mslm_data.errors import PushError, TokenizerError
+from mslm_data.errors import AnnotateError, PushError, TokenizerError
 
 _SPARE_IDS = 512
 """A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
@@ -62,6 +65,22 @@ def refuse_other_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
         "the tokenizer of the model, or give a model made anew the vocab_size and pad_token_id of "
         "the shards' manifest.token_ids"
     )
+
+
+def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
+    """Refuse scores of which the tag would be the first one, whatever the text says.
+
+    Args:
+        scores: Logits or probabilities of words, of any shape.
+
+    Raises:
+        AnnotateError: One is not a number.
+    """
+    if np.isnan(scores).any():
+        raise AnnotateError(
+            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
+            "training diverged: train it again, with a lower learning rate if the loss was NaN"
+        )
 
 
 def refuse_training(

@@ -30,6 +30,7 @@ from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
 from mslm_data.torch.forward import device_of, evaluating, padded
 from mslm_data.torch.ranges import NO_SPAN
+from mslm_data.torch.refusals import refuse_nan
 from mslm_data.torch.saved import longest_row
 from mslm_data.torch.schemes import labels_of, meanings_of, refuse_none, tags_of
 from mslm_data.torch.text_windows import (
@@ -243,7 +244,7 @@ class Tagger:
             best = logits_BLC.float().softmax(-1).max(-1)
             tags = best.indices.cpu().numpy()[row_of, heads]
             scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
-            _refuse_nan(scores)
+            refuse_nan(scores)
 
             of_words = offsets_of(counts)
             spans = bio.find(tags, of_words, self._meanings).spans
@@ -319,21 +320,8 @@ class Tagger:
         best = torch.cat(logits, dim=1).float().softmax(-1).max(-1)
         is_mention = starts_BS != NO_SPAN
         sure = best.values.cpu().numpy()[is_mention].astype(np.float64)
-        _refuse_nan(sure)
+        refuse_nan(sure)
         return best.indices.cpu().numpy()[is_mention], sure
-
-
-def _refuse_nan(scores: npt.NDArray[np.float64]) -> None:
-    """Refuse scores of which the tag would be the first one, whatever the text says.
-
-    Raises:
-        AnnotateError: One is not a number.
-    """
-    if np.isnan(scores).any():
-        raise AnnotateError(
-            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
-            "training diverged: train it again, with a lower learning rate if the loss was NaN"
-        )
 
 
 class _Words(NamedTuple):

@@ -131,6 +131,15 @@ def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+def test_anchors__refuses_to_compare_a_folder_with_itself(folders: Path, tmp_path: Path) -> None:
+    same = folders / "bc2gm" / ".." / "bc2gm"
+
+    done = run(*anchors(folders / "bc2gm", "--out", tmp_path / "a"), "--general", same)
+
+    assert done.code == 1
+    assert "expected text to compare the folder with, got the folder itself" in done.err
+
+
 def test_anchors__of_a_real_corpus_are_its_terms(real: Path, tmp_path: Path) -> None:
     pytest.importorskip("wordfreq")
     vocab = real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"

@@ -109,6 +109,60 @@ def test_anchors__of_another_tokenizer_refused(folder, encoder):
     assert "anchors.arrow: expected ids of the tokenizer of " in done.err
 
 
+@pytest.mark.parametrize("made_by", ["pmi", "scores frequency", "scores anchors"])
+def test_anchors__lexicons_of_other_commands_are_refused(folder, encoder, tmp_path, made_by):
+    with_anchors(folder)
+    other = tmp_path / "other.arrow"
+    needed = {"pmi": ["--min-count", "2"], "scores anchors": ["--encoder", encoder]}
+    made = run("vocab", *made_by.split(), folder, *needed.get(made_by, []), "--out", other)
+    assert made.code == 0, made.err
+
+    done = run(
+        "vocab", "scores", "anchors", folder, "--encoder", encoder, "--anchors", other, "--json"
+    )
+
+    assert done.code == 1
+    assert f"other.arrow: expected anchors, got a lexicon of `mslm-data vocab {made_by}`" in (
+        done.err
+    )
+
+
+def test_anchors__a_file_that_is_missing_is_a_lexicon(folder, encoder, tmp_path):
+    done = run(
+        "vocab", "scores", "anchors", folder, "--encoder", encoder, "--anchors", tmp_path / "none"
+    )
+
+    assert done.code == 1
+    assert "none: expected a lexicon, found none" in done.err
+
+
+@pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine", "keywords", "difference"])
+@pytest.mark.parametrize("command", ["frequency", "table"])
+def test_strategies__of_words_refuse_lexicons_of_ids(folder, tmp_path, name, command):
+    table = tmp_path / "ids.tsv"
+    table.write_text("300\t1\n301\t2\n")
+    of_table = ["--from", table, "--by", "ids"] if command == "table" else []
+    ids = tmp_path / "ids.arrow"
+    assert run("vocab", "scores", command, folder, *of_table, "--out", ids).code == 0
+
+    done = run("mask-stats", folder, "--strategy", name, "--set", f"lexicon={ids}")
+
+    assert done.code == 1
+    assert f"expected entries of words, got token ids, as `mslm-data vocab scores {command}`" in (
+        done.err
+    )
+
+
+@pytest.mark.parametrize("name", ["keywords", "difference", "difference-released"])
+def test_strategies__of_words_refuse_lexicons_of_ngrams(folder, name):
+    assert run("vocab", "pmi", folder, "--min-count", "2").code == 0
+
+    done = run("mask-stats", folder, "--strategy", name, "--set", "lexicon=pmi.arrow")
+
+    assert done.code == 1
+    assert "pmi.arrow: expected entries of one word, as words are looked up" in done.err
+
+
 def test_attention__column_that_goes_on(folder, encoder):
     done = run("vocab", "scores", "attention", folder, "--encoder", encoder, "--json")
     path = next((folder / "vocab" / "attention" / "train").glob("*.arrow"))
@@ -228,6 +282,34 @@ def test_table__lexicon_and_account(folder, tmp_path):
     assert (done.json["read"], done.json["kept"], done.json["left_out"]) == (3, 2, {"no number": 1})
     assert "first: no number" in said.out
     assert "kinase" not in (said.out + said.err + done.out).lower()
+
+
+def test_table__of_numbers_alone_is_none_of_words(folder, tmp_path):
+    table = tmp_path / "rates.tsv"
+    table.write_text("id\trate\n12\t0.5\n3\t0.25\n")
+
+    done = run("vocab", "scores", "table", folder, "--from", table)
+
+    assert done.code == 1
+    assert "rates.tsv: expected words, got whole numbers alone; if they are token ids" in done.err
+    assert not (folder / "vocab").exists()
+
+
+@pytest.mark.parametrize("kind", ["frequency", "attention"])
+def test_scores__where_something_else_lies_at_out_are_refused_before_work(
+    folder, encoder, tmp_path, kind
+):
+    there = tmp_path / "there"
+    if kind == "frequency":
+        there.mkdir()
+    else:
+        there.write_text("")
+    of_encoder = [] if kind == "frequency" else ["--encoder", encoder]
+
+    done = run("vocab", "scores", kind, folder, *of_encoder, "--out", there)
+
+    assert done.code == 2
+    assert f"{there}' is a {'directory' if kind == 'frequency' else 'file'}" in done.err
 
 
 @pytest.mark.parametrize("tokenizer", [word_piece, byte_level, unigram])

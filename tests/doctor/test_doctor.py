@@ -89,6 +89,18 @@ def test_doctor__names_a_package_that_is_broken(
     assert found["problems"][1]["do"] == "mend the packages above first"
 
 
+@pytest.mark.parametrize("threads", ["0", "-3"])
+def test_doctor__names_the_variable_that_leaves_numba_no_thread(
+    threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_packages(monkeypatch, NUMBA)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
+
+    found = run("doctor", "--json").json
+
+    assert found["problems"][0]["do"] == "unset NUMBA_NUM_THREADS, or set it to a number above 0"
+
+
 def test_doctor__names_a_package_that_is_needed_and_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,6 +200,21 @@ def test_doctor__says_how_many_workers_a_limit_leaves(monkeypatch: pytest.Monkey
     )
 
 
+def test_doctor__breaks_lines_where_a_narrow_terminal_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_packages(monkeypatch, NUMPY, GLINER)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(machine, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(machine, "default_workers", lambda: 1)
+    monkeypatch.setattr(doctor, "run", lambda *_, **__: run_child("nothing", seconds=60))
+
+    lines = run("doctor").out.splitlines()
+
+    assert all(len(line) <= 40 or len(line.split()) == 1 for line in lines)
+    assert "builds start 1 worker," in " ".join(" ".join(lines).split())
+
+
 def test_advice__removes_the_kernels_of_versions_that_nobody_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,10 +239,9 @@ def test_advice__removes_the_kernels_of_versions_that_nobody_uses(
 
     assert found["kernels"]["others"] == {"folders": 3, "bytes": 4_500_000}
     assert found["kernels"]["unused"] == {"folders": 2, "bytes": 3_000_000}
-    assert "; 3 folders of other versions take 4.5 MB" in said
+    assert "; 3 folders of other versions: 4.5 MB" in said
     (advice,) = [one for one in found["advice"] if "kernels" in one["what"]]
-    assert "2 folders" in advice["what"]
-    assert "take 3.0 MB" in advice["what"]
+    assert "folders that were not used for 30 days (2), take 3.0 MB" in advice["what"]
 
     subprocess.run(["bash", "-c", advice["do"]], check=True)
 

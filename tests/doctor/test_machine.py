@@ -16,11 +16,13 @@ from mslm_data.io import cache
 def test_threads__are_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("MKL_NUM_THREADS", "a secret")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "9" * 5000)  # more digits than Python reads
 
     threads = machine.threads()
 
     assert threads["OMP_NUM_THREADS"] == 3
     assert "MKL_NUM_THREADS" not in threads
+    assert "NUMBA_NUM_THREADS" not in threads
 
 
 def test_cache_folder__is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,13 @@ def test_write_column__scores_of_another_build_refused(tmp_path, folder):
         write(tmp_path / "c", load(other), by_ids)
 
 
+def test_write_column__a_folder_that_cannot_be_made_is_found_before_work(tmp_path, folder):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(OSError, match="exists"):
+        write(tmp_path / "file" / "c", load(folder), stopping_after(0))
+
+
 def test_write_column__files_of_other_shards_refused(tmp_path, folder):
     write(tmp_path / "c", load(folder), by_ids)
     shutil.copy(

@@ -331,6 +331,14 @@ def test_stop_words_in__a_file(tmp_path: Path) -> None:
             stop_words_in(str(tmp_path / name))
 
 
+def test_stop_words_in__a_table_is_refused_at_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "counts.tsv"
+    table.write_text("the\nof\t9\n")
+
+    with pytest.raises(VocabularyError, match=r"counts\.tsv:2: expected one stop word a line, got"):
+        stop_words_in(str(table))
+
+
 GOLD = {  # measured on the lists that the authors published, and on the paper's definition
     "BC2GM-IOB": ((13273, 2194, 320), (14944, 7165, 2018), (9166, 3867, 933), (857, 3089, 5944)),
     "NCBI-disease-IOB": ((5583, 1098, 167), (5902, 2691, 838), (4250, 1812, 540), None),

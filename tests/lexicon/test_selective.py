@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.errors import VocabularyError
+from mslm_data.errors import CallError, VocabularyError
 from mslm_data.lexicon.scores import selective
 from mslm_data.lexicon.scores.selective import Confidence, load_callable
 from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
@@ -110,6 +110,46 @@ def test_confidence__answers_that_are_none(answer):
         Confidence(lambda rows, keys: answer)(examples, lambda _: None)
 
 
+@pytest.mark.parametrize("answer", [None, 0.5, ["much"], [[0.1, 0.9]], [None]])
+def test_confidence__answers_that_are_not_numbers(answer):
+    examples = examples_of([row_of([1])])
+    kind = type(answer).__name__
+
+    with pytest.raises(VocabularyError, match=f"expected 1 probabilities, got {kind} that is not"):
+        Confidence(lambda rows, keys: answer)(examples, lambda _: None)
+
+
+def test_confidence__a_callable_that_raises_is_named_without_its_words():
+    def p_true(rows, keys):
+        raise RuntimeError("a secret of the row")
+
+    with pytest.raises(VocabularyError, match="got RuntimeError, which the function") as told:
+        Confidence(p_true)(examples_of([row_of([1])]), lambda _: None)
+
+    assert "secret" not in str(told.value)
+
+
+def test_confidence__a_callable_may_change_the_lists_that_it_is_given():
+    examples = examples_of([row_of([1, 2], key=3), row_of([1], key=4)])
+
+    def padding(rows, keys):
+        found = answers(rows, keys)
+        for row in rows:
+            row.extend([0] * 9)
+        keys.clear()
+        return found
+
+    one, other = (Confidence(way)(examples, lambda _: None) for way in (padding, answers))
+
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("threshold", [math.nan, -0.1, 2])
+def test_confidence__thresholds_that_are_none(threshold):
+    with pytest.raises(CallError, match=r"threshold: expected a number in \[0, 1\], got"):
+        Confidence(answers, threshold)
+
+
 def test_confidence__nan_for_part_of_a_row():
     examples = examples_of([row_of([1])])
     answer = iter([[0.5], [math.nan]])
@@ -132,8 +172,15 @@ def test_load_callable__finds_it():
             "--callable json:no_such: expected a function 'no_such' in 'json', found none",
         ),
         ("json:__name__", "expected a function '__name__'"),
+        (".relative:f", "expected package.module:function, got '.relative:f'"),
+        ("raising:f", "expected a module that can be imported, got ZeroDivisionError; --debug"),
+        ("unreadable:f", "expected a module that can be imported, got SyntaxError; --debug"),
     ],
 )
-def test_load_callable__refuses(name, message):
+def test_load_callable__refuses(name, message, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raising.py").write_text("1 / 0")
+    (tmp_path / "unreadable.py").write_text("def f(:")
+
     with pytest.raises(VocabularyError, match=message):
         load_callable(name)

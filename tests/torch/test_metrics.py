@@ -20,6 +20,7 @@ from mslm_data.batches.collate import collate  # noqa: E402
 from mslm_data.builds import build  # noqa: E402
 from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
+from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import pipeline_of  # noqa: E402
@@ -178,6 +179,27 @@ def test_evaluate__refuses_what_are_no_tag_logits(examples: Examples) -> None:
         evaluate(lambda **_: None, examples, labels=LABELS)
     with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
         evaluate(Oracle(examples), examples, labels=LABELS, batch_size=0)
+
+
+def test_evaluate__refuses_logits_that_are_no_numbers(examples: Examples) -> None:
+    def with_nan(logits: torch.Tensor) -> torch.Tensor:
+        return logits.index_fill(2, torch.tensor([1]), math.nan)
+
+    with pytest.raises(AnnotateError, match="expected numbers for each word, got NaN"):
+        evaluate(Oracle(examples, with_nan), examples, labels=LABELS)
+
+
+def test_evaluate__does_not_look_at_logits_of_special_tokens_and_padding() -> None:
+    examples = examples_of([row_of([2, 1, 2], [(0, 2)]), row_of([1], [(0, 1)])])
+    words = {len(row.ids): torch.tensor(row.word_ids) >= 0 for row in rows_of(examples)}
+
+    def nan_outside(logits: torch.Tensor) -> torch.Tensor:
+        known = words[logits.shape[1]]
+        return logits.masked_fill(~known[None, :, None], math.nan)
+
+    result = evaluate(Oracle(examples, nan_outside), examples, labels=LABELS, batch_size=1)
+
+    assert (result["recall"], result["precision"]) == (1, 1)
 
 
 def test_evaluate__on_masked_text_gives_the_answers_away_and_says_so(examples: Examples) -> None:

@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 import torch.nn.functional as F  # noqa: E402, N812
 from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
+from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import MslmConfig, MslmModel, decode_spans  # noqa: E402
 from mslm_data.torch.families import FAMILIES, decoder_of  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
@@ -417,6 +418,26 @@ def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:
     assert model.training
     assert not model.masked_lm.training
     assert not one.tags.requires_grad
+
+
+def test_predict__refuses_tags_that_are_no_numbers() -> None:
+    model = wrapped()
+    with torch.no_grad():
+        model.detection.out.bias[0] = float("nan")
+
+    with pytest.raises(AnnotateError, match="expected numbers for each word, got NaN"):
+        model.predict(**of(batch(4)))
+
+
+def test_predict__refuses_types_that_are_no_numbers(
+    tagged: tuple[Any, dict[str, Any], Any],
+) -> None:
+    model, given, _ = tagged
+    with torch.no_grad():
+        model.classification.out.bias[0] = float("nan")
+
+    with pytest.raises(AnnotateError, match="expected numbers for each word, got NaN"):
+        model.predict(**of(given))
 
 
 def test_special_ids__are_those_that_the_configuration_names() -> None:

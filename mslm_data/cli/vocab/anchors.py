@@ -97,6 +97,11 @@ def command(
     except ValueError as error:
         raise VocabularyError(str(error)) from None
 
+    if Path(general).is_dir() and Path(general).samefile(folder):
+        raise VocabularyError(
+            f"--general {general}: expected text to compare the folder with, got the folder "
+            "itself; pass other text, or 'wordfreq'"
+        )
     words = _words(shards, [split])
     frequencies = _frequencies(general)
     made = {

@@ -6,7 +6,7 @@ Those that commands outside `vocab` have too are in `cli.options`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,13 +28,16 @@ encoder_option = click.option(
 def out_option(default: str, what: str) -> Callable[[F], F]:
     """Add `--out`.
 
+    What is there already must be of the kind that the command writes: a file or a folder.
+
     Args:
-        default: Where the command writes without it, for people.
+        default: Where the command writes without it, for people; a file has a suffix.
         what: What the command writes there, such as "the lexicon to this file".
     """
+    is_file = bool(PurePath(default).suffix)
     return click.option(
         "--out",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, file_okay=is_file, dir_okay=not is_file),
         metavar="PATH",
         help=f"Write {what}.  [default: {default}]",
     )

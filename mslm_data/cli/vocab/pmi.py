@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 @click.option(
     "--list",
     "list_file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Also write the n-grams as text, with their scores. In a .csv or .tsv file those that a "
     "spreadsheet would take for formulas get a ' before them.",

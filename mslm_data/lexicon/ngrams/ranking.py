@@ -220,7 +220,7 @@ def stop_words_in(name: str) -> frozenset[str]:
     `english` names the shipped list, `none` no word.
 
     Raises:
-        VocabularyError: No such file, or not text.
+        VocabularyError: No such file, not text, or a line of several words.
     """
     if name == "none":
         return frozenset()
@@ -234,6 +234,13 @@ def stop_words_in(name: str) -> frozenset[str]:
             f"({type(error).__name__}); `english` names "
             "those that are shipped"
         ) from None
+
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) > 1:
+            raise VocabularyError(
+                f"{name}:{number}: expected one stop word a line, got a line of several words; "
+                "leave counts and comments out"
+            )
     return frozenset(word for line in lines if (word := line.strip().lower()))
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.io.files import clear_abandoned
+from mslm_data.io.files import clear_abandoned, make_folder
 from mslm_data.lexicon.artefacts import FORMAT
 from mslm_data.lexicon.score_columns import read_scores, write_scores
 from mslm_data.shard.manifest import Manifest
@@ -97,6 +97,7 @@ def write_column(
     Raises:
         ShardError: A shard is missing or damaged, or has changed while it was scored.
         VocabularyError: Scores of other shards or options are there, or a damaged file.
+        OSError: The column's folder cannot be made.
     """
     about = json.loads(json.dumps(about))  # as it will be read: tuples become lists
     for name, split in splits.items():
@@ -118,6 +119,10 @@ def write_column(
         done += tokens
         if progress is not None:
             progress(done, total)
+
+    # Before the first shard is scored, which takes minutes.
+    for path, _, _, _ in todo:
+        make_folder(path.parent)
 
     advance(0)
     for path, split, start, record in todo:

@@ -20,12 +20,13 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
-from mslm_data.errors import VocabularyError
+from mslm_data.errors import CallError, MslmDataError, VocabularyError
 
 PTrue = Callable[[list[list[int]], list[int]], Sequence[float]]
 ROWS_AT_ONCE = 256
@@ -53,6 +54,9 @@ class Confidence:
         left_out: Rows that the callable did not want.
         scanned: Tokens of the former.
         important: Important ones among these.
+
+    Raises:
+        CallError: A threshold outside `[0, 1]`.
     """
 
     p_true: PTrue
@@ -62,13 +66,18 @@ class Confidence:
     scanned: int = field(default=0, init=False)
     important: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise CallError(f"threshold: expected a number in [0, 1], got {self.threshold:g}")
+
     def __call__(
         self, examples: Examples, advance: Callable[[int], None]
     ) -> npt.NDArray[np.float32]:
         """Return a score for each token, `[T]`; see `write_column`.
 
         Raises:
-            VocabularyError: The callable answers with other than a probability for each row.
+            VocabularyError: The callable raises, or answers with other than a probability for each
+                row.
         """
         ids = examples.input_ids
         out = np.zeros(len(ids.values), np.float32)
@@ -117,7 +126,14 @@ class Confidence:
         self, rows: list[list[int]], keys: list[int], *, may_be_nan: bool = False
     ) -> list[float]:
         """Return the probability of each row's true label, which the callable gives."""
-        answer = [float(p) for p in self.p_true(rows, keys)]
+        given = self._given(rows, keys)
+        try:
+            answer = [float(p) for p in given]
+        except (TypeError, ValueError):
+            raise VocabularyError(
+                f"--callable: expected {len(rows)} probabilities, got {type(given).__name__} that "
+                "is not a list of numbers; return one number for each row"
+            ) from None
 
         good = [-_ROUNDING <= p <= 1 + _ROUNDING or (may_be_nan and math.isnan(p)) for p in answer]
         if len(answer) != len(rows) or not all(good):
@@ -126,6 +142,19 @@ class Confidence:
                 f"{good.count(False)} of them not in [0, 1]"
             )
         return answer
+
+    def _given(self, rows: list[list[int]], keys: list[int]) -> Any:
+        """Return whatever the callable answers."""
+        try:
+            # Lists of its own, as it may pad or cut them.
+            return self.p_true([[*row] for row in rows], [*keys])
+        except (MslmDataError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise VocabularyError(
+                f"--callable: expected {len(rows)} probabilities, got {type(error).__name__}, "
+                "which the function raised; --debug shows where"
+            ) from error
 
 
 class _Scan:
@@ -168,10 +197,10 @@ def load_callable(name: str) -> PTrue:
     """Import `package.module:function`.
 
     Raises:
-        VocabularyError: No such module or function.
+        VocabularyError: No such module or function, or a module that raises as it is imported.
     """
     module, _, attribute = name.partition(":")
-    if not module or not attribute:
+    if not module or not attribute or module.startswith("."):
         raise VocabularyError(f"--callable: expected package.module:function, got '{name}'")
     try:
         found = getattr(importlib.import_module(module), attribute, None)
@@ -180,6 +209,13 @@ def load_callable(name: str) -> PTrue:
             f"--callable {name}: no module '{error.name}'; it is looked for where Python looks and "
             "in this folder"
         ) from None
+    except (MslmDataError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise VocabularyError(
+            f"--callable {name}: expected a module that can be imported, got "
+            f"{type(error).__name__}; --debug shows where"
+        ) from error
     if not callable(found):
         raise VocabularyError(
             f"--callable {name}: expected a function '{attribute}' in '{module}', found none"

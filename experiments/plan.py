@@ -12,7 +12,7 @@ again there, and its partner with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -372,9 +372,10 @@ def with_needs(step: Step) -> Iterator[Step]:
 def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float:
     """Return the learning rate of the best try; 2e-4 while there are none."""
     wanted = {run.key for run in tries}
-    found = [
-        (line["scores"][score], float(line["run"]["options"]["rate"]))
-        for line in lines
-        if key_of(line) in wanted
-    ]
-    return max(found)[1] if found else 2e-4
+    found = [line for line in lines if key_of(line) in wanted]
+    return best_rate(found, score) if found else 2e-4
+
+
+def best_rate(tried: Iterable[Line], score: str) -> float:
+    """Return the learning rate of the line with the highest score, of equal ones the highest."""
+    return max((line["scores"][score], float(line["run"]["options"]["rate"])) for line in tried)[1]

@@ -11,6 +11,7 @@ command several times, and the processes share the work. Timings are not results
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do the runs of some questions that have no line yet."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.encoder:
+        _check_encoder(parser, options.encoder)
     questions = QUESTIONS
     if options.shards:
         questions = questions_of(_study(parser, options))
@@ -63,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"expected {', '.join(questions)}, got {', '.join(unknown)}")
     names = options.questions or list(questions)
+    corpora = dict.fromkeys(step.run.corpus for step in plan(names, [], questions))
+    unknown = sorted(set(options.corpora or ()) - set(corpora))
+    if unknown:
+        parser.error(f"--corpora: expected {', '.join(corpora)}, got {', '.join(unknown)}")
 
     def wanted(run: Run) -> bool:
         if run.seed == TRIED_SEED:  # chooses what all others need
@@ -120,6 +127,23 @@ def _cache(options: argparse.Namespace) -> Cache:
     return Cache(folder=folder, encoder=begin)
 
 
+def _check_encoder(parser: argparse.ArgumentParser, folder: Path) -> None:
+    """Refuse what no run can begin with.
+
+    The weights' digest tells encoders apart in the cache, so they must be in files that it reads.
+    """
+    if not (folder / "config.json").is_file():
+        parser.error(
+            f"--encoder: expected the folder of an encoder, with its config.json, got {folder}; "
+            "a name on the hub has to be downloaded first"
+        )
+    if not list(folder.glob("*.safetensors")):
+        parser.error(
+            f"--encoder: expected weights as .safetensors, found none in {folder}; load the "
+            "encoder with transformers and save it with `save_pretrained`"
+        )
+
+
 def _study(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Study:
     """Return the study of the user's own corpus, and refuse what cannot be compared."""
     if options.corpora:
@@ -154,7 +178,8 @@ def _name(options: argparse.Namespace) -> str:
 def _say_results(names: Sequence[str], questions: Questions, options: argparse.Namespace) -> None:
     """Print the tables of the user's own corpus; those of the shipped plan are pages."""
     found = current(lines.read(options.results), questions)
-    print("\n".join(["", *page.of_corpus(found, _name(options), names)]), flush=True)
+    said = page.of_corpus(found, _name(options), names)
+    print("\n".join(["", *(said or ["no two arms can be compared yet"])]), flush=True)
 
 
 def about(cache: Cache) -> dict[str, str]:
@@ -199,6 +224,21 @@ def _brief(scores: dict[str, object]) -> str:
     )
 
 
+def _seeds(text: str) -> int:
+    """Return a number of seeds, 1 at least."""
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got '{text}'")
+    return int(text)
+
+
+def _hours(text: str) -> float:
+    """Return a time in hours, more than 0."""
+    with contextlib.suppress(ValueError):
+        if float(text) > 0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected hours above 0, got '{text}'")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.run",
@@ -213,8 +253,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"do the runs of these questions, in this order: {', '.join(QUESTIONS)} (default all)",
     )
     add("--corpora", nargs="+", help="do the runs of these corpora only", metavar="NAME")
-    add("--seeds", type=int, help="do seeds 0 to N - 1 only", metavar="N")
-    add("--hours", type=float, help="begin no run that would end later", metavar="H")
+    add("--seeds", type=_seeds, help="do seeds 0 to N - 1 only", metavar="N")
+    add("--hours", type=_hours, help="begin no run that would end later", metavar="H")
     add(
         "--shards",
         type=Path,

@@ -132,6 +132,44 @@ def test_page__tables_of_every_kind() -> None:
     assert "7 runs, 7.0 hours" in text
 
 
+def test_page__compares_terms_corpus_by_corpus() -> None:
+    """Masks may help with terms of one corpus and harm those of another."""
+    token, weak = adapted("token", 4), adapted("joint, weak", 4)
+    for corpus, hits in (("NCBI-disease", 6), ("BC2GM", 1)):
+        terms = {**weak["scores"][corpus]["terms"]}
+        terms["groups"] = {**terms["groups"], "hits": [hits] * GROUPS}
+        weak["scores"][corpus] = {**weak["scores"][corpus], "terms": terms}
+
+    table = page.filled("<!-- made: terms -->\n<!-- end -->\n", [token, weak])
+
+    assert (
+        "| joint, weak | 1 | 60.0 | +20.0 | (+20.0 to +20.0) | 40.0 | +0.0 | (+0.0 to +0.0) "
+        "| 10.0 | -30.0 | (-30.0 to -30.0) |"
+    ) in table
+
+
+def test_page__compares_two_views_with_plain_training_of_equal_cost() -> None:
+    found = [ner("plain, twice as long", 0, 7), ner("two views, light", 0, 5)]
+
+    table = page.filled("<!-- made: equal cost -->\n<!-- end -->\n", found)
+
+    assert "| two views, light | 1 | - | 50.0 | 50.0 | 50.0 | -20.0 |" in table
+    assert {plan.JOINT[arm].views for arm in page.EQUAL_COST[1:]} == {"two"}
+
+
+def test_page__marks_the_one_rate_that_is_taken() -> None:
+    found = []
+    for rate in plan.RATES:
+        line = ner("the paper's", plan.TRIED_SEED, 0, scored="validation")
+        line["run"]["options"] = {"scored": "validation", "rate": rate}
+        found.append(line)
+
+    table = page.filled("<!-- made: rates -->\n<!-- end -->\n", found)
+
+    assert "| the paper's | 0.0 | 0.0 | 0.0 | **0.0** |" in table
+    assert plan.best_rate(found, "f1") == plan.RATES[-1]
+
+
 def test_filled__writes_between_marks_alone() -> None:
     guide = "before\n<!-- made: joint -->\nold\n<!-- end -->\nafter\n"
 
@@ -146,13 +184,13 @@ def test_filled__writes_between_marks_alone() -> None:
         page.filled("<!-- made: other -->\n<!-- end -->\n", [])
 
 
-def test_filled__says_of_each_arm_whether_it_can_be_told_apart() -> None:
+def test_of_corpus__says_of_each_arm_whether_it_can_be_told_apart() -> None:
     found = [ner("plain", seed, 5) for seed in range(3)]
     found += [ner("the paper's", seed, 4) for seed in range(3)]
     found += [ner("two views, joint", seed, 5) for seed in range(3)]
     found += [ner("two views, token", 0, 9)]
 
-    said = page.filled("<!-- made: verdicts -->\n<!-- end -->\n", found)
+    said = "\n".join(page.of_corpus(found, "NCBI-disease", ["joint"]))
 
     assert "*two views, joint* cannot be told from plain" in said
     assert "*two views, token* cannot be judged yet against plain fine-tuning (+40.0" in said
@@ -160,6 +198,20 @@ def test_filled__says_of_each_arm_whether_it_can_be_told_apart() -> None:
         "* NCBI-disease: *the paper's* scores lower than plain fine-tuning "
         "(-10.0 points, -10.0 to -10.0, 3 pairs)." in said
     )
+
+
+def test_filled__shows_in_bold_what_can_be_told_apart() -> None:
+    found = [ner("plain", seed, 5) for seed in plan.SEEDS]
+    found += [ner("the paper's", seed, 4) for seed in plan.SEEDS]
+    found += [ner("two views, joint", seed, 5) for seed in range(3)]
+    found += [ner("two views, token", 0, 9)]
+
+    said = page.filled("<!-- made: overview -->\n<!-- end -->\n", found)
+
+    assert "| arm | NCBI-disease |" in said
+    assert "| the paper's | **-10.0 (-10.0 to -10.0)** |" in said
+    assert "| two views, joint | +0.0 (+0.0 to +0.0), 3 pairs |" in said
+    assert "| two views, token | +40.0, 1 pair |" in said
 
 
 def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
@@ -180,11 +182,38 @@ def test_main__begins_no_run_that_would_end_late(
     assert "would not end in time" in capsys.readouterr().out
 
 
-def test_main__refuses_an_unknown_question(capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["jiont"], "got jiont"),
+        (["joint", "--corpora", "NCBI"], "--corpora: expected NCBI-disease, BC5CDR-chem, BC2GM, "),
+        (["--seeds", "0"], "--seeds: expected a number of 1 or more, got '0'"),
+        (["--seeds", "two"], "--seeds: expected a number of 1 or more, got 'two'"),
+        (["--hours", "0"], "--hours: expected hours above 0, got '0'"),
+        (["--hours", "soon"], "--hours: expected hours above 0, got 'soon'"),
+        (["--encoder", "nowhere"], "--encoder: expected the folder of an encoder, with its config"),
+    ],
+)
+def test_main__refuses_what_is_not_declared(
+    options: list[str], expected: str, capsys: pytest.CaptureFixture
+) -> None:
     with pytest.raises(SystemExit):
-        run.main(["jiont"])
+        run.main([*options, "--list"])
 
-    assert "got jiont" in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
+
+
+def test_main__refuses_weights_that_no_digest_tells_apart(
+    encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Encoders of equal digests would share a head, and the second begin with the first's."""
+    shutil.copyfile(encoder_folder / "config.json", tmp_path / "config.json")
+    (tmp_path / "pytorch_model.bin").touch()
+
+    with pytest.raises(SystemExit):
+        run.main(["--encoder", str(tmp_path), "--list"])
+
+    assert "--encoder: expected weights as .safetensors, found none" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -208,6 +237,8 @@ def test_main__compares_arms_on_a_corpus_of_ones_own(
     folder = Path(str(cache.ner("NCBI-disease").folder))
     before = sorted(path.name for path in folder.parent.iterdir())
 
+    assert run.main(["joint", "--seeds", "1", *own, "--list"]) == 0
+    assert "no two arms can be compared yet" in capsys.readouterr().out
     assert run.main(["joint", "--seeds", "1", *own]) == 0
 
     said = capsys.readouterr().out
@@ -248,7 +279,7 @@ def test_main__refuses_shards_of_another_tokenizer_and_without_all_splits(
     own: list[str], tmp_path: Path, cache: Cache, capsys: pytest.CaptureFixture
 ) -> None:
     other = tmp_path / "other"
-    other.mkdir()
+    shutil.copytree(cache.encoder, other)
     text = (cache.encoder / "vocab.txt").read_text(encoding="utf-8")
     (other / "vocab.txt").write_text(text + "more\n", encoding="utf-8")
     with pytest.raises(SystemExit):
@@ -383,6 +414,23 @@ def test_rate_at__rises_and_falls_to_nothing() -> None:
     assert 0 < rates[-1] < 0.02
 
 
+def test_masks__in_test_text_give_most_mentions_away(cache: Cache) -> None:
+    """Each run of hidden tokens, taken for a mention, is one more often than not."""
+    import mslm_data as md
+
+    test = cache.ner("NCBI-disease")["test"].examples()
+    plan_of_test = md.strategy("joint", **masks.HEADLINE).plan(test, seed=0, epoch=0)
+    hits = mentions = 0
+    for row, (start, end) in enumerate(itertools.pairwise(test.input_ids.offsets)):
+        hidden = np.diff(np.pad(plan_of_test.kinds.values[start:end] > 0, 1).astype(int))
+        runs = set(zip(np.flatnonzero(hidden > 0), np.flatnonzero(hidden < 0), strict=True))
+        true = set(zip(test.span_starts[row], test.span_ends[row], strict=True))
+        hits += len(runs & true)
+        mentions += len(true)
+
+    assert hits > 0.5 * mentions > 0
+
+
 def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
     import mslm_data as md
 
@@ -503,7 +551,7 @@ def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
 def test_packaged__says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "PACKAGE", "no_such_encoder")
 
-    with pytest.raises(SystemExit, match="--encoder: expected a folder or a hub id, got none; or"):
+    with pytest.raises(SystemExit, match="--encoder: expected a folder, got none; or"):
         encoder.packaged()
 
 

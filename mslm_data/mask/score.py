@@ -116,7 +116,7 @@ class Score:
 
     def _of_words(self, examples: Examples, units: Units | None, *, of_words: bool) -> Array:
         trie = open_words(Path(self.lexicon))
-        if of_words and np.all(trie.lexicon.words > 1):
+        if of_words and len(trie.lexicon) and np.all(trie.lexicon.words > 1):
             raise VocabularyError(
                 f"{self.lexicon}: expected entries of one word, as words are looked up, got longer "
                 "ones alone"

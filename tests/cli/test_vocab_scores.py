@@ -163,6 +163,20 @@ def test_strategies__of_words_refuse_lexicons_of_ngrams(folder, name):
     assert "pmi.arrow: expected entries of one word, as words are looked up" in done.err
 
 
+def test_strategies__of_words_take_a_lexicon_without_entries(folder):
+    about = {
+        "tokenizer": load(folder).manifest.tokenizer["sha256"],
+        "size": word_piece().ids.size,
+    }
+    nothing = Ragged.of([], np.int32)
+    empty = Lexicon(tokens=nothing, word_starts=nothing, scores=np.empty(0), about=about)
+    write_lexicon(folder / "vocab" / "none.arrow", empty)
+
+    done = run("mask-stats", folder, "--strategy", "keywords", "--set", "lexicon=none.arrow")
+
+    assert (done.code, done.err) == (0, "")
+
+
 def test_attention__column_that_goes_on(folder, encoder):
     done = run("vocab", "scores", "attention", folder, "--encoder", encoder, "--json")
     path = next((folder / "vocab" / "attention" / "train").glob("*.arrow"))

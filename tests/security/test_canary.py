@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -81,13 +82,14 @@ def test_commands__on_a_folder_of_notes(
 ) -> None:
     out = world / "out"
     assert run(*build_words(notes, out)).code == 0
+    general = shutil.copytree(out, world / "general")
     gold = ("--gold", SAMPLE.parent.parent / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
     works = (
         ("mask-stats", out, "--sweep"),
         ("export", out, "--to", "parquet", "--out", world / "exported"),
         ("verify", out),
         ("vocab", "pmi", out, "--min-count", 2),
-        ("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        ("vocab", "anchors", out, "--general", general, "--min-count", 2),
         ("vocab", "scores", "frequency", out),
         ("audit", out, *gold, "--label", "Disease=Disease", "--set", f"annotate.table={CONCEPTS}"),
     )

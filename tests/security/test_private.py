@@ -44,6 +44,7 @@ def test_commands__all_they_write_is_private(
     monkeypatch.setenv("MSLM_DATA_CACHE", str(world / "cache"))
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.write(notes, "NOTEEVENTS.csv")
+    (tmp_path / "counts.txt").write_text("the\t900\nof\t500\n")
     out = world / "shards" / "notes"
     commands = (
         build_words(
@@ -57,7 +58,7 @@ def test_commands__all_they_write_is_private(
         ("mask-stats", out, "--report", world / "page.html"),
         ("export", out, "--to", "mds", "--out", world / "exported"),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
-        ("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
         ("vocab", "scores", "frequency", out),
         (
             "vocab",
@@ -160,14 +161,15 @@ def test_build__warns_of_an_open_cache_of_copies(
 
 
 def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, counts = tmp_path / "out", tmp_path / "counts.txt"
+    counts.write_text("the\t900\nof\t500\n")
     run(*build_words(notes, out))
     (out / "vocab").mkdir()
     (out / "vocab").chmod(0o750)
 
     done = [
         run("vocab", "pmi", out, "--min-count", 2),
-        run("vocab", "anchors", out, "--general", out, "--min-count", 2),
+        run("vocab", "anchors", out, "--general", counts, "--min-count", 2),
         run("vocab", "scores", "frequency", out),
     ]
 

@@ -175,23 +175,38 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]]) -
     pipeline = inputs.pipeline
     every = [receipt for of_split in receipts.values() for receipt in of_split]
     for split, of_split in receipts.items():
-        where = f"pipeline '{pipeline.name}', split '{split}'"
         aside = [one for receipt in of_split for one in receipt.set_aside]
-        places: dict[str, str] = {}
-        for one in aside:
-            places.setdefault(one.reason, one.place)
-        read = sum(receipt.read for receipt in of_split)
-        reasons = Counter(one.reason for one in aside)
-        _refuse(inputs, where, "documents set aside", read, reasons, places)
+        refuse_set_aside(inputs, split, aside, read=sum(receipt.read for receipt in of_split))
 
         if pipeline.annotate.use == "gold":
             given = sum(receipt.given_mentions for receipt in of_split)
             left_out = sum((Counter(receipt.left_out) for receipt in of_split), Counter[str]())
-            _refuse(inputs, where, "mentions left out", given, left_out, {})
+            _refuse(inputs, split, "mentions left out", given, left_out, {})
     _refuse_no_document(every)
     _refuse_no_mention(inputs, every)
     _refuse_no_doc_label(pipeline, every)
     _warn_of_absent_labels(pipeline, every)
+
+
+def refuse_set_aside(
+    inputs: Inputs, split: str, set_aside: Sequence[SetAside], *, read: int
+) -> None:
+    """Refuse to go on with a split of which more than `source.max_loss` was set aside.
+
+    Args:
+        inputs: The pipeline, which says how much may be lost, and the files.
+        split: Its name.
+        set_aside: What was set aside of it.
+        read: Its documents, those that were set aside included.
+
+    Raises:
+        BuildError: More was set aside.
+    """
+    reasons = Counter(one.reason for one in set_aside)
+    places: dict[str, str] = {}
+    for one in set_aside:
+        places.setdefault(one.reason, one.place)
+    _refuse(inputs, split, "documents set aside", read, reasons, places)
 
 
 def _refuse_no_document(receipts: Sequence[Accounted]) -> None:
@@ -215,7 +230,7 @@ def _refuse_no_document(receipts: Sequence[Accounted]) -> None:
 
 def _refuse(
     inputs: Inputs,
-    where: str,
+    split: str,
     what: str,
     of: int,
     reasons: Counter[str],
@@ -225,7 +240,7 @@ def _refuse(
 
     Args:
         inputs: The pipeline says how much may be lost, the source which options could help.
-        where: Pipeline and split.
+        split: Its name.
         what: What is lost.
         of: How many there were.
         reasons: Reason -> how many there are; those of `RULES` do not count.
@@ -237,8 +252,8 @@ def _refuse(
         return
 
     lines = [
-        f"{where}: expected at most {max_loss:.0%} of the {what} (source.max_loss), got "
-        f"{lost.total():,} of {of:,}"
+        f"pipeline '{inputs.pipeline.name}', split '{split}': expected at most {max_loss:.0%} of "
+        f"the {what} (source.max_loss), got {lost.total():,} of {of:,}"
     ]
     alike = _but_for_numbers(lost)
     for same in alike[:_SHOWN]:

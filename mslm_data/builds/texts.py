@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from mslm_data.builds.losses import refuse_set_aside
 from mslm_data.builds.stages import find_inputs
-from mslm_data.data.document import Document
+from mslm_data.data.document import Document, SetAside
 from mslm_data.encode.layout import tokenised_text
 from mslm_data.errors import PipelineError, ShardError
 from mslm_data.loading import Shards
@@ -19,31 +21,55 @@ Texts = Callable[[Sequence[str]], Iterator[str]]
 """Gives the texts of some splits, read anew at each call. It raises at once for a wrong split."""
 
 
-def of_corpus(pipeline: Pipeline, inputs: Sequence[Path]) -> Texts:
-    """Read documents from files as a build does, one text each; see `trainable`.
+class CorpusTexts:
+    """Reads documents from files as a build does, one text each; see `trainable` and `Texts`.
 
-    Documents that the source sets aside are left out. A document whose id came before is given
-    again, though a build sets it aside.
+    A document whose id came before is given again, though a build sets it aside.
 
-    Args:
-        pipeline: Only its source and `unit_bytes` are used.
-        inputs: Files or folders.
-
-    Raises:
-        SourceError: No inputs of this format.
-        PipelineError: Raised by the result: there is no such split.
+    Attributes:
+        set_aside: Split -> reason -> documents that its last reading set aside.
     """
-    found = find_inputs(pipeline, inputs)
 
-    def texts(splits: Sequence[str]) -> Iterator[str]:
+    def __init__(self, pipeline: Pipeline, inputs: Sequence[Path]) -> None:
+        """Find the files.
+
+        Args:
+            pipeline: Only its source, `max_loss` and `unit_bytes` are used.
+            inputs: Files or folders.
+
+        Raises:
+            SourceError: No inputs of this format.
+        """
+        self.set_aside: dict[str, Counter[str]] = {}
+        self._inputs = find_inputs(pipeline, inputs)
+
+    def __call__(self, splits: Sequence[str]) -> Iterator[str]:
+        """Give the texts of some splits.
+
+        Raises:
+            PipelineError: There is no such split.
+            BuildError: At the end of a split: more of it than `source.max_loss` was set aside.
+        """
         for split in splits:
-            if split not in found.files:
-                known = did_you_mean(split, found.files)
-                raise PipelineError(f"pipeline '{pipeline.name}': no split '{split}'{known}")
-        records = chain.from_iterable(map(found.records, splits))
-        return (trainable(record) for record in records if isinstance(record, Document))
+            if split not in self._inputs.files:
+                known = did_you_mean(split, self._inputs.files)
+                raise PipelineError(
+                    f"pipeline '{self._inputs.pipeline.name}': no split '{split}'{known}"
+                )
+        return chain.from_iterable(map(self._of_split, splits))
 
-    return texts
+    def _of_split(self, split: str) -> Iterator[str]:
+        given = 0
+        aside: list[SetAside] = []
+        for record in self._inputs.records(split):
+            if isinstance(record, Document):
+                given += 1
+                yield trainable(record)
+            elif isinstance(record, SetAside):
+                aside.append(record)
+
+        self.set_aside[split] = Counter(one.reason for one in aside)
+        refuse_set_aside(self._inputs, split, aside, read=given + len(aside))
 
 
 def of_folder(shards: Shards) -> Texts:

@@ -114,7 +114,8 @@ def train(
 
     if not characters:
         raise VocabularyError(
-            f"vocabulary: expected texts, got {census.documents} without any word; check the source"
+            "vocabulary: expected words to learn from, found none; texts that were read: "
+            f"{census.documents:,}; check the source"
         )
     if len(first) > size:
         raise VocabularyError(

@@ -55,6 +55,40 @@ def test_wordpiece__reads_what_a_source_reads(tmp_path: Path) -> None:
     assert done.json["documents"] == 1
 
 
+def test_wordpiece__tells_of_documents_that_it_cannot_read(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.txt").write_text("Fever, fever and fever.")
+    (notes / "b.txt").write_bytes(b"F\xe9brile \xff")
+    words = ("vocab", "wordpiece", "--source", "text", "--input", notes)
+
+    refused = run(*words, "--out", tmp_path / "refused")
+    done = run(*words, "--set", "source.max_loss=1", "--out", tmp_path / "words")
+    told = run(*words, "--set", "source.max_loss=1", "--out", tmp_path / "told", "--json").json
+
+    assert refused.code == 1
+    assert "split 'train': expected at most 5% of the documents set aside" in refused.err
+    assert "got 1 of 2" in refused.err
+    assert "first at b.txt:1" in refused.err
+    assert not (tmp_path / "refused").exists()
+    [line] = [line for line in done.out.splitlines() if line.startswith("set aside: ")]
+    assert (done.code, line.split()[-1]) == (0, "1")
+    assert (told["documents"], list(told["set_aside"].values())) == (1, [1])
+
+
+def test_wordpiece__counts_what_is_set_aside_once(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text('{"text": "Fever and cough."}\n{"words": 1}\n')
+    words = ("vocab", "wordpiece", "--source", "jsonl", "--input", tmp_path)
+    sets = ("--set", "source.max_loss=1", "--held-out", "test")
+
+    done = run(*words, *sets, "--out", tmp_path / "words", "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["documents"] == 1
+    assert sum(done.json["set_aside"].values()) == 2
+
+
 def test_wordpiece__twice_is_the_same_and_another_folder_is_needed(tmp_path: Path) -> None:
     first = run(*SAMPLE, "--out", tmp_path / "a", "--json").json
     second = run(*SAMPLE, "--out", tmp_path / "b", "--json").json

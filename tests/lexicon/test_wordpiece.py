@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
-from mslm_data.builds.texts import of_corpus, of_folder, trainable
+from mslm_data.builds.texts import CorpusTexts, of_folder, trainable
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.encode import tokenizer as encode
 from mslm_data.errors import PipelineError, ShardError, VocabularyError
@@ -119,7 +119,7 @@ def test_train__progress_is_numbers(tmp_path: Path) -> None:
 def test_train__no_words(texts: list[str]) -> None:
     with pytest.raises(
         VocabularyError,
-        match=rf"expected texts, got {len(texts)} without any word; check the source",
+        match=rf"expected words to learn from, found none; texts that were read: {len(texts)}; check",
     ):
         learned(texts)
 
@@ -226,10 +226,10 @@ def texts_of(
     *splits: str, sets: Sequence[str] = (), name: str = "blurb/bc2gm", path: Path | None = None
 ) -> Iterator[str]:
     pipeline = read(name, sets=sets)
-    return of_corpus(pipeline, [path or made.SAMPLE / Path(pipeline.sample).name])(splits)
+    return CorpusTexts(pipeline, [path or made.SAMPLE / Path(pipeline.sample).name])(splits)
 
 
-def test_of_corpus__gives_the_documents_of_the_chosen_splits() -> None:
+def test_corpus_texts__gives_the_documents_of_the_chosen_splits() -> None:
     train_texts, both = list(texts_of("train")), list(texts_of("train", "test"))
 
     manifest_words = [line for line in made.sample_lines() if line]
@@ -238,7 +238,7 @@ def test_of_corpus__gives_the_documents_of_the_chosen_splits() -> None:
     assert set(both) <= set(manifest_words)
 
 
-def test_of_corpus__notes_fall_to_splits_as_in_a_build() -> None:
+def test_corpus_texts__notes_fall_to_splits_as_in_a_build() -> None:
     splits = ("train", "validation", "test")
     notes = {split: list(texts_of(split, name="mimic")) for split in splits}
     whole = list(texts_of(*splits, name="mimic"))
@@ -247,7 +247,7 @@ def test_of_corpus__notes_fall_to_splits_as_in_a_build() -> None:
     assert 0 < len(notes["train"]) < len(whole)
 
 
-def test_of_corpus__a_split_that_is_not_there() -> None:
+def test_corpus_texts__a_split_that_is_not_there() -> None:
     with pytest.raises(
         PipelineError, match=r"pipeline 'blurb/bc2gm': no split 'tests'; did you mean 'test'\?"
     ):
@@ -309,7 +309,7 @@ def test_texts__what_stands_in_placeholders_is_never_learned(handling: str, tmp_
     made.built(tmp_path / "out", tmp_path / "notes", pipeline)
 
     shards = md.load(tmp_path / "out")
-    corpus = of_corpus(pipeline, [tmp_path / "notes"])
+    corpus = CorpusTexts(pipeline, [tmp_path / "notes"])
 
     rest = {"Mr", "was", "seen", "at", "by", "Dr", "today", "again"}
     wanted = rest | {"name", "hospital"} if handling == "token" else rest
@@ -340,7 +340,7 @@ def test_of_folder__needs_texts(tmp_path: Path) -> None:
 
 
 def test_train__a_corpus_own_words_are_cut_less(real: Path, tmp_path: Path) -> None:
-    texts = of_corpus(read("blurb/bc2gm"), [real / "blurb" / "BC2GM-IOB"])
+    texts = CorpusTexts(read("blurb/bc2gm"), [real / "blurb" / "BC2GM-IOB"])
 
     own = write(tmp_path / "own", train(lambda: texts(["train"])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from mslm_data.cli.options import json_option
 from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
-    from mslm_data.builds.texts import Texts
+    from mslm_data.builds.texts import CorpusTexts, Texts
 
 
 @click.command("wordpiece", short_help="Train a WordPiece vocabulary.")
@@ -104,8 +105,9 @@ def command(
     """Train a WordPiece vocabulary on a corpus, for `build --tokenizer DIR`.
 
     The input is a corpus, as a tokenizer is needed before there are shards. Equal texts give equal
-    bytes. Words that de-identification took out are not learned; a vocabulary of patients' notes
-    still holds the notes' words.
+    bytes. Documents that cannot be read are counted, and too many of them end the command, as in a
+    build (`source.max_loss`). Words that de-identification took out are not learned; a vocabulary
+    of patients' notes still holds the notes' words.
 
     \b
     Example:
@@ -128,10 +130,13 @@ def command(
     splits = tuple(dict.fromkeys(splits))  # a split that is named twice is learned from once
     refuse_used(out)
 
+    texts: Texts
+    corpus: CorpusTexts | None = None
     if folder is not None:
         texts, protected = _of_folder(folder)
     else:
-        texts, protected = _of_source(str(source), list(inputs), sets, sample=sample)
+        corpus, protected = _of_source(str(source), list(inputs), sets, sample=sample)
+        texts = corpus
     held = texts([held_out] if held_out else [])  # raises for a wrong name before the work is done
 
     with counting("wordpiece", "documents") as progress:
@@ -163,6 +168,7 @@ def command(
             "held_out_unknown": counts.unknown,
             "pieces_per_word": counts.pieces_per_word,
         }
+    report["set_aside"] = dict(sum(corpus.set_aside.values(), Counter()) if corpus else {})
 
     if as_json:
         print_json(report)
@@ -177,6 +183,7 @@ def _print(report: Mapping[str, Any]) -> None:
         for name, value in report.items()
         if isinstance(value, int | float) and name != "protected"
     ]
+    rows += [(f"set aside: {reason}", count) for reason, count in report["set_aside"].items()]
     echo(table(("", ""), rows).removeprefix("\n"))
     echo(f"{report['out']}: sha256 {report['sha256']}")
 
@@ -186,15 +193,15 @@ def _print(report: Mapping[str, Any]) -> None:
 
 def _of_source(
     name: str, inputs: list[str], sets: tuple[str, ...], *, sample: bool
-) -> tuple[Texts, bool]:
+) -> tuple[CorpusTexts, bool]:
     """Return a pipeline's texts, and whether they are patients' text."""
     from mslm_data.building import inputs_of, read_named
-    from mslm_data.builds.texts import of_corpus
+    from mslm_data.builds.texts import CorpusTexts
     from mslm_data.cli.progress import downloading
 
     pipeline = read_named(name, sets=sets)
     paths = inputs_of(pipeline, inputs, sample=sample, downloading=downloading)
-    return of_corpus(pipeline, paths), pipeline.about.protected
+    return CorpusTexts(pipeline, paths), pipeline.about.protected
 
 
 def _of_folder(folder: Path) -> tuple[Texts, bool]:

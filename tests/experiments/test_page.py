@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import figure, intervals, lines, page, plan
+from experiments import figure, intervals, lines, page, plan, repeats
+from experiments.corpora import TASKS
 from experiments.intervals import Difference
 
 GROUPS = 100
@@ -146,6 +148,32 @@ def test_page__compares_terms_corpus_by_corpus() -> None:
         "| joint, weak | 1 | 60.0 | +20.0 | (+20.0 to +20.0) | 40.0 | +0.0 | (+0.0 to +0.0) "
         "| 10.0 | -30.0 | (-30.0 to -30.0) |"
     ) in table
+
+
+def test_page__leaves_out_texts_that_were_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "read", lambda: {"ACL-ARC": [1]})
+    found = [classified("no adaptation", 0, "010"), classified("token", 0, "001")]
+
+    whole, new = (
+        page._classified("ACL-ARC", "micro_f1", repeated=repeated)(found)
+        for repeated in (True, False)
+    )
+
+    assert [row.split(" | ")[3] for row in whole[2:]] == ["66.7", "66.7"]
+    assert [row.split(" | ")[3] for row in new[2:]] == ["50.0", "100.0"]
+
+
+def test_repeated__places_of_test_texts_that_are_training_texts(tmp_path: Path) -> None:
+    for split, texts in {"train": ["a", "b\u2028c"], "test": ["b\u2028c", "A", "a ", "a"]}.items():
+        rows = [json.dumps({"text": text, "label": split}, ensure_ascii=False) for text in texts]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+    assert repeats.repeated(tmp_path) == [0, 3]
+
+
+def test_repeats__committed_ones_are_those_of_the_tasks(real: Path) -> None:
+    for name, folder in TASKS.items():
+        assert repeats.read()[name] == repeats.repeated(real / "tasks" / folder)
 
 
 def test_page__compares_two_views_with_plain_training_of_equal_cost() -> None:

@@ -141,6 +141,27 @@ def test_tables__leave_names_without_a_concept_out(tmp_path: Path, header: str) 
     assert left_out == {"no concept id": 1}
 
 
+@pytest.mark.parametrize("header", ["cui,name", "id,name"])
+def test_tables__count_rows_without_a_name(tmp_path: Path, header: str) -> None:
+    left_out: Counter[str] = Counter()
+    path = write(tmp_path / "c.csv", f"{header}\nC1,\nC2,asthma\n,\n")
+
+    names = list(concept_tables.read(path, ("T047",), NameChoice(), left_out))
+
+    assert [(name.concept, name.name) for name in names] == [("C2", "asthma")]
+    assert +left_out == {"row without a name": 2}
+
+
+def test_obo__counts_what_is_not_as_the_format_has_it(tmp_path: Path) -> None:
+    left_out: Counter[str] = Counter()
+    text = "[Term]\nid: X:1\nname: gout\nsynonym: podagra EXACT []\n\n[Term]\nid: X:2\n"
+
+    names = list(obo.read(write(tmp_path / "x.obo", text), ("T047",), NameChoice(), left_out))
+
+    assert [name.name for name in names] == ["gout"]
+    assert left_out == {"synonym without quotes": 1, "term without a name": 1}
+
+
 def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 
@@ -251,6 +272,13 @@ def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
 def test_parse_input__has_types_behind_the_last_equals_sign() -> None:
     assert parse_input("a=b/x.obo=T047,T191") == ConceptFile(Path("a=b/x.obo"), ("T047", "T191"))
     assert parse_input("a=b/x.obo") == ConceptFile(Path("a=b/x.obo"))
+
+
+def test_parse_input__refuses_what_is_no_semantic_type(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.csv", "cui,name\n")
+
+    with pytest.raises(AnnotateError, match=r"--from: expected semantic types .* got 'T47'"):
+        parse_input(f"{path}=T47")
 
 
 def test_make_pack__merges_inputs(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ _NAME = ("common name", "name", "label", "preferred name", "preferred label")
 _SYNONYMS = ("synonyms", "synonym")
 _NO_ID = "no concept id"
 """Reason for which names are left out here."""
+_NO_NAME = "row without a name"
+"""Reason for which a row is left out, counted as one name."""
 
 
 def read(
@@ -63,6 +65,8 @@ def _medcat(
         cell = {name: value.strip() for name, value in row.items()}
         concept = cell["cui"].upper()
         names = [name.strip() for name in cell["name"].split("|") if name.strip()]
+        if not names:
+            left_out[_NO_NAME] += 1
         if not concept:
             left_out[_NO_ID] += len(names)
             continue
@@ -99,6 +103,8 @@ def _named(
     for row in rows:
         written = [row[label], *(row[more].split("|") if more else ())]
         names = [(number, name.strip()) for number, name in enumerate(written) if name.strip()]
+        if not names:
+            left_out[_NO_NAME] += 1
         concept = row[key].strip()
         if not concept:
             left_out[_NO_ID] += len(names)

@@ -92,6 +92,10 @@ def _names(
     names = [_plain(value.split(" {")[0]) for key, value in fields if key == "name"]
     quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
     names += [_plain(match[1]) for match in quoted if match]
+    if not all(quoted):
+        left_out["synonym without quotes"] += quoted.count(None)
+    if not names:
+        left_out["term without a name"] += 1
 
     if any(key == "is_obsolete" and bare(value) == "true" for key, value in fields):
         left_out["obsolete term"] += len(names)

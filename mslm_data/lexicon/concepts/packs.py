@@ -20,6 +20,7 @@ from mslm_data.lexicon.concepts.branches import BranchChoice
 from mslm_data.lexicon.concepts.common_words import CommonWords, CommonWordsRule
 from mslm_data.lexicon.concepts.names import Name, NameChoice, distinct
 from mslm_data.lexicon.concepts.pack import write_pack
+from mslm_data.log import plain
 
 _TYPES = re.compile(r"[A-Z]\d{3}(?:,[A-Z]\d{3})*")
 
@@ -43,7 +44,7 @@ class PackReport:
     """Counts of the names that were read, by their fate.
 
     Attributes:
-        read: Names.
+        read: Names, and each row or term that has none.
         kept: Those in the pack; `read` is `kept` and all that is left out.
         left_out: Reason -> names.
         terms_left_out: Reason -> terms of ontologies, of those that no chosen branch, subset or
@@ -70,10 +71,19 @@ class PackReport:
 
 
 def parse_input(text: str) -> ConceptFile:
-    """Return the input of `FILE` or `FILE=T047,T191`."""
+    """Return the input of `FILE` or `FILE=T047,T191`.
+
+    Raises:
+        AnnotateError: Something other than semantic types stands behind a file's name.
+    """
     path, equals, types = text.rpartition("=")
     if equals and _TYPES.fullmatch(types):
         return ConceptFile(Path(path), tuple(types.split(",")))
+    if equals and Path(path).exists() and not Path(text).exists():
+        raise AnnotateError(
+            f"--from: expected semantic types such as T047 or T047,T191 behind '{path}=', got "
+            f"'{plain(types)}'"
+        )
     return ConceptFile(Path(text))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FileOrFolder(dir_okay=False),
     metavar="FILE.jsonl",
     help="Write the lines into this file, and what made them into FILE.jsonl.made.json. Documents "
     "that have their line there are passed over; an input that has changed since is refused.  "

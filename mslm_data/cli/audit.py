@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _REASONS_SHOWN = 5
 
 
 @click.command("audit", short_help="Compare weak labels with gold mentions.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=FileOrFolder(), metavar="DIR")
 @click.option(
     "--gold",
     "inputs",

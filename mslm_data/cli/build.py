@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.cli.agreement import agreement_of, print_agreement
+from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import plain
 
@@ -64,7 +65,7 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     metavar="DIR",
     help="Build this folder.  [default: shards/NAME]",
 )

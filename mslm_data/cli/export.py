@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mslm_data.cli.options import folder_or_url_argument, json_option
+from mslm_data.cli.options import FileOrFolder, folder_or_url_argument, json_option
 from mslm_data.cli.output import echo, print_json
 
 
@@ -22,7 +22,7 @@ from mslm_data.cli.output import echo, print_json
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     metavar="DIR2",
     help="Write into this new folder, with a folder for each split.",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mslm_data.cli.options import (
+    FileOrFolder,
     folders_or_urls_argument,
     json_option,
     show_text_option,
@@ -115,7 +116,7 @@ WORDS_OF_REPORT = 20
 @click.option(
     "--report",
     "report_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FileOrFolder(dir_okay=False),
     metavar="FILE.html",
     help="Write a page with plots and real sentences. Of several strategies, which only a report "
     "takes, the first is counted and all are shown.",

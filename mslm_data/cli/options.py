@@ -11,12 +11,27 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class FolderOrUrl(click.Path):
-    """A folder as a `Path`, or a URL as text: a `Path` would lose one of the URL's slashes."""
+class FileOrFolder(click.Path):
+    """A file or a folder as a `Path`.
 
-    def __init__(self) -> None:
-        """Make the type; it has no settings."""
-        super().__init__(path_type=Path)
+    An empty name is refused. As a path it would be the current folder, and where it comes from is
+    a variable of the shell that is not set.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """Make the type, with settings of `click.Path`."""
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            problem = "expected a path, got an empty one; is a variable of the shell not set?"
+            self.fail(problem, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class FolderOrUrl(FileOrFolder):
+    """A folder as a `Path`, or a URL as text: a `Path` would lose one of the URL's slashes."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a URL as it is, anything else as a `Path`."""
@@ -25,7 +40,7 @@ class FolderOrUrl(click.Path):
         return super().convert(value, param, ctx)
 
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+folder_argument = click.argument("folder", type=FileOrFolder(), metavar="DIR")
 """A built folder on this machine, as a `Path`."""
 
 folder_or_url_argument = click.argument("folder", type=FolderOrUrl(), metavar="DIR")

@@ -17,6 +17,7 @@ from mslm_data.io import resources
 from mslm_data.registry import from_options
 from mslm_data.source import SOURCES
 from tests.cli.running import run
+from tests.made import SAMPLE
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+VOCABULARY = str(SAMPLE / "vocab.txt")
 HEAVY = (
     "numpy",
     "numba",
@@ -52,6 +54,28 @@ def test_help__loads_nothing_heavy(words: list[str]) -> None:
 
     assert done.stdout
     assert not set(HEAVY) & set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mask-stats", ""],
+        ["inspect", ""],
+        ["export", "", "--out", "o"],
+        ["build", "--source", "conll", "--tokenizer", "v", "--input", "corpus", "--out", ""],
+        ["build", "--source", "conll", "--tokenizer", VOCABULARY, "--input", "", "--out", "o"],
+    ],
+)
+def test_main__a_variable_that_is_not_set_is_not_the_current_folder(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = run(*words)
+
+    assert done.code in (1, 2)
+    assert "is a variable of the shell not set?" in " ".join(done.err.split())
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mslm_data.cli.options import json_option
+from mslm_data.cli.options import FileOrFolder, json_option
 from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SHOWN_WORDS = 12
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     required=True,
     metavar="DIR",
     help="Write the pack to this folder, which must not exist.",

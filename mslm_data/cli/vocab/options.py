@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mslm_data.cli.options import FileOrFolder
+
 if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
 
@@ -37,7 +39,7 @@ def out_option(default: str, what: str) -> Callable[[F], F]:
     is_file = bool(PurePath(default).suffix)
     return click.option(
         "--out",
-        type=click.Path(path_type=Path, file_okay=is_file, dir_okay=not is_file),
+        type=FileOrFolder(file_okay=is_file, dir_okay=not is_file),
         metavar="PATH",
         help=f"Write {what}.  [default: {default}]",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
 from mslm_data.cli.output import defused, echo, print_json, table
 from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, stop_words_option
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 @click.option(
     "--list",
     "list_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FileOrFolder(dir_okay=False),
     metavar="FILE",
     help="Also write the n-grams as text, with their scores. In a .csv or .tsv file those that a "
     "spreadsheet would take for formulas get a ' before them.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import json_option
+from mslm_data.cli.options import FileOrFolder, json_option
 from mslm_data.cli.output import echo, print_json, table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from-folder",
     "folder",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     metavar="DIR",
     help="Read the rows of a folder that was built with encode.keep_text=true instead of a source.",
 )
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     required=True,
     metavar="DIR",
     help="Write the tokenizer to this folder, which must be new or empty.",

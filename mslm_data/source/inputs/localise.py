@@ -30,13 +30,19 @@ def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list
         cache: Root of the cache; see `cache.folder`.
 
     Raises:
-        SourceError: An input is missing or out of reach, or an archive that is not to be trusted.
+        SourceError: An input is empty, missing or out of reach, or an archive that is not to be
+            trusted.
         MissingExtraError: fsspec knows the file system but lacks its package.
     """
     return [_localise(str(text), cache) for text in inputs]
 
 
 def _localise(text: str, cache: Path | None) -> Path:
+    if not text:  # as a path it would be the current folder
+        raise SourceError(
+            "--input: expected a file or a folder, got an empty name; is a variable of the shell "
+            "not set?"
+        )
     path = remote.local(text)
     if path is not None:
         path = path.expanduser()

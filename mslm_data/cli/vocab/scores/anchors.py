@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
 from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon, split_option
 from mslm_data.cli.vocab.scores import chosen, say
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--anchors",
     "path",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     metavar="FILE",
     help="Compare with the anchors of this lexicon.  [default: DIR/vocab/anchors.arrow]",
 )

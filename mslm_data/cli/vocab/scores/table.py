@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mslm_data.cli.options import folder_argument, json_option
+from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
 
@@ -18,7 +18,7 @@ from mslm_data.cli.vocab.scores import say
 @click.option(
     "--from",
     "path",
-    type=click.Path(path_type=Path),
+    type=FileOrFolder(),
     required=True,
     metavar="FILE.tsv",
     help="Read this table: an entry, a tab and a number a line.",

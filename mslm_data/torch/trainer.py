@@ -33,8 +33,9 @@ class MslmTrainer(Trainer):
       evaluation are divided once, by the items of all its batches, so that they do not depend on
       how rows fall into batches. With several ranks the Trainer may repeat a few rows to fill up
       the last batches. `compute_metrics` gets all rows of a `MaskedLoader`, on one rank.
-    * `train_dataset` and `eval_dataset` may be a `MaskedLoader`, whose batches it takes as they
-      are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is unused then.
+    * `train_dataset`, `eval_dataset` and what `predict` gets may be a `MaskedLoader`, whose batches
+      it takes as they are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is
+      unused then.
     * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
 
     It refuses smoothed labels, and rows of another tokenizer than the model's.
@@ -85,6 +86,12 @@ class MslmTrainer(Trainer):
             return chosen.for_trainer()
         return super().get_eval_dataloader(eval_dataset)
 
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """Return the batches to predict; what is predicted stands in the order of their rows."""
+        if isinstance(test_dataset, MaskedLoader):
+            return test_dataset.for_trainer()
+        return super().get_test_dataloader(test_dataset)
+
     def compute_loss(
         self,
         model: Any,
@@ -117,14 +124,17 @@ class MslmTrainer(Trainer):
         """Evaluate, with the parts of the loss among the metrics, each over all batches.
 
         Raises:
-            ValueError: `compute_metrics` with a `MaskedLoader` on several ranks.
+            ValueError: `compute_metrics` or `predict` with a `MaskedLoader` on several ranks.
         """
         if isinstance(getattr(dataloader, "batch_sampler", None), EvenEpochs):
-            if self.compute_metrics is not None and self.accelerator.num_processes > 1:
+            loss_only = options.get("prediction_loss_only")
+            if loss_only is None:
+                loss_only = self.args.prediction_loss_only
+            if not loss_only and self.accelerator.num_processes > 1:
                 raise ValueError(
-                    "MslmTrainer: expected no compute_metrics where a MaskedLoader is evaluated on "
-                    "several ranks, got one; ranks have batches of other sizes there, which cannot "
-                    "be gathered: pass MaskedDataset(..., static=True) as eval_dataset"
+                    "MslmTrainer: expected no compute_metrics or predict where a MaskedLoader is "
+                    "evaluated on several ranks, got one; ranks have batches of other sizes there, "
+                    "which cannot be gathered: pass MaskedDataset(..., static=True) in its place"
                 )
             # The usual function cuts the last batch as that of the training rows is to be cut.
             self.gather_function = self.accelerator.gather

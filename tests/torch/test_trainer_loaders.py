@@ -81,6 +81,17 @@ def test_trainer__computes_metrics_of_all_rows_of_a_loader(shards: Any, tmp_path
     assert seen == [len(rows)]
 
 
+def test_trainer__predicts_the_rows_of_a_loader(shards: Any, tmp_path: Path) -> None:
+    rows = MaskedDataset(shards["test"], JOINT, static=True)
+    one = trainer(shards, tmp_path)
+
+    by_tokens = one.predict(rows.loader(batch_tokens=512))
+    by_rows = one.predict(rows)
+
+    assert len(by_tokens.predictions) == len(by_tokens.label_ids) == len(rows)
+    assert by_tokens.metrics["test_loss"] == pytest.approx(by_rows.metrics["test_loss"], rel=1e-4)
+
+
 def test_trainer__refuses_metrics_of_a_loader_on_several_ranks(
     shards: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +100,7 @@ def test_trainer__refuses_metrics_of_a_loader_on_several_ranks(
     one = trainer(shards, tmp_path, eval_dataset=loader, compute_metrics=lambda _: {})
     monkeypatch.setattr(type(one.accelerator), "num_processes", 2)
 
-    with pytest.raises(ValueError, match="expected no compute_metrics where a MaskedLoader"):
+    with pytest.raises(ValueError, match="expected no compute_metrics or predict"):
         one.evaluation_loop(loader.for_trainer(), "Evaluation")
 
 

@@ -184,3 +184,13 @@ def test_pmi__wrong_calls_say_what_was_expected(
     assert done.code == 1
     assert message in done.err
     assert not (tmp_path / "x").exists()
+
+
+def test_pmi__the_list_is_not_the_lexicon(built: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pmi.arrow"
+
+    done = run("vocab", "pmi", built, "--out", path, "--list", tmp_path / "a" / ".." / "pmi.arrow")
+
+    assert done.code == 2
+    assert "--list: expected another file than the lexicon's, got " in done.err
+    assert not path.exists()

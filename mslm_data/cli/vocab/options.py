@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mslm_data.cli.options import FileOrFolder
+from mslm_data.cli.written import LexiconFile
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
@@ -30,7 +31,7 @@ encoder_option = click.option(
 def out_option(default: str, what: str) -> Callable[[F], F]:
     """Add `--out`.
 
-    What is there already must be of the kind that the command writes: a file or a folder.
+    What is there already must be of the kind that the command writes: a lexicon or a folder.
 
     Args:
         default: Where the command writes without it, for people; a file has a suffix.
@@ -39,7 +40,7 @@ def out_option(default: str, what: str) -> Callable[[F], F]:
     is_file = bool(PurePath(default).suffix)
     return click.option(
         "--out",
-        type=FileOrFolder(file_okay=is_file, dir_okay=not is_file),
+        type=LexiconFile() if is_file else FileOrFolder(file_okay=False),
         metavar="PATH",
         help=f"Write {what}.  [default: {default}]",
     )

@@ -84,7 +84,7 @@ def command(
         mslm-data vocab anchors shards/notes --general count_1w.txt \\
             --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
-    from mslm_data.errors import VocabularyError
+    from mslm_data.errors import CallError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
     from mslm_data.lexicon.ngrams.ranking import stop_words_in
     from mslm_data.loading import load
@@ -95,7 +95,7 @@ def command(
     try:
         chosen = AnchorOptions(stop_words=listed, **options)
     except ValueError as error:
-        raise VocabularyError(str(error)) from None
+        raise CallError(str(error)) from None
 
     if Path(general).is_dir() and Path(general).samefile(folder):
         raise VocabularyError(

@@ -111,7 +111,7 @@ def command(
             --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.tokenizer import open_tokenizer
-    from mslm_data.errors import VocabularyError
+    from mslm_data.errors import CallError
     from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
     from mslm_data.loading import load
@@ -124,10 +124,10 @@ def command(
     try:
         choice = _choice(recipe, options)
     except ValueError as error:
-        raise VocabularyError(str(error)) from None
+        raise CallError(str(error)) from None
 
     if all_splits and splits:
-        raise VocabularyError("split: expected --split or --all-splits, got both")
+        raise CallError("split: expected --split or --all-splits, got both")
     names = _splits(shards, splits, everything=all_splits or recipe == "released")
 
     tokenizer = open_tokenizer(shards)

@@ -10,7 +10,7 @@ import click
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.cli.tokenizer import open_tokenizer
-from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
+from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_words_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--general",
     required=True,
+    callback=given,
     metavar="DIR|FILE|wordfreq",
     help="Compare with this general text: a built folder, of which every split is taken, a table "
     "word<TAB>count, or the package wordfreq.",

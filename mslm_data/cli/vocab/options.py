@@ -19,10 +19,29 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def given(
+    context: click.Context,  # noqa: ARG001 - click's own signature
+    option: click.Parameter,  # noqa: ARG001
+    value: str,
+) -> str:
+    """Return the value of an option that may be a path, and refuse an empty one.
+
+    Raises:
+        BadParameter: As a path it would be the current folder.
+    """
+    if not value:
+        raise click.BadParameter(
+            "expected a name or a path, got an empty one; is a variable of the shell not set?"
+        )
+    return value
+
+
 encoder_option = click.option(
     "--encoder",
     "name",
     required=True,
+    callback=given,
     metavar="DIR|ID",
     help="Use this Hugging Face model, a folder or a hub id. Weights must be safetensors files.",
 )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tokenizers
 
 from mslm_data.batches.masked import as_strategy, check_split
@@ -19,7 +21,7 @@ from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import Split, whole_numbers
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,9 +70,9 @@ def show(
         show_text: Whether patients' text may be drawn.
 
     Raises:
-        TypeError: Not a split, or not a strategy.
-        ValueError: An unknown strategy, a seed or epoch out of range, or a strategy that needs to
-            be told how far training is.
+        TypeError: Not a split, not a strategy, or rows that are not whole numbers.
+        ValueError: An unknown strategy, a seed or epoch out of range, fewer rows than one, or a
+            strategy that needs to be told how far training is.
         IndexError: A row that is not there.
         ShardError: Patients' text without `show_text`, or no tokenizer in the folder.
         VocabularyError: A strategy needs a lexicon; `shards.strategy(NAME)` finds that of a folder.
@@ -84,10 +86,7 @@ def show(
                 "show_text=True to show it"
             )
 
-    if isinstance(rows, int):
-        chosen = choose_rows(split, rows, seed=seed)
-    else:
-        chosen = np.array(rows, np.int64)
+    chosen = _chosen(split, rows, seed=seed)
     examples = split.take(split.of_epoch(chosen, seed=seed, epoch=epoch))
 
     sentences = Sentences(
@@ -102,6 +101,15 @@ def show(
     else:
         drawn = sentences.mentions()
     return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=shown(drawn))
+
+
+def _chosen(split: Split | Mix, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
+    """Return the numbers of the rows to draw, of their count or of the numbers themselves."""
+    if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
+        return whole_numbers(rows)
+    if rows < 1:
+        raise ValueError(f"rows: expected at least 1, or the numbers of rows, got {rows}")
+    return choose_rows(split, int(rows), seed=seed)
 
 
 def _words_of(split: Split) -> tokenizers.Tokenizer:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mslm_data as md
@@ -186,3 +187,19 @@ def test_show__refuses_what_is_no_split(shards: md.Shards) -> None:
         md.show(shards)  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="rows: expected some of"):
         md.show(shards["train"], rows=[10**6])
+
+
+def test_show__takes_a_count_of_numpy(shards: md.Shards) -> None:
+    assert md.show(shards["train"], rows=np.int64(2)).rows == md.show(shards["train"], rows=2).rows
+
+
+@pytest.mark.parametrize("rows", [0, -1, np.int64(0)])
+def test_show__refuses_a_count_that_draws_nothing(shards: md.Shards, rows: int) -> None:
+    with pytest.raises(ValueError, match=f"rows: expected at least 1, .*, got {rows}$"):
+        md.show(shards["train"], rows=rows)
+
+
+@pytest.mark.parametrize("rows", [[1.5], [True, False], True, 2.5, None, "3", [2**70]])
+def test_show__refuses_what_are_no_numbers_of_rows(shards: md.Shards, rows: Any) -> None:
+    with pytest.raises(TypeError, match="rows: expected a sequence of whole numbers, got "):
+        md.show(shards["train"], rows=rows)

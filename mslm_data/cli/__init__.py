@@ -78,6 +78,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         with (
             process.private_files(),
+            process.every_character(),
             process.ended_by_signals(),
             explained_bus_errors(),
             process.log_on_stderr(),

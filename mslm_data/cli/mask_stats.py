@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mslm_data.cli.options import (
-    FileOrFolder,
     folders_or_urls_argument,
     json_option,
     show_text_option,
@@ -17,6 +16,7 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import echo, print_json
+from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
     from mslm_data.batches.mix import Mix
@@ -116,7 +116,7 @@ WORDS_OF_REPORT = 20
 @click.option(
     "--report",
     "report_file",
-    type=FileOrFolder(dir_okay=False),
+    type=TextFile(),
     metavar="FILE.html",
     help="Write a page with plots and real sentences. Of several strategies, which only a report "
     "takes, the first is counted and all are shown.",

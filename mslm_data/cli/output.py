@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +19,13 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
 
 
 def print_json(value: Any, *, err: bool = False) -> None:
-    """Print one JSON object on stdout, or on stderr."""
-    echo(json.dumps(value, ensure_ascii=False), err=err)
+    """Print one JSON object on stdout, or on stderr.
+
+    Characters outside ASCII are escapes where the stream is not UTF-8: JSON is that or ASCII.
+    """
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    takes_all = codecs.lookup(encoding).name.startswith("utf")
+    echo(json.dumps(value, ensure_ascii=not takes_all), err=err)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -5,8 +5,10 @@ Its files are private, signals end it cleanly, and every end has an exit code an
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
+import io
 import logging
 import os
 import select
@@ -78,6 +80,28 @@ def private_files() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def every_character() -> Iterator[None]:
+    """Let stdout show a character that its encoding lacks as an escape, as Python writes it.
+
+    Under a locale such as ISO-8859-1 a command would otherwise fail when its work is done. ASCII
+    becomes UTF-8, as click takes it: it is what a process has that nobody told an encoding.
+    """
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.errors != "strict":
+        yield
+        return
+
+    before = stream.encoding
+    is_ascii = codecs.lookup(before).name == "ascii"
+    stream.reconfigure(encoding="utf-8" if is_ascii else before, errors="backslashreplace")
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):  # nobody reads it, or it was closed
+            stream.reconfigure(encoding=before, errors="strict")
 
 
 @contextmanager

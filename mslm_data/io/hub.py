@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data import _optional
-from mslm_data.errors import PushError
+from mslm_data.errors import CallError, PushError
 
 
 class NotFetchedError(Exception):
@@ -66,6 +66,26 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
         raise PushError(
             f"{repo}: expected to upload to the hub, got {type(error).__name__}; check that you "
             "are logged in (`hf auth login`), may write there, and have a network"
+        ) from None
+
+
+def refuse_other_names(repo: str, *, wanted_by: str) -> None:
+    """Refuse a text that cannot name a repository, before the hub is asked.
+
+    Args:
+        repo: `OWNER/NAME`, or `NAME` alone.
+        wanted_by: The part of the program that needs the client, in a user's words.
+
+    Raises:
+        CallError: It cannot.
+        MissingExtraError: The hub's client is not installed.
+    """
+    hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
+    try:
+        hub.utils.validate_repo_id(repo)
+    except hub.errors.HFValidationError:
+        raise CallError(
+            f"repo: expected OWNER/NAME, each of letters, digits, '-', '_' and '.', got '{repo}'"
         ) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mslm_data._version import __version__
 from mslm_data.errors import PushError
-from mslm_data.io.hub import uploading
+from mslm_data.io.hub import refuse_other_names, uploading
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.verify import passed_over, verify
 
@@ -43,12 +43,14 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         share_protected: Upload patients' text too. Who says so answers for it.
 
     Raises:
+        CallError: A text that cannot name a repository.
         ShardError: No built folder.
         PushError: It is protected, or not as its manifest says; or the hub refused, or could not be
             asked.
         MissingExtraError: The hub's client is not installed.
     """
     refuse_protected(folder, read_manifest(folder), share_protected=share_protected)
+    refuse_other_names(repo, wanted_by="`mslm-data push`")
     manifest, problems = verify(folder)
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"

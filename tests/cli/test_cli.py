@@ -64,6 +64,8 @@ def test_help__loads_nothing_heavy(words: list[str]) -> None:
         ["export", "", "--out", "o"],
         ["build", "--source", "conll", "--tokenizer", "v", "--input", "corpus", "--out", ""],
         ["build", "--source", "conll", "--tokenizer", VOCABULARY, "--input", "", "--out", "o"],
+        ["vocab", "anchors", "d", "--general", ""],
+        ["vocab", "scores", "attention", "d", "--encoder", ""],
     ],
 )
 def test_main__a_variable_that_is_not_set_is_not_the_current_folder(

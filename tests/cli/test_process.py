@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import json
 import os
 import shutil
 import signal
@@ -19,6 +21,7 @@ import pytest
 from mslm_data.cli import process
 from mslm_data.errors import SourceError, of_the_system
 from mslm_data.io import resources
+from tests import made
 from tests.cli.running import run
 
 PYTHON = (sys.executable, "-m", "mslm_data")
@@ -378,3 +381,58 @@ def test_main__a_file_that_ends_too_early_is_no_interruption(
 
     assert done.code == 1
     assert "error: EOFError in" in done.err
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built folder whose label has characters that ISO-8859-1 lacks, one beyond 16 bits."""
+    out = tmp_path_factory.mktemp("foreign")
+    (out / "in").mkdir()
+    (out / "in" / "train.tsv").write_text("café\tB-疾患🩺\nis\tO\n\n", encoding="utf-8")
+    made.built(out / "built", out / "in")
+    return out / "built"
+
+
+def encoded(encoding: str, *words: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*PYTHON, *map(str, words)],
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "label"), [("latin-1", "\\u75be\\u60a3\\U0001fa7a"), ("ascii", "疾患🩺")]
+)
+def test_main__characters_that_an_encoding_lacks_are_escapes(
+    foreign: Path, encoding: str, label: str
+) -> None:
+    done = encoded(encoding, "inspect", foreign)
+
+    assert done.returncode == 0, done.stderr
+    assert f"}}{label}" in done.stdout.decode("utf-8" if encoding == "ascii" else encoding)
+
+
+def test_main__json_is_whole_in_any_encoding(foreign: Path) -> None:
+    done = encoded("latin-1", "inspect", foreign, "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["mentions"][0]["label"] == "疾患🩺"
+
+
+def test_main__help_is_shown_in_any_encoding() -> None:
+    done = encoded("latin-1", "vocab", "pmi", "--help")
+
+    assert done.returncode == 0, done.stderr
+    assert b"--min-count K[,K\\u2026]" in done.stdout
+
+
+def test_every_character__leaves_the_stream_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    with process.every_character():
+        sys.stdout.write("疾")
+
+    assert (stream.encoding, stream.errors) == ("latin-1", "strict")

@@ -218,6 +218,18 @@ def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: E
     assert "hf auth login" in done.err
 
 
+@pytest.mark.parametrize("repo", ["", "me/genes/more", "../genes", "me/", "me/gènes"])
+def test_push__what_names_no_repository_is_a_wrong_call(api: Hub, genes: Path, repo: str) -> None:
+    done = run("push", genes, repo)
+
+    assert done.code == 2
+    assert (
+        f"repo: expected OWNER/NAME, each of letters, digits, '-', '_' and '.', got '{repo}'"
+        in (done.err)
+    )
+    assert not api.calls
+
+
 def test_push__no_connection_is_one_message(api: Hub, genes: Path) -> None:
     network = errors.HfHubHTTPError.__bases__[0]
     api.error = type("ConnectError", (network,), {})("no way")

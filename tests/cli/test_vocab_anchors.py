@@ -121,7 +121,7 @@ def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
     smoothing = run(*words, "--general", folders / "counts.tsv", "--smoothing", "0")
     rare = run(*words, "--general", folders / "counts.tsv", "--min-count", "100000")
 
-    assert [done.code for done in (unknown, smoothing, rare)] == [1, 1, 1]
+    assert [done.code for done in (unknown, smoothing, rare)] == [1, 2, 1]
     assert (
         "--general wordfrek: expected a built folder, a table of words and counts, or 'wordfreq'"
         in unknown.err

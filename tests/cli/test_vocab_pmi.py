@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pmi__takes_two_ends_of_lengths(built: Path, tmp_path: Path) -> None:
     done = run("vocab", "pmi", built, "--lengths", "2-3-4", "--out", tmp_path / "pmi.arrow")
 
-    assert done.code == 1
+    assert done.code == 2
     assert "lengths: expected N or N-M, got '2-3-4'" in done.err
 
 
@@ -160,7 +160,6 @@ def test_pmi__a_coverage_out_of_reach_is_a_warning(built: Path, tmp_path: Path) 
 
 WRONG = [
     (["--recipe", "papers"], "recipe: no 'papers'; did you mean 'paper'?"),
-    (["--split", "dev"], "no split 'dev'"),
     (["--split", "train", "--all-splits"], "split: expected --split or --all-splits, got both"),
     (["--min-count", "0"], "min-count: expected at least 1, got 0"),
     (["--min-count", "a,b"], "min-count: expected numbers with ',' between them, got 'a,b'"),
@@ -170,17 +169,34 @@ WRONG = [
         "shares: expected 3 percentages, 0 or more, that sum to 100, got 50, 25, 20",
     ),
     (["--measure", "npmi"], "measure: expected one of levine, plain, squared, got 'npmi'"),
+    (["--coverage", "nan"], "coverage: expected a share in (0, 1], got nan"),
+]
+LACKING = [
+    (["--split", "dev"], "no split 'dev'"),
     (["--stop-words", "/nowhere"], "/nowhere: expected a file of stop words"),
     (["--min-count", "100000"], "lower the least count"),
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG)
+@pytest.mark.parametrize(
+    ("words", "message", "code"),
+    [*((*wrong, 2) for wrong in WRONG), *((*lacking, 1) for lacking in LACKING)],
+)
 def test_pmi__wrong_calls_say_what_was_expected(
-    built: Path, tmp_path: Path, words: list[str], message: str
+    built: Path, tmp_path: Path, words: list[str], message: str, code: int
 ) -> None:
     done = run("vocab", "pmi", built, *words, "--out", tmp_path / "x")
 
-    assert done.code == 1
+    assert done.code == code
     assert message in done.err
     assert not (tmp_path / "x").exists()
+
+
+def test_pmi__the_list_is_not_the_lexicon(built: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pmi.arrow"
+
+    done = run("vocab", "pmi", built, "--out", path, "--list", tmp_path / "a" / ".." / "pmi.arrow")
+
+    assert done.code == 2
+    assert "--list: expected another file than the lexicon's, got " in done.err
+    assert not path.exists()

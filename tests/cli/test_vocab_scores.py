@@ -273,6 +273,20 @@ def test_confidence__column_by_a_callable(folder):
     assert report["important"] == report["scanned_tokens"]
 
 
+def broken(rows, keys):
+    raise RuntimeError("no answer")
+
+
+def test_confidence__a_callable_that_fails_leaves_no_column(folder):
+    name = "tests.cli.test_vocab_scores:broken"
+
+    done = run("vocab", "scores", "confidence", folder, "--callable", name)
+
+    assert done.code == 1
+    assert "got RuntimeError, which the function raised" in done.err
+    assert not (folder / "vocab" / "confidence").exists()
+
+
 def test_confidence__no_such_callable(folder):
     done = run(
         "vocab", "scores", "confidence", folder, "--callable", "tests.cli.test_vocab_scores:hlf"

@@ -10,7 +10,7 @@ import click
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.cli.tokenizer import open_tokenizer
-from mslm_data.cli.vocab.options import out_option, save_lexicon, stop_words_option
+from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_words_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--general",
     required=True,
+    callback=given,
     metavar="DIR|FILE|wordfreq",
     help="Compare with this general text: a built folder, of which every split is taken, a table "
     "word<TAB>count, or the package wordfreq.",
@@ -84,7 +85,7 @@ def command(
         mslm-data vocab anchors shards/notes --general count_1w.txt \\
             --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
-    from mslm_data.errors import VocabularyError
+    from mslm_data.errors import CallError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
     from mslm_data.lexicon.ngrams.ranking import stop_words_in
     from mslm_data.loading import load
@@ -95,7 +96,7 @@ def command(
     try:
         chosen = AnchorOptions(stop_words=listed, **options)
     except ValueError as error:
-        raise VocabularyError(str(error)) from None
+        raise CallError(str(error)) from None
 
     if Path(general).is_dir() and Path(general).samefile(folder):
         raise VocabularyError(

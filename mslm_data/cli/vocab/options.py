@@ -12,16 +12,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mslm_data.cli.options import FileOrFolder
+from mslm_data.cli.written import LexiconFile
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def given(
+    context: click.Context,  # noqa: ARG001 - click's own signature
+    option: click.Parameter,  # noqa: ARG001
+    value: str,
+) -> str:
+    """Return the value of an option that may be a path, and refuse an empty one.
+
+    Raises:
+        BadParameter: As a path it would be the current folder.
+    """
+    if not value:
+        raise click.BadParameter(
+            "expected a name or a path, got an empty one; is a variable of the shell not set?"
+        )
+    return value
+
+
 encoder_option = click.option(
     "--encoder",
     "name",
     required=True,
+    callback=given,
     metavar="DIR|ID",
     help="Use this Hugging Face model, a folder or a hub id. Weights must be safetensors files.",
 )
@@ -30,7 +50,7 @@ encoder_option = click.option(
 def out_option(default: str, what: str) -> Callable[[F], F]:
     """Add `--out`.
 
-    What is there already must be of the kind that the command writes: a file or a folder.
+    What is there already must be of the kind that the command writes: a lexicon or a folder.
 
     Args:
         default: Where the command writes without it, for people; a file has a suffix.
@@ -39,7 +59,7 @@ def out_option(default: str, what: str) -> Callable[[F], F]:
     is_file = bool(PurePath(default).suffix)
     return click.option(
         "--out",
-        type=FileOrFolder(file_okay=is_file, dir_okay=not is_file),
+        type=LexiconFile() if is_file else FileOrFolder(file_okay=False),
         metavar="PATH",
         help=f"Write {what}.  [default: {default}]",
     )

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
+from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.output import defused, echo, print_json, table
 from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, stop_words_option
+from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.ngrams.ranking import NgramChoice
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 @click.option(
     "--list",
     "list_file",
-    type=FileOrFolder(dir_okay=False),
+    type=TextFile(),
     metavar="FILE",
     help="Also write the n-grams as text, with their scores. In a .csv or .tsv file those that a "
     "spreadsheet would take for formulas get a ' before them.",
@@ -110,19 +111,23 @@ def command(
             --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
     from mslm_data.cli.tokenizer import open_tokenizer
-    from mslm_data.errors import VocabularyError
+    from mslm_data.errors import CallError
     from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
     from mslm_data.loading import load
+
+    out = out or folder / "vocab" / "pmi.arrow"
+    if list_file and list_file.resolve() == out.resolve():
+        raise click.UsageError(f"--list: expected another file than the lexicon's, got {list_file}")
 
     shards = load(folder)
     try:
         choice = _choice(recipe, options)
     except ValueError as error:
-        raise VocabularyError(str(error)) from None
+        raise CallError(str(error)) from None
 
     if all_splits and splits:
-        raise VocabularyError("split: expected --split or --all-splits, got both")
+        raise CallError("split: expected --split or --all-splits, got both")
     names = _splits(shards, splits, everything=all_splits or recipe == "released")
 
     tokenizer = open_tokenizer(shards)
@@ -140,7 +145,6 @@ def command(
         },
     )
 
-    out = out or folder / "vocab" / "pmi.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
     if list_file:
         if manifest.protected:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,24 +122,32 @@ def write_column(
             progress(done, total)
 
     # Before the first shard is scored, which takes minutes.
+    folders = dict.fromkeys([folder, *(path.parent for path, _, _, _ in todo)])
+    made = [path for path in folders if not path.exists()]
     for path, _, _, _ in todo:
         make_folder(path.parent)
 
-    advance(0)
-    for path, split, start, record in todo:
-        clear_abandoned(path.parent)
-        examples = split.examples(start, start + record.rows)
+    try:
+        advance(0)
+        for path, split, start, record in todo:
+            clear_abandoned(path.parent)
+            examples = split.examples(start, start + record.rows)
 
-        scores = score(examples, advance)
-        if not np.isfinite(scores).all():
-            raise VocabularyError(
-                f"{path}: expected a finite number for each token, got NaN or infinity; the "
-                "model's weights are damaged"
-            )
+            scores = score(examples, advance)
+            if not np.isfinite(scores).all():
+                raise VocabularyError(
+                    f"{path}: expected a finite number for each token, got NaN or infinity; the "
+                    "model's weights are damaged"
+                )
 
-        # Scoring a shard takes minutes, and a later run keeps what is written here.
-        split.check()
-        write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
+            # Scoring a shard takes minutes, and a later run keeps what is written here.
+            split.check()
+            write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
+    finally:
+        # Those without a shard's scores go: a column that is not there names what makes it.
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
 
     rows_of = {name: len(split) for name, split in splits.items()}
     return ColumnReport(splits=rows_of, tokens=total, shards=shards, kept=shards - len(todo))

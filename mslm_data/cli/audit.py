@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _SCORES = ("precision", "recall", "f1")
 _HOW_FAST = ("batch_size", "device", "threads")
 """Options of annotators that say on what they compute, and not what they find."""
+_NOT_FOUND_IN_TEXT = ("gold", "none")
+"""Annotators that find nothing themselves."""
 _REASONS_SHOWN = 5
 """Reasons for which gold documents were set aside that are printed."""
 
@@ -95,6 +97,7 @@ def command(
     from mslm_data.source.inputs.localise import localise
 
     manifest = read_manifest(folder)
+    _refuse_labels_of_the_source(manifest, folder)
     gold = read_named(gold_source, sets=gold_sets)
     labels = _labels(pairs, gold, manifest, folder)
     weak = _pipeline_of(manifest, sets, folder)
@@ -104,6 +107,25 @@ def command(
         print_json(_report(result))
     else:
         _print(result)
+
+
+def _refuse_labels_of_the_source(manifest: Manifest, folder: Path) -> None:
+    """Raise if the folder's labels were not found in text, but came with it or are not there.
+
+    The gold mentions of the gold corpus would be compared with themselves.
+
+    Raises:
+        PipelineError: They were not.
+    """
+    from mslm_data.errors import PipelineError
+
+    use = manifest.pipeline["annotate"]["use"]
+    if use in _NOT_FOUND_IN_TEXT:
+        raise PipelineError(
+            f"audit: expected {folder} to have labels that an annotator found in its text, such as "
+            f"medcat or terms, got annotate.use = '{use}'; build a folder with the annotator that "
+            "is to be audited"
+        )
 
 
 def _labels(

@@ -315,6 +315,24 @@ def test_audit__refuses_a_pair_without_a_gold_label(folder: Path) -> None:
     assert "got a pair without a label" in done.err
 
 
+@pytest.mark.parametrize("use", ["gold", "none"])
+def test_audit__refuses_a_folder_whose_labels_were_not_found_in_text(
+    folder: Path, use: str
+) -> None:
+    """Gold mentions would be compared with themselves, with a score of 1."""
+    words = gold(folder)
+    built = folder / "of_gold"
+    run(
+        "build", "--source", folder / "gold.toml", "--input", folder / "gold.jsonl",
+        "--tokenizer", VOCAB, "--out", built, "--set", f"annotate.use={use}",
+    )  # fmt: skip
+
+    done = run(words[0], built, *words[2:])
+
+    assert done.code == 1
+    assert f"got annotate.use = '{use}'" in done.err
+
+
 # The folder's annotator ---------------------------------------------------------------------------
 
 

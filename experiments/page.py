@@ -383,8 +383,6 @@ def _classified(
         repeated: Whether test rows count whose text is that of a training row.
     """
     of = {"macro_f1": intervals.macro_f1, "micro_f1": intervals.micro_f1}[score]
-    left_out = [] if repeated else repeats.read()[corpus]
-    counts_of = partial(_of_classes, left_out=left_out)
 
     def make(found: Sequence[Line]) -> list[str]:
         by_arm: dict[str, list[Line]] = {}
@@ -395,6 +393,8 @@ def _classified(
         if not by_arm:
             return []
 
+        left_out = [] if repeated else repeats.read()[corpus]
+        counts_of = partial(_of_classes, left_out=left_out)
         header = ("adapted with", "runs", "hidden", score.replace("_f1", " F1"))
         rows = [(*header, "against no adaptation", "95 %", "could be seen")]
         first = _by_start(by_arm.get("no adaptation", []))
@@ -412,7 +412,7 @@ def _classified(
     return make
 
 
-def _of_classes(line: Line, left_out: Sequence[int] = ()) -> Floats:
+def _of_classes(line: Line, left_out: Sequence[int]) -> Floats:
     """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`.
 
     Args:

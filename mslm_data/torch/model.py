@@ -107,9 +107,9 @@ class MslmModel(PreTrainedModel):
                 vector_size=config.classification_size,
                 dropout=config.dropout,
             )
-            # A checkpoint in half precision is loaded in it.
+            # A checkpoint in half precision is loaded in it, with `device_map` onto a GPU.
             for head in (self.detection, self.classification):
-                head.to(self.masked_lm.dtype)
+                head.to(self.masked_lm.device, self.masked_lm.dtype)
 
         if decoder_of(self.masked_lm) is None:
             warnings.warn(

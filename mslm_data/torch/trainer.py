@@ -145,6 +145,8 @@ class MslmTrainer(Trainer):
 
         # Over all ranks. These have the same parts, as they have batches of the same columns.
         own_P2 = torch.stack([torch.stack(part) for part in self._evaluated.values()])
+        if self.accelerator.num_processes > 1:
+            own_P2 = own_P2.to(self.args.device)  # NCCL wants a GPU
         totals_P, items_P = self.accelerator.gather(own_P2[None]).sum(0).unbind(-1)
         sums = {
             name: LossSum(total, items)
@@ -172,7 +174,8 @@ class MslmTrainer(Trainer):
             part = outputs.get(name)
             if part is None:
                 continue
-            batch[name] = LossSum(part.detach().double().sum(), items.double())
+            # Added up in float64 on the CPU, as Apple's GPUs have none.
+            batch[name] = LossSum(part.detach().cpu().double().sum(), items.cpu().double())
             before = self._evaluated.get(name)
             if before is None:
                 self._evaluated[name] = batch[name]
@@ -181,7 +184,8 @@ class MslmTrainer(Trainer):
                 self._evaluated[name] = LossSum(total, before.items + batch[name].items)
 
         losses = divide(batch, balance=self._balance)
-        return torch.stack(list(losses.values())).sum(), outputs
+        loss = torch.stack(list(losses.values())).sum().to(torch.float32)
+        return loss.to(self.args.device), outputs
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the parts of the loss beside the loss."""

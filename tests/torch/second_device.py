@@ -1,0 +1,189 @@
+"""A second device that is pretended, for machines that have no GPU.
+
+Code that mixes devices works where there is only a CPU, and fails on a GPU. Here it fails as well:
+all tensors lie in the CPU's memory and are computed there, but which of them were moved is
+remembered, tensors answer accordingly, and functions refuse tensors of both devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+HERE = torch.device("cpu")
+
+_CROSSES = {"aten::copy_"}
+"""Functions that take tensors of both devices."""
+_INDEXES = {"aten::index", "aten::index_put_"}
+"""Functions whose places may lie on the CPU, wherever the tensor is."""
+_TO_NUMPY = {"numpy", "__array__"}
+
+
+@contextmanager
+def second_device(kind: str = "cuda") -> Iterator[torch.device]:
+    """Let `to(device)` move tensors and modules to another device, as far as code can tell.
+
+    Args:
+        kind: The name that it goes by. No GPU is asked for anything. "mps", of Apple's processors,
+            has no float64.
+
+    Yields:
+        The device.
+
+    Raises:
+        RuntimeError: In the block, a function gets tensors of both devices.
+        TypeError: In the block, a tensor that is there is made an array, or float64 on "mps".
+    """
+    there = _There(torch.device(kind, 0))
+    with _Computing(there), _Calling(there):
+        yield there.device
+
+
+class _There:
+    """The memory of the second device.
+
+    Attributes:
+        device: How it is called.
+        creates: Whether tensors that are made of nothing belong to it: those that a function makes
+            on the way, of which some arguments are there.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        # A weak reference keeps an address from being given to another storage.
+        self._held: dict[int, StorageWeakRef] = {}
+        self.creates = False
+
+    def holds(self, tensor: Tensor) -> bool:
+        return address(tensor) in self._held
+
+    def keep(self, tensor: Tensor) -> None:
+        if self.device.type == "mps" and tensor.dtype == torch.float64:
+            raise TypeError("mps: expected no float64, which it lacks")
+        self._held[address(tensor)] = StorageWeakRef(tensor.untyped_storage())
+
+    def device_of(self, tensor: Tensor) -> torch.device:
+        return self.device if self.holds(tensor) else HERE
+
+
+class _Computing(TorchDispatchMode):
+    """Sees every function that computes, those of gradients too, where devices may not mix."""
+
+    def __init__(self, there: _There) -> None:
+        super().__init__()
+        self._there = there
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = tensors((args, kwargs))
+        name = func._schema.name
+        # A number that lies on the CPU may be computed with anywhere.
+        weighing = [tensor for tensor in given if tensor.dim()] or given
+        if name in _INDEXES:
+            weighing = given[:1]
+        devices = {self._there.device_of(tensor) for tensor in weighing}
+        if len(devices) > 1 and name not in _CROSSES:
+            raise RuntimeError(f"{name}: expected tensors of one device, got {devices}")
+
+        made = func(*args, **(kwargs or {}))
+        if self._there.device in devices or (not given and self._there.creates):
+            old = {address(tensor) for tensor in given}
+            for tensor in tensors(made):
+                if address(tensor) not in old:
+                    self._there.keep(tensor)
+        return made
+
+
+class _Calling(TorchFunctionMode):
+    """Sees every call from Python, and answers in torch's place where devices are named."""
+
+    def __init__(self, there: _There) -> None:
+        super().__init__()
+        self._there = there
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "__get__" and func.__self__ is Tensor.device:
+            return self._there.device_of(args[0])
+        if name == "__get__" and func.__self__ is Tensor.is_cuda:
+            return self._there.device_of(args[0]).type == "cuda"
+        if name in _TO_NUMPY and self._there.holds(args[0]):
+            raise TypeError(f"can't convert {self._there.device} device type tensor to numpy")
+        if name == "_parse_to":
+            return func(*args, **kwargs)
+        if name == "to":
+            return self._to(*args, **kwargs)
+        if name == "cpu":
+            return self._moved(args[0], HERE)
+        if kwargs.get("device") is not None:
+            made = self._called(func, args, {**kwargs, "device": HERE})
+            wanted = torch.device(kwargs["device"])
+            if tensors(args):
+                return self._moved(made, wanted)
+            # Made of nothing, so that gradients end there.
+            return _copied(made, self._there, wanted.type).requires_grad_(made.requires_grad)
+        return self._called(func, args, kwargs)
+
+    def _called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        before = self._there.creates
+        self._there.creates = any(map(self._there.holds, tensors((args, kwargs))))
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._there.creates = before
+
+    def _to(self, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        like = args[0] if args else kwargs.get("other")
+        if isinstance(like, Tensor):
+            device, dtype = self._there.device_of(like), like.dtype
+        else:
+            device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+
+        moved = tensor if device is None else self._moved(tensor, device)
+        return moved if dtype is None else moved.to(dtype)
+
+    def _moved(self, tensor: Tensor, device: torch.device) -> Tensor:
+        if device.type == self._there.device_of(tensor).type:
+            return tensor
+        return _Move.apply(tensor, self._there, device.type)  # type: ignore[no-any-return]
+
+
+class _Move(torch.autograd.Function):
+    """Moves a tensor, and its gradient back."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, there: _There, to: str) -> Tensor:
+        ctx.there = there
+        ctx.back = there.device_of(tensor).type
+        return _copied(tensor, there, to)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _copied(gradients[0], ctx.there, ctx.back), None, None
+
+
+def _copied(tensor: Tensor, there: _There, to: str) -> Tensor:
+    # An array has no device, so that the copy is of none.
+    with torch.utils._python_dispatch._disable_current_modes():
+        made = tensor.detach().clone()
+    if to == there.device.type:
+        there.keep(made)
+    return made
+
+
+def tensors(parts: Any) -> list[Tensor]:
+    """Return the tensors in nested lists, tuples and dictionaries."""
+    return [part for part in tree_leaves(parts) if isinstance(part, Tensor)]
+
+
+def address(tensor: Tensor) -> int:
+    """Return what tells a tensor's storage from all others; views share it."""
+    return tensor.untyped_storage()._cdata

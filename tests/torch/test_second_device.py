@@ -1,0 +1,317 @@
+"""Models, losses and measures compute on a GPU what they compute on a CPU.
+
+There is none here, so that the GPU is pretended: see `second_device`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+pytest.importorskip("accelerate")
+
+from accelerate.state import AcceleratorState  # noqa: E402
+from transformers import TrainingArguments  # noqa: E402
+
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskingCollator,
+    MaskSpecificLoss,
+    MslmModel,
+    MslmTrainer,
+    Perplexity,
+    ReleasedLoss,
+    SoftMasks,
+    count_items,
+    decode_spans,
+    evaluate,
+    general_knowledge_loss,
+    head_importance,
+    mention_confidence,
+    perplexity,
+    pool_spans,
+)
+from tests import made  # noqa: E402
+from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
+from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
+from tests.torch.second_device import second_device  # noqa: E402
+from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
+from tests.torch.trained import trained_on_sample  # noqa: E402
+
+HERE = torch.device("cpu")
+KINDS = ("cuda", "mps")
+SHAPES: dict[str, dict[str, Any]] = {
+    "padded": {},
+    "rectangle": {"row_tokens": 64},
+    "flat": {"flat": True},
+}
+
+Compute = Callable[[Any], Any]
+"""Computes something on a device."""
+
+
+def equal_everywhere(compute: Compute) -> None:
+    """Check that the tensors and numbers that a function returns are the same on all devices."""
+    here = plain(compute(HERE))
+    assert here
+    for kind in KINDS:
+        with second_device(kind) as device:
+            there = plain(compute(device))
+
+        assert len(here) == len(there)
+        for one, other in zip(here, there, strict=True):
+            torch.testing.assert_close(one, other, equal_nan=True)
+
+
+def plain(found: Any) -> list[Any]:
+    leaves = torch.utils._pytree.tree_leaves(found)
+    return [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+
+def on(device: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: tensor.to(device) for name, tensor in arrays.items()}
+
+
+def packed(**options: Any) -> dict[str, Any]:
+    """Return a batch of rows of 2 to 54 tokens, masked."""
+    rows = [
+        {
+            "key": row.key,
+            "input_ids": row.ids,
+            "word_ids": row.word_ids,
+            "bio": row.bio,
+            "span_starts": [start for start, _, _ in row.mentions],
+            "span_ends": [end for _, end, _ in row.mentions],
+            "span_labels": [label for _, _, label in row.mentions],
+        }
+        for row in rows_of(fixed_examples(12))
+    ]
+    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)(rows)
+
+
+def wrapped(
+    family: str, device: Any, *, labels: Sequence[str] = ("Drug", "Gene"), **options: Any
+) -> Any:
+    model = masked_lm(family, pad_token_id=IDS.pad, max_position_embeddings=512, **options)
+    return MslmModel.wrap(model, labels=labels, dropout=0.0, special_ids=[0, 1, 2]).to(device)
+
+
+# The pretended device -----------------------------------------------------------------------------
+
+
+def test_second_device__refuses_to_mix() -> None:
+    layer = torch.nn.Linear(4, 3)
+
+    with second_device() as device:
+        layer.to(device)
+        x = torch.ones(2, 4)
+
+        assert layer(x.to(device)).device == device
+        with pytest.raises(RuntimeError, match="expected tensors of one device"):
+            layer(x)
+        with pytest.raises(TypeError, match="cuda:0 device type tensor to numpy"):
+            layer(x.to(device)).detach().numpy()
+
+
+def test_second_device__keeps_what_is_made_of_its_tensors() -> None:
+    with second_device() as device:
+        x = torch.ones(2, 4, device=device, requires_grad=True)
+        (x * torch.tensor(2.0)).sum().backward()
+
+        assert x.is_cuda
+        for made in (x + 1, x[0], x.grad, torch.zeros_like(x), x.new_zeros(3), x.to(torch.int64)):
+            assert made is not None
+            assert made.device == device
+        assert torch.zeros(2).device == x.cpu().device == HERE
+        assert x.cpu().sum().item() == 8
+
+
+def test_second_device__of_apple_has_no_float64() -> None:
+    with second_device("mps") as device:
+        x = torch.ones(2, device=device)
+
+        assert not x.is_cuda
+        with pytest.raises(TypeError, match="expected no float64"):
+            x.double()
+
+
+# Models and losses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", OF_FAMILY)
+@pytest.mark.filterwarnings("ignore")  # the head of mpnet is not known
+def test_model__losses_gradients_and_mentions(family: str) -> None:
+    def compute(device: Any) -> Any:
+        model = wrapped(family, device)
+        rows = on(device, packed())
+        output = model(**rows)
+        output.loss.backward()
+        found = model.predict(rows["input_ids"], rows["attention_mask"])
+        gradients = [parameter.grad for parameter in model.parameters()]
+        return [output.loss, gradients, found.tags, found.span_starts, found.span_labels]
+
+    equal_everywhere(compute)
+
+
+def test_wrap__puts_heads_where_the_model_is() -> None:
+    def compute(device: Any) -> Any:
+        torch.manual_seed(0)
+        model = MslmModel.wrap(masked_lm().to(device), labels=["Drug", "Gene"], dropout=0.0)
+        return model(**on(device, batch())).loss
+
+    equal_everywhere(compute)
+
+
+@pytest.mark.parametrize("two_views", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
+def test_model__packed_rows(family: str, shape: str, two_views: bool) -> None:
+    def compute(device: Any) -> Any:
+        model = wrapped(family, device)
+        model.config.two_views = two_views
+        loss = model(**on(device, packed(**SHAPES[shape]))).loss
+        loss.backward()
+        return [loss, [parameter.grad for parameter in model.parameters()]]
+
+    equal_everywhere(compute)
+
+
+def test_losses__of_logits() -> None:
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(8, 12, VOCABULARY, generator=draw)
+
+    def compute(device: Any) -> Any:
+        rows, x = on(device, batch()), logits.to(device)
+        asked = rows["labels"], rows["mask_kinds"]
+        total, items = MaskSpecificLoss(0.2, 0.8)(x, *asked)
+        released = [
+            ReleasedLoss(0.2, 0.8, reduction=name)(x, rows["input_ids"], *asked)
+            for name in ("none", "sum", "mean")
+        ]
+        measured = Perplexity()
+        measured.add(x, rows["labels"])
+        measured.add(x, batch()["labels"])
+        return [total, items, released, count_items([rows, rows]), measured.value]
+
+    equal_everywhere(compute)
+
+
+def test_spans__of_hidden_states_and_tags() -> None:
+    hidden = torch.randn(8, 12, 4, generator=torch.Generator().manual_seed(0))
+
+    def compute(device: Any) -> Any:
+        rows = on(device, batch())
+        pooled = pool_spans(hidden.to(device), rows["span_starts"], rows["span_ends"])
+        return [pooled, *decode_spans(rows["bio"].clamp_min(0), rows["attention_mask"])]
+
+    equal_everywhere(compute)
+
+
+# Measures -----------------------------------------------------------------------------------------
+
+
+def test_measures__of_rows() -> None:
+    examples = fixed_examples(12)
+
+    def compute(device: Any) -> Any:
+        model = wrapped("bert", device, vocab_size=IDS.size)
+        scores = evaluate(model, examples, labels=["Drug", "Gene"])
+        confident = mention_confidence(model, examples).geometric_mean.tolist()
+        batches = [packed(), packed(flat=True), on(device, packed())]
+        return [confident, scores["micro_f1"], perplexity(model, batches)["loss"]]
+
+    equal_everywhere(compute)
+
+
+def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path) -> None:
+    model, gold = trained_on_sample(tmp_path / "sample")
+    texts = [one.text for one in gold]
+    loader = MaskedDataset(md.load(tmp_path / "sample")["train"], "unmasked").loader(batch_size=99)
+    rows = next(iter(loader))
+
+    def compute(device: Any) -> Any:
+        moved = copy.deepcopy(model).to(device)
+        of_texts = moved.annotate(texts)
+        of_rows = moved.predict(rows["input_ids"].to(device), rows["attention_mask"].to(device))
+        places = [[mention.start, mention.end] for one in of_texts for mention in one]
+        return [places, of_rows.span_starts]
+
+    equal_everywhere(compute)
+
+
+# DGA ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
+@pytest.mark.parametrize("family", ["bert", "deberta", "distilbert"])
+def test_general_knowledge__importance_loss_and_steps(family: str, scale: Any) -> None:
+    def compute(device: Any) -> Any:
+        model = wrapped(family, device)
+        rows = on(device, batch())
+        shown = rows["input_ids"], rows["attention_mask"]
+        torch.manual_seed(0)
+        importance = head_importance(model, [batch(), rows])
+
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.1)
+        with SoftMasks(model, importance.cpu(), scale):  # as one that was loaded
+            for _ in range(2):
+                general_knowledge_loss(model, *shown, importance_KN=importance).backward()
+                optimiser.step()
+        return [importance, list(model.parameters())]
+
+    equal_everywhere(compute)
+
+
+# Trainers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["dataset", "loader"])
+def test_mslm_trainer__trains_and_evaluates(
+    form: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_accelerator: None,  # noqa: F811
+) -> None:
+    made.built(tmp_path / "built")
+    rows: Any = MaskedDataset(md.load(tmp_path / "built")["train"], "joint", static=True)
+    model = wrapped("bert", HERE, vocab_size=rows.split.token_ids.size, labels=["Disease"])
+    if form == "loader":
+        rows = rows.loader(batch_size=8)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+
+    def compute(device: Any) -> Any:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", str(device))
+        trainer = MslmTrainer(
+            model=copy.deepcopy(model),
+            args=TrainingArguments(
+                str(tmp_path / "trained"),
+                report_to=[],
+                save_strategy="no",
+                disable_tqdm=True,
+                label_names=["bio"],
+                logging_steps=1,
+                max_steps=3,
+                seed=0,
+            ),
+            train_dataset=rows,
+            eval_dataset=rows,
+            data_collator=MaskingCollator(),
+        )
+        trainer.train()
+        measured = trainer.evaluate()
+
+        assert next(trainer.model.parameters()).device == device
+        logged = [log["mslm_loss"] for log in trainer.state.log_history if "mslm_loss" in log]
+        assert len(logged) == 3
+        return [logged, [measured[name] for name in ("eval_loss", "eval_mslm_loss")]]
+
+    equal_everywhere(compute)

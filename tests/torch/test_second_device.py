@@ -6,6 +6,7 @@ There is none here, so that the GPU is pretended: see `second_device`.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from mslm_data.torch import (  # noqa: E402
     perplexity,
     pool_spans,
 )
+from mslm_data.torch.by_row import BY_ROW  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
@@ -172,10 +174,17 @@ def test_wrap__puts_heads_where_the_model_is() -> None:
 
 @pytest.mark.parametrize("two_views", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
-def test_model__packed_rows(family: str, shape: str, two_views: bool) -> None:
+@pytest.mark.parametrize(
+    ("family", "attention"),
+    [
+        *itertools.product(["bert", "modernbert"], ["eager", "sdpa", BY_ROW]),
+        ("deberta-v2", "eager"),  # which is shown rows unpacked
+    ],
+)
+def test_model__packed_rows(family: str, attention: str, shape: str, two_views: bool) -> None:
     def compute(device: Any) -> Any:
         model = wrapped(family, device)
+        model.set_attn_implementation(attention)
         model.config.two_views = two_views
         loss = model(**on(device, packed(**SHAPES[shape]))).loss
         loss.backward()

@@ -19,10 +19,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from experiments.training import reading
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.loading import Shards, load
 from mslm_data.shard.split import Split
-from mslm_data.torch.forward import evaluating, padded, places_by_length
+from mslm_data.torch.forward import padded, places_by_length
 
 TASK = "MSLM_DATA_EXPERIMENTS_TASK"
 """Environment variable: the folder of a task's rows."""
@@ -83,12 +84,12 @@ def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor
     lengths = np.array([len(row) for row in rows])
     ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), offsets_of(lengths))
     found = torch.zeros(len(rows), model.out.out_features)
-    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+    with reading(model) as device:
         for places in places_by_length(lengths, BATCH):
             input_ids = torch.from_numpy(padded(ids.take(places), pad))
             present = torch.arange(input_ids.shape[1]) < torch.from_numpy(lengths[places])[:, None]
-            logits = model(input_ids, present.long()).logits
-            found[torch.from_numpy(places)] = logits.softmax(-1).float()
+            logits = model(input_ids.to(device), present.long().to(device)).logits
+            found[torch.from_numpy(places)] = logits.softmax(-1).float().cpu()
     return found
 
 

@@ -117,10 +117,12 @@ class Cache:
     Attributes:
         folder: Any folder outside the repository; what is missing there is made again.
         encoder: Folder of a Hugging Face encoder with its tokenizer.
+        device: What models are trained on, as torch names it.
     """
 
     folder: Path
     encoder: Path
+    device: str = "cpu"
 
     def origin(self) -> str:
         """Return where the text comes from: BLURB, or the shipped samples where it is missing."""

@@ -71,6 +71,8 @@ def with_head(cache: Cache) -> Path:
         return cache.encoder
 
     parts = [asdict(HEAD), HEAD_ON, asdict(TOGETHER), MASKS, SEED, digest(cache.encoder)]
+    # A GPU makes another head, so that its runs are no pair with those of a CPU.
+    parts += [cache.device] if cache.device != "cpu" else []
     made = json.dumps([*parts, cache.build()] if cache.build() else parts)
     name = hashlib.sha256(made.encode()).hexdigest()[:12]
     folder = cache.folder / "encoders" / f"start-{name}"
@@ -103,7 +105,7 @@ def _has_head(folder: Path) -> bool:
 def _head_alone(cache: Cache) -> MslmModel:
     """Train a new head on the frozen encoder."""
     torch.manual_seed(SEED)
-    model = MslmModel.wrap(masked_lm(cache.encoder), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(masked_lm(cache.encoder, cache.device), w_elm=1.0, w_blm=1.0)
     everything = cache.everything()["train"]
     with torch.no_grad():
         model.masked_lm.get_output_embeddings().bias.copy_(log_frequencies(everything))
@@ -116,7 +118,7 @@ def _head_alone(cache: Cache) -> MslmModel:
 def _together(cache: Cache, folder: Path) -> MslmModel:
     """Train head and encoder."""
     torch.manual_seed(SEED)
-    model = MslmModel.wrap(masked_lm(folder), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
     _optimise(model, cache.everything()["train"], TOGETHER, seed=SEED + 1)
     return model
 
@@ -138,20 +140,23 @@ def log_frequencies(split: Split) -> torch.Tensor:
     return torch.from_numpy(np.log(counts / counts.sum())).float()
 
 
-def masked_lm(folder: Path) -> Any:
+def masked_lm(folder: Path, device: str = "cpu") -> Any:
     """Load an encoder with a language modelling head, new where the folder has none.
 
-    Attention is computed in plain steps: in bfloat16 on CPUs that is faster than the fused kernel.
+    On a CPU attention is computed in plain steps: in bfloat16 that is faster than the fused kernel.
     """
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # or it says at length that the head is new
     transformers.logging.disable_progress_bar()
     try:
-        return transformers.AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager"
+        model = transformers.AutoModelForMaskedLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager" if device == "cpu" else "sdpa",
         )
     finally:
         transformers.logging.set_verbosity(level)
+    return model.to(device)
 
 
 def save(model: Any, folder: Path, *, tokenizer: Path) -> None:

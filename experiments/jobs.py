@@ -64,7 +64,7 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     w_elm, w_blm = _weights(options.get("weights", (1.0, 1.0)), hidden)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(
-        encoder.masked_lm(folder), labels=shards.labels, w_elm=w_elm, w_blm=w_blm
+        encoder.masked_lm(folder, cache.device), labels=shards.labels, w_elm=w_elm, w_blm=w_blm
     )
     trained = training.optimise(
         model,
@@ -80,13 +80,13 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
 def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     """Adapt the encoder with masks, or not at all, and measure what it predicts afterwards."""
     if not run.arm:
-        model = MslmModel.wrap(encoder.masked_lm(start), w_elm=1.0, w_blm=1.0)
+        model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
         return {"steps": 0, "tokens": 0, "scores": sensitivity(model, cache)}
 
     folder = _folder(run, cache, start)
     with FileLock(f"{folder}.lock"):
         made = _adapt(run, cache, start)
-    model = MslmModel.wrap(encoder.masked_lm(folder), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(encoder.masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
     return {**made, "scores": sensitivity(model, cache)}
 
 
@@ -112,7 +112,7 @@ def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         shards = cache.weak_domain()
     strategy, hidden = _hidden(run.arm, shards, start, seed=run.seed, target=target)
     torch.manual_seed(run.seed)
-    model = MslmModel.wrap(encoder.masked_lm(start), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
     trained = training.optimise(
         model,
         shards["train"],
@@ -131,7 +131,7 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     options = run.options
     shards = cache.task(run.corpus)
     torch.manual_seed(run.seed)
-    model = MslmModel.wrap(encoder.masked_lm(start), w_elm=1.0, w_blm=1.0)
+    model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
 
     made: dict[str, Any] = {"hidden": 0.0}
     if options["masks"]:
@@ -155,7 +155,7 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         made = {**made, "adapted": adapted}
 
     torch.manual_seed(run.seed)
-    classifier = Classifier(model.encoder(), len(shards.doc_labels))
+    classifier = Classifier(model.encoder(), len(shards.doc_labels)).to(cache.device)
     trained = training.optimise(
         classifier, shards["train"], None, of_texts, _schedule(options), seed=run.seed
     )
@@ -213,8 +213,8 @@ def _score_by_task_model(corpus: str, cache: Cache, start: Path) -> None:
 
     of_model = cache.folder / "encoders" / f"{start.name}-{corpus}-classifier"
     torch.manual_seed(TASK_MODEL_SEED)
-    masked_lm = encoder.masked_lm(start)
-    classifier = Classifier(masked_lm.base_model, len(shards.doc_labels))
+    masked_lm = encoder.masked_lm(start, cache.device)
+    classifier = Classifier(masked_lm.base_model, len(shards.doc_labels)).to(cache.device)
     schedule = _schedule(CLASSIFIER[corpus])
     training.optimise(classifier, shards["train"], None, of_texts, schedule, seed=TASK_MODEL_SEED)
     encoder.save(masked_lm, of_model, tokenizer=start)

@@ -121,10 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cache(options: argparse.Namespace) -> Cache:
-    folder, begin = options.cache, options.encoder or encoder.packaged()
+    begin = options.encoder or encoder.packaged()
     if options.shards:
-        return OwnCache(folder=folder, encoder=begin, shards=options.shards)
-    return Cache(folder=folder, encoder=begin)
+        return OwnCache(
+            folder=options.cache, encoder=begin, device=options.device, shards=options.shards
+        )
+    return Cache(folder=options.cache, encoder=begin, device=options.device)
 
 
 def _check_encoder(parser: argparse.ArgumentParser, folder: Path) -> None:
@@ -192,6 +194,7 @@ def about(cache: Cache) -> dict[str, str]:
         "numpy": np.__version__,
         "data": cache.origin(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
+        **({} if cache.device == "cpu" else {"device": cache.device}),
     }
 
 
@@ -239,6 +242,18 @@ def _hours(text: str) -> float:
     raise argparse.ArgumentTypeError(f"expected hours above 0, got '{text}'")
 
 
+def _device(text: str) -> str:
+    """Return the name of a device that torch can compute on."""
+    try:
+        float(torch.ones(1, device=text))
+    except (RuntimeError, AssertionError) as error:
+        message = str(error).splitlines()[0]
+        raise argparse.ArgumentTypeError(
+            f"expected a device that torch can use, got '{text}': {message}"
+        ) from None
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.run",
@@ -268,6 +283,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help=f"begin with this folder, not the encoder of the package {encoder.PACKAGE}",
+    )
+    add(
+        "--device",
+        type=_device,
+        metavar="DEVICE",
+        default="cpu",
+        help="train on what torch calls so, such as cuda (default cpu)",
     )
     add(
         "--cache",

@@ -16,6 +16,7 @@ import torch
 import mslm_data as md
 from experiments import intervals
 from experiments.corpora import HELD_OUT, Cache
+from experiments.training import reading
 from mslm_data.data.bio import OUTSIDE
 from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
@@ -23,7 +24,7 @@ from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
 from mslm_data.torch.families import decoder_of
-from mslm_data.torch.forward import evaluating, padded, places_by_length
+from mslm_data.torch.forward import padded, places_by_length
 
 GROUPS = 100
 BATCH = 64
@@ -47,12 +48,15 @@ def mention_scores(model: MslmModel, split: Split) -> dict[str, Any]:
     ids = examples.input_ids
     words_of_rows = np.zeros(len(ids), np.int64)
     counts = np.zeros((len(ids), 3), np.int64)  # hits, gold, predicted
-    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+    with reading(model) as device:
         for places in places_by_length(ids.lengths, BATCH):
             input_ids = padded(ids.take(places), max(examples.ids.pad, 0))
             present = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
-            output = model(torch.from_numpy(input_ids), torch.from_numpy(present.astype(np.int64)))
-            tags = output.tag_logits.float().argmax(-1).numpy()
+            output = model(
+                torch.from_numpy(input_ids).to(device),
+                torch.from_numpy(present.astype(np.int64)).to(device),
+            )
+            tags = output.tag_logits.float().argmax(-1).cpu().numpy()
 
             gold = padded(examples.bio.take(places), OUTSIDE)
             words = padded(examples.word_ids.take(places), -1)
@@ -142,7 +146,7 @@ def _predicted(
 
     groups = np.zeros((GROUPS, 3))  # hits, tokens, sum of losses
     lengths = examples.input_ids.lengths
-    with evaluating(model), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+    with reading(model) as device:
         for places in places_by_length(lengths, BATCH):
             true = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
             present = np.arange(true.shape[1]) < lengths[places, None]
@@ -150,17 +154,18 @@ def _predicted(
             if not asked.any():
                 continue
 
+            shown = torch.from_numpy(padded(seen.take(places), max(examples.ids.pad, 0)))
             hidden = model.encoder()(
-                input_ids=torch.from_numpy(padded(seen.take(places), max(examples.ids.pad, 0))),
-                attention_mask=torch.from_numpy(present.astype(np.int64)),
+                input_ids=shown.to(device),
+                attention_mask=torch.from_numpy(present.astype(np.int64)).to(device),
             )[0]
-            targets = torch.from_numpy(true[asked])
-            logits = decoder(hidden[torch.from_numpy(asked)]).float()
+            targets = torch.from_numpy(true[asked]).to(device)
+            logits = decoder(hidden[torch.from_numpy(asked).to(device)]).float()
             losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
             hits = logits.argmax(-1) == targets
 
             rows = places[np.nonzero(asked)[0]]
-            columns = [hits.numpy(), np.ones(len(rows)), losses.numpy()]
+            columns = [hits.cpu().numpy(), np.ones(len(rows)), losses.cpu().numpy()]
             np.add.at(groups, rows % GROUPS, np.stack(columns, axis=1))
 
     hits, tokens, loss = groups.sum(axis=0)
@@ -183,7 +188,7 @@ def _confidence(model: MslmModel, split: Split) -> dict[str, Any]:
         (Figure 2 of Abaho et al. 2024); and `groups`: its sum, and the mentions of each group.
     """
     examples = split.take(range(min(CONFIDENCE_ROWS, len(split))))
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+    with reading(model):
         found = mention_confidence(model, examples, batch_size=BATCH).geometric_mean
 
     groups = np.zeros((GROUPS, 2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.torch import count_items
+from mslm_data.torch.forward import device_of, evaluating
 
 WARM = 0.1
 """Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""
@@ -93,14 +94,16 @@ def optimise(
         for part in model.modules():
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
+    device = device_of(model)
     losses: list[float] = []
     tokens = 0
-    with around or nullcontext(), cheap_dropout(seed):
+    draws = cheap_dropout(seed) if device.type == "cpu" else nullcontext()
+    with around or nullcontext(), draws:
         for batch in _epochs(batches, schedule.epochs):
             loss = 0.0
             for view in views(batch):
-                with torch.autocast("cpu", torch.bfloat16):
-                    part = model(**view).loss
+                with torch.autocast(device.type, torch.bfloat16):
+                    part = model(**{name: x.to(device) for name, x in view.items()}).loss
                 part.backward()
                 loss += float(part.detach())
                 tokens += int(view["attention_mask"].sum())
@@ -112,6 +115,14 @@ def optimise(
 
     last = losses[-max(1, len(losses) // 10) :]
     return {"steps": len(losses), "tokens": tokens, "loss": round(sum(last) / len(last), 4)}
+
+
+@contextmanager
+def reading(model: Any) -> Iterator[torch.device]:
+    """Compute without gradients and dropout, in bfloat16; the value is the model's device."""
+    device = device_of(model)
+    with evaluating(model), torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
+        yield device
 
 
 def rate_at(step: int, total: int) -> float:

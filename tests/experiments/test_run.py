@@ -19,6 +19,7 @@ from experiments.lines import Run  # noqa: E402
 from experiments.plan import Step  # noqa: E402
 from experiments.queue import Queue  # noqa: E402
 from mslm_data.torch import MslmModel, evaluate  # noqa: E402
+from tests.torch.second_device import second_device  # noqa: E402
 
 if TYPE_CHECKING:
     from experiments.corpora import Cache
@@ -621,3 +622,53 @@ def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
         patch.setenv("MSLM_DATA_REAL", str(root / "data"))
         made.task("ACL-ARC")
     return made
+
+
+def test_main__refuses_a_device_that_is_not_there(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["--device", "meta", "--list"])
+
+    assert "expected a device that torch can use, got 'meta'" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")  # autocast says so
+def test_main__says_what_a_run_was_computed_on(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter([Step(run=ner())]))
+    options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
+
+    with second_device():
+        assert run.main([*options, "--results", str(tmp_path), "--device", "cuda"]) == 0
+
+    (line,) = lines.read(tmp_path)
+    assert line["about"]["device"] == "cuda"
+    assert line["start"] != encoder.digest(encoder.with_head(cache))
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")  # autocast says so
+@pytest.mark.parametrize(
+    "one",
+    [TWO, ADAPTED, plan.adaptation("token", 2), classification("token", "updates")],
+    ids=["two views", "adapted", "adaptation", "classification"],
+)
+def test_do__on_a_gpu_all_is_on_it(task: Cache, one: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = jobs.do(one, task)
+    trained: list[torch.device] = []
+    optimise = training.optimise
+
+    def look(model: Any, *args: Any, **options: Any) -> Any:
+        trained.extend(parameter.device for parameter in model.parameters())
+        return optimise(model, *args, **options)
+
+    monkeypatch.setattr(training, "optimise", look)
+    monkeypatch.setattr(encoder, "optimise", look)
+    with second_device() as device:
+        there = jobs.do(one, replace(task, device="cuda"))
+
+    assert set(trained) == {device}
+    assert there["start"] != here["start"]
+    for name in ("hidden", "steps", "tokens"):
+        assert there[name] == here[name]
+    # Without bfloat16, and with other dropout, it is not the same model.
+    assert there["loss"] == pytest.approx(here["loss"], abs=0.2)

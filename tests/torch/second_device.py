@@ -71,7 +71,7 @@ class _There:
         self._held[address(tensor)] = StorageWeakRef(tensor.untyped_storage())
 
     def device_of(self, tensor: Tensor) -> torch.device:
-        return self.device if self.holds(tensor) else HERE
+        return self.device if self.holds(tensor) else tensor.device
 
 
 class _Computing(TorchDispatchMode):
@@ -123,7 +123,7 @@ class _Calling(TorchFunctionMode):
             return self._to(*args, **kwargs)
         if name == "cpu":
             return self._moved(args[0], HERE)
-        if kwargs.get("device") is not None:
+        if kwargs.get("device") is not None and self._is_known(kwargs["device"]):
             made = self._called(func, args, {**kwargs, "device": HERE})
             wanted = torch.device(kwargs["device"])
             if tensors(args):
@@ -131,6 +131,10 @@ class _Calling(TorchFunctionMode):
             # Made of nothing, so that gradients end there.
             return _copied(made, self._there, wanted.type).requires_grad_(made.requires_grad)
         return self._called(func, args, kwargs)
+
+    def _is_known(self, device: Any) -> bool:
+        """Return whether a device is one of the two, and not torch's "meta", of no memory."""
+        return torch.device(device).type in (HERE.type, self._there.device.type)
 
     def _called(self, func: Any, args: Any, kwargs: Any) -> Any:
         before = self._there.creates
@@ -147,8 +151,9 @@ class _Calling(TorchFunctionMode):
         else:
             device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
 
-        moved = tensor if device is None else self._moved(tensor, device)
-        return moved if dtype is None else moved.to(dtype)
+        if device is not None:
+            tensor = self._moved(tensor, device) if self._is_known(device) else tensor.to(device)
+        return tensor if dtype is None else tensor.to(dtype)
 
     def _moved(self, tensor: Tensor, device: torch.device) -> Tensor:
         if device.type == self._there.device_of(tensor).type:

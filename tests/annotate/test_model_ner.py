@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mslm_data.torch.model_ner import ModelNer
 from tests import made
 from tests.annotate.model_made import name_tagger
 from tests.torch.families import SIZES, masked_lm
+from tests.torch.second_device import second_device
 
 NAMES = ("heart failure", "aspirin")
 
@@ -332,12 +334,14 @@ def test_find__computes_with_the_threads_that_were_asked_for(
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_annotate__finds_the_same_on_a_gpu(model: str) -> None:
+def test_annotate__finds_the_same_on_a_gpu(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["He has heart failure.", "No aspirin."]
 
     on_cpu = annotate(ModelNer(model=model), *texts)
-    on_gpu = annotate(ModelNer(model=model, device="cuda", batch_size=8), *texts)
+    gpu = nullcontext() if torch.cuda.is_available() else second_device()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with gpu:
+        on_gpu = annotate(ModelNer(model=model, device="cuda", batch_size=8), *texts)
 
     assert [[s[:3] for s in f.spans] for f in on_gpu] == [[s[:3] for s in f.spans] for f in on_cpu]
 

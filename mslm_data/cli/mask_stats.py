@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WORDS_OF_REPORT = 20
 """How many of the words masked most a report shows."""
+ROWS_OF_REPORT = 8
+"""How many sentences a report shows where no option says it."""
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
@@ -125,10 +127,8 @@ WORDS_OF_REPORT = 20
     "--rows",
     "shown_rows",
     type=click.IntRange(1),
-    default=8,
-    show_default=True,
     metavar="N",
-    help="Show this many sentences in the report.",
+    help="Show this many sentences in the report.  [default: 8]",
 )
 @show_text_option
 @json_option
@@ -154,7 +154,7 @@ def command(
     temperature: float | None,
     epoch_size: str | None,
     report_file: Path | None,
-    shown_rows: int,
+    shown_rows: int | None,
     show_text: bool,
     as_json: bool,
 ) -> None:
@@ -184,6 +184,8 @@ def command(
 
     if len(names) > 1 and report_file is None:
         raise click.UsageError(f"--strategy: expected one without --report, got {len(names)}")
+    if shown_rows is not None and report_file is None:
+        raise click.UsageError("--rows: expected --report, which shows them, got none")
     chosen, schemes = _schemes(scheme)
     if report_file is not None:
         _refuse_missing_folder(report_file)
@@ -234,7 +236,7 @@ def command(
             rows,
             shards,
             counted,
-            shown_rows,
+            shown_rows or ROWS_OF_REPORT,
             corpus=", ".join(dict.fromkeys(one.manifest.name for one in opened)),
             split=split,
             seed=seed,

@@ -81,14 +81,14 @@ def strategy_options(command: F) -> F:
         ),
         click.option(
             "--elm",
-            type=float,
+            type=click.FloatRange(0, 1),
             metavar="RATE",
             help="Hide this share of a row's mentions whole.  [default: the strategy's; joint: "
             "1.0]",
         ),
         click.option(
             "--blm",
-            type=float,
+            type=click.FloatRange(0, 1),
             metavar="RATE",
             help="Hide this share of a row's tokens besides.  [default: the strategy's; joint: "
             "0.075]",

@@ -40,10 +40,14 @@ def make_strategies(
     Raises:
         PipelineError: A strategy or an option is unknown, a value is refused, or a rate follows
             training, which no command knows the place of.
-        UsageError: One of `sets` is not of that form, or of another strategy.
+        UsageError: One of `sets` is not of that form, of another strategy, or sets what `elm` or
+            `blm` sets.
     """
     rates = {name: value for name, value in (("elm", elm), ("blm", blm)) if value is not None}
     assignments = [_parsed(assignment, names) for assignment in sets]
+    for _, option, _ in assignments:
+        if option in rates:
+            raise click.UsageError(f"--set: expected no {option} beside --{option}, got both")
     strategies = {}
 
     for name in names:

@@ -523,6 +523,9 @@ def _in_words(error: Exception, url: str) -> Exception:
     if isinstance(error, FileNotFoundError):
         return RemoteError("no such file", missing=True, final=True)
     reason = type(error).__name__
+    protocol = url.partition("://")[0]
+    if isinstance(error, ValueError) and protocol not in _protocols():
+        reason = f"a protocol that fsspec does not know, '{protocol}'"
     if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
         reason = str(error.strerror)
     status = _status(error)
@@ -531,6 +534,13 @@ def _in_words(error: Exception, url: str) -> Exception:
     else:
         reason = _IN_WORDS.get(type(error).__name__, reason)
     return RemoteError(reason, final=isinstance(error, _FINAL))
+
+
+def _protocols() -> list[str]:
+    import fsspec
+
+    known: list[str] = fsspec.available_protocols()
+    return known
 
 
 def _status(error: BaseException | None) -> int:

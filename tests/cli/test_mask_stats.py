@@ -143,7 +143,7 @@ def test_mask_stats__other_strategies_say_their_own_rates(built: Path) -> None:
 
 WRONG = [
     (["--strategy", "jont"], "did you mean 'joint'?"),
-    (["--elm", "1.5"], "expected a rate in [0, 1], got 1.5"),
+    (["--set", "elm=1.5"], "expected a rate in [0, 1], got 1.5"),
     (["--split", "dev"], "no split 'dev'"),
     (["--set", "cont=1"], "did you mean 'count'?"),
     (["--strategy", "elm", "--blm", "0.1"], "unknown option 'blm'"),
@@ -403,6 +403,9 @@ WRONG_CALLS = [
     ),
     (["--row-tokens", "4"], "--row-tokens: expected room for a row of"),
     (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
+    (["--elm", "1.5"], "Invalid value for '--elm': 1.5 is not in the range 0<=x<=1"),
+    (["--elm", "0.5", "--set", "elm=0.3"], "--set: expected no elm beside --elm, got both"),
+    (["--rows", "3"], "--rows: expected --report, which shows them, got none"),
     (["--seed", str(2**63)], "9223372036854775808 is not in the range"),
     (["--set", "jont.elm=0.5"], "got one of 'jont'; did you mean 'joint'?"),
     (

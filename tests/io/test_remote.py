@@ -170,6 +170,13 @@ def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.Mo
         fetch("s3://me:secret@bucket/a", "b", tmp_path / "a")
 
 
+def test_read__names_a_protocol_that_nobody_knows() -> None:
+    with pytest.raises(remote.RemoteError) as raised:
+        remote.read("nope://bucket/a", "b", most=10)
+
+    assert raised.value.reason == "a protocol that fsspec does not know, 'nope'"
+
+
 @pytest.mark.parametrize("size", [3, 5])
 def test_read__believes_no_other_number_of_bytes_than_announced(
     size: int, there: Path, monkeypatch: pytest.MonkeyPatch

@@ -598,6 +598,9 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "equal cost": _question("Two views at equal cost"),
     "masks": _question("Masks in two views"),
     "adaptation": _question("Adapt, then fine-tune"),
+    "weights": _question("Weights at ELM 0.25 and BLM 0.15"),
+    "rates of masking": _question("Rates of masking"),
+    "elsewhere": _question("Joint training outside of medicine"),
     "overview": _overview,
     "rates": _rates(
         "ner", "f1", RATES, f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."

@@ -130,7 +130,8 @@ class MslmModel(PreTrainedModel):
     ) -> MslmModel:
         """Put MSLM's loss and heads around a masked language model.
 
-        The result is in training or evaluation mode as the model is.
+        The result is in training or evaluation mode as the model is, and its heads have the
+        model's precision and device.
 
         Args:
             masked_lm: A model with its embeddings at their final size, or a folder or hub name of

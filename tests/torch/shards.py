@@ -11,6 +11,7 @@ from typing import Any
 
 import mslm_data as md
 from mslm_data.torch import MaskedDataset
+from tests.generate import fixed_examples, rows_of
 
 JOINT = md.strategy("joint", elm=0.5, blm=0.2)
 
@@ -26,6 +27,22 @@ def all_lists(batches: Iterable[Any]) -> list[dict[str, Any]]:
 def of_numpy(batches: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the batches of `md.Batches` as lists, keys as torch has them."""
     return [lists({**batch, "keys": batch["keys"].view("int64")}) for batch in batches]
+
+
+def dictionaries() -> list[dict[str, Any]]:
+    """Return rows of 2 to 54 tokens, with mentions of two labels, as a collator takes them."""
+    return [
+        {
+            "key": row.key,
+            "input_ids": row.ids,
+            "word_ids": row.word_ids,
+            "bio": row.bio,
+            "span_starts": [start for start, _, _ in row.mentions],
+            "span_ends": [end for _, end, _ in row.mentions],
+            "span_labels": [label for _, _, label in row.mentions],
+        }
+        for row in rows_of(fixed_examples(12))
+    ]
 
 
 def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any]) -> None:

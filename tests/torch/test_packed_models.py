@@ -14,8 +14,9 @@ pytest.importorskip("transformers")
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs, perplexity  # noqa: E402
 from mslm_data.torch.by_row import BY_ROW  # noqa: E402
-from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
+from tests.generate import IDS  # noqa: E402
 from tests.torch.families import OF_FAMILY, masked_lm  # noqa: E402
+from tests.torch.shards import dictionaries  # noqa: E402
 
 NOT_TOLD = ["deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "deberta-v2-conv", "mpnet"]
 """Encoders that have no argument to keep rows apart, so that `MslmModel` unpacks them."""
@@ -27,18 +28,7 @@ SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     """Rows of 2 to 54 tokens, with mentions of two labels."""
-    return [
-        {
-            "key": row.key,
-            "input_ids": row.ids,
-            "word_ids": row.word_ids,
-            "bio": row.bio,
-            "span_starts": [start for start, _, _ in row.mentions],
-            "span_ends": [end for _, end, _ in row.mentions],
-            "span_labels": [label for _, _, label in row.mentions],
-        }
-        for row in rows_of(fixed_examples(12))
-    ]
+    return dictionaries()
 
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:

@@ -42,9 +42,10 @@ from mslm_data.torch import (  # noqa: E402
 )
 from mslm_data.torch.by_row import BY_ROW  # noqa: E402
 from tests import made  # noqa: E402
-from tests.generate import IDS, fixed_examples, rows_of  # noqa: E402
+from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
 from tests.torch.second_device import second_device  # noqa: E402
+from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
 from tests.torch.trained import trained_on_sample  # noqa: E402
 
@@ -84,19 +85,8 @@ def on(device: Any, arrays: dict[str, Any]) -> dict[str, Any]:
 
 def packed(**options: Any) -> dict[str, Any]:
     """Return a batch of rows of 2 to 54 tokens, masked."""
-    rows = [
-        {
-            "key": row.key,
-            "input_ids": row.ids,
-            "word_ids": row.word_ids,
-            "bio": row.bio,
-            "span_starts": [start for start, _, _ in row.mentions],
-            "span_ends": [end for _, end, _ in row.mentions],
-            "span_labels": [label for _, _, label in row.mentions],
-        }
-        for row in rows_of(fixed_examples(12))
-    ]
-    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)(rows)
+    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)
+    return collate(dictionaries())
 
 
 def wrapped(

@@ -127,8 +127,8 @@ def build(
         BuildError: The folder holds something else, or the build cannot be completed.
         MslmDataError: Anything else that is wrong with what was passed, or with the machine.
     """
-    if part is not None and not 1 <= part[0] <= part[1]:
-        raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part}")
+    if part is not None and not _is_part(part):
+        raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part!r}")
 
     with prepared(
         source,
@@ -226,6 +226,18 @@ class Prepared:
         )
 
 
+def _are_numbers(*given: object) -> bool:
+    """Return whether these are whole numbers of at least 1."""
+    return all(isinstance(number, int) and number >= 1 for number in given)
+
+
+def _is_part(part: Any) -> bool:
+    """Return whether these are a unit's number and how many units there are."""
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        return False
+    return _are_numbers(*part) and bool(part[0] <= part[1])
+
+
 @contextmanager
 def _unseen() -> Iterator[Callable[[str, int, int], None]]:
     """Show nothing of a download."""
@@ -265,10 +277,15 @@ def prepared(
     Raises:
         MslmDataError: See `build`.
     """
-    if workers is not None and workers < 1:
+    if workers is not None and not _are_numbers(workers):
         raise CallError(
-            f"workers: expected a number from 1, got {workers}; leave it out for a number that "
+            f"workers: expected a number from 1, got {workers!r}; leave it out for a number that "
             "suits the input"
+        )
+    if not isinstance(options, Mapping | None):
+        raise CallError(
+            'options: expected a mapping, such as {"encode.keep_text": True}, got '
+            f"{type(options).__name__}"
         )
     ENGINES.resolve(engine)
     given = [input] if isinstance(input, str | Path) else list(input)

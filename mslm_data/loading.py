@@ -7,6 +7,7 @@ train = shards["train"]
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
@@ -22,7 +23,7 @@ from mslm_data.log import LOGGER
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import did_you_mean
+from mslm_data.registry import check_names, did_you_mean
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
@@ -51,10 +52,15 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
             nothing. A path has no such shards.
 
     Raises:
+        TypeError: Neither a path nor a URL.
         ValueError: `cache_bytes` is not a number of bytes.
         ShardError: Not a built folder, an unfinished one, or one of a newer format.
         SourceError: Nothing at the URL, or out of reach.
     """
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(
+            f"folder: expected the path or URL of a built folder, got {type(folder).__name__}"
+        )
     return Shards(local(str(folder)) or RemoteFolder(str(folder), cache_bytes))
 
 
@@ -162,7 +168,7 @@ class Shards(Mapping[str, Split]):
             )
         return path
 
-    def strategy(self, name: str, **options: Any) -> Strategy:
+    def strategy(self, name: str | Path, **options: Any) -> Strategy:
         """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.
 
         Lexicons and score columns are looked for in the folder's `vocab/` first, where `mslm-data
@@ -173,6 +179,7 @@ class Shards(Mapping[str, Split]):
             **options: The strategy's options.
 
         Raises:
+            TypeError: Neither a name nor a path.
             PipelineError: An unknown name or option, or a value that the strategy refuses.
             VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
         """
@@ -199,9 +206,11 @@ class Shards(Mapping[str, Split]):
             CallError: An unknown `to`.
             ExportError: `out` holds something else.
             ShardError: No such split, or a shard is missing or damaged.
+            TypeError: One name as `splits`.
         """
         from mslm_data.shard.export import export
 
+        check_names("splits", splits)
         chosen = {name: self[name] for name in (self.splits if splits is None else splits)}
         return export(
             chosen, self.manifest, self.tokenizer, to=to, out=Path(out), progress=progress

@@ -214,6 +214,16 @@ def _converted(value: Any, wanted: Any, *, where: str, place: str) -> Any:
         raise PipelineError(f"{where}: {message} for option '{place}{path.rstrip('`')}'") from None
 
 
+def check_names(option: str, names: object) -> None:
+    """Refuse one name where a list of names is meant, as a text is a list of its letters.
+
+    Raises:
+        TypeError: A text.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"{option}: expected a list of names, got one; pass ['{names}']")
+
+
 class Registry:
     """A literal table of what a pipeline or a call can name."""
 

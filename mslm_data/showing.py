@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Drawing:
 
 def show(
     split: Split | Mix,
-    *strategies: Strategy | str,
+    *strategies: Strategy | str | Path,
     rows: int | Sequence[int] = 3,
     seed: int = 0,
     epoch: int = 0,

@@ -7,6 +7,7 @@ for batch in md.Batches(shards["train"], md.strategy("joint"), batch_size=32): .
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
@@ -37,7 +38,7 @@ class Batches:
     def __init__(
         self,
         split: Split | Mix,
-        strategy: Strategy | str,
+        strategy: Strategy | str | Path,
         *,
         batch_size: int | None = None,
         batch_tokens: int | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -185,14 +186,14 @@ def check_split(split: object) -> None:
         )
 
 
-def as_strategy(strategy: Strategy | str) -> Strategy:
-    """Return a strategy, made first if only its name is given.
+def as_strategy(strategy: Strategy | str | Path) -> Strategy:
+    """Return a strategy, made first if only its name or its file is given.
 
     Raises:
-        TypeError: Neither a strategy nor a name.
-        ValueError: An unknown name.
+        TypeError: Neither a strategy nor a name nor a path.
+        ValueError: An unknown name, or a file that makes none.
     """
-    if isinstance(strategy, str):
+    if isinstance(strategy, str | Path):
         return make_strategy(strategy)
     if not isinstance(strategy, Strategy):
         raise TypeError(

@@ -39,7 +39,7 @@ from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import Picks, Split, gather_picks, lengths_of
+from mslm_data.shard.split import Picks, Split, check_chunk, gather_picks, lengths_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -243,6 +243,7 @@ class Mix:
         self, start: int, stop: int, rows: int, seed: int, epoch: int
     ) -> Iterator[Examples]:
         """Yield rows `[start, stop)` of an epoch, as `examples` numbers them."""
+        check_chunk(rows)
         self.check()
         self.bring()
         for first in range(start, stop, rows):

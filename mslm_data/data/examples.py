@@ -160,6 +160,18 @@ def examples(
     )
 
 
+def check_examples(name: str, examples: object) -> None:
+    """Refuse what is not rows, such as a whole split.
+
+    Raises:
+        TypeError: Not `Examples`.
+    """
+    if not isinstance(examples, Examples):
+        raise TypeError(
+            f"{name}: expected rows, as split.examples(0, 100) gives, got {type(examples).__name__}"
+        )
+
+
 def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray[np.int64]) -> None:
     """Refuse mentions that masking cannot take.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.draw import shown
 from mslm_data.draw.parts import table, text
@@ -101,10 +101,12 @@ class Strategy(ABC):
             tokens: Tokens that training was given before; read only by rates that follow them.
 
         Raises:
+            TypeError: Not rows, such as a whole split.
             ValueError: A number is out of range, or a rate follows the step or the tokens and none
                 came.
             VocabularyError: A lexicon or score column is missing, damaged, or of other shards.
         """
+        check_examples("examples", examples)
         check_count("seed", seed)
         check_count("epoch", epoch)
         if step is not None:

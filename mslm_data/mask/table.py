@@ -154,7 +154,7 @@ NO_MASKS = {
 that does."""
 
 
-def strategy(name: str, **options: Any) -> Strategy:
+def strategy(name: str | Path, **options: Any) -> Strategy:
     """Make a strategy: `strategy("joint", elm=1.0, blm=0.075)`.
 
     Args:
@@ -164,6 +164,7 @@ def strategy(name: str, **options: Any) -> Strategy:
             override those of a file.
 
     Raises:
+        TypeError: Neither a name nor a path.
         ValueError: The name or an option is unknown, or the strategy refuses a value.
     """
     try:
@@ -172,7 +173,7 @@ def strategy(name: str, **options: Any) -> Strategy:
         raise ValueError(str(error)) from None
 
 
-def make(name: str, options: Mapping[str, Any]) -> Strategy:
+def make(name: str | Path, options: Mapping[str, Any]) -> Strategy:
     """Make a strategy from a name or a file, and options, for commands.
 
     Args:
@@ -180,10 +181,17 @@ def make(name: str, options: Mapping[str, Any]) -> Strategy:
         options: The strategy's options; they override those of a file.
 
     Raises:
+        TypeError: Neither a name nor a path.
         PipelineError: The name, the file or an option is unknown, or the strategy refuses a value.
     """
     from mslm_data.mask.file import read_table
 
+    if not isinstance(name, str | Path):
+        raise TypeError(
+            "strategy: expected the name of one, or a TOML file with a table [mask], got "
+            f"{type(name).__name__}"
+        )
+    name = str(name)
     plain = {name: _plain(value) for name, value in options.items()}
     if name.endswith(".toml"):
         table = read_table(Path(name)) | plain

@@ -189,8 +189,10 @@ class Split:
         """Yield all rows in their stored order, at most this many at a time.
 
         Raises:
+            ValueError: `rows` is below 1, or not a whole number.
             ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
         """
+        check_chunk(rows)
         self.check()
         if self._fits:
             self.bring()
@@ -323,6 +325,16 @@ def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
             f"{numbers.ndim} dimensions"
         )
     return numbers.astype(np.int64, copy=False)
+
+
+def check_chunk(rows: Any) -> None:
+    """Refuse what cannot be the rows of a chunk: a number below 1 would give none at all.
+
+    Raises:
+        ValueError: Not a whole number of at least 1.
+    """
+    if not isinstance(rows, int | np.integer) or rows < 1:
+        raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
 
 
 def number_of(row: Any, rows: int) -> int:

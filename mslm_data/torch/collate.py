@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from mslm_data.batches.masked import Masked, as_strategy
 from mslm_data.batches.shape import BatchShape, pack
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import did_you_mean
+from mslm_data.registry import check_names, did_you_mean
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow, placed
 from mslm_data.torch.rows import CHARACTERS, SPANS, Row, examples_of, token_ids
@@ -100,7 +101,7 @@ class MaskingCollator(FollowsEpoch):
 
     def __init__(
         self,
-        strategy: Strategy | str | None = None,
+        strategy: Strategy | str | Path | None = None,
         tokenizer: Any = None,
         *,
         seed: int = 0,
@@ -137,13 +138,22 @@ class MaskingCollator(FollowsEpoch):
         Raises:
             ValueError: A number out of range, an unknown column, a strategy without a tokenizer, or
                 a rate that follows training, whose steps and tokens a collator is not told.
-            TypeError: Not a strategy, or not a tokenizer.
+            TypeError: Not a strategy, or not a tokenizer; one name where a list of them is meant,
+                or a dtype that is not one of torch.
         """
         self.shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
         check_count("seed", seed)
+        check_names("columns", columns)
+        check_names("tags", tags)
         for name in (*(columns or ()), *(dtypes or ())):
             if name not in COLUMNS:
                 raise ValueError(f"columns: unknown column '{name}'{did_you_mean(name, COLUMNS)}")
+
+        for name, dtype in (dtypes or {}).items():
+            if not isinstance(dtype, torch.dtype):
+                raise TypeError(
+                    f"dtypes: expected one of torch for {name}, such as torch.int32, got {dtype!r}"
+                )
 
         if (strategy is None) != (tokenizer is None):
             raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mslm_data.data.examples import Examples
+from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.torch.forward import (
     Model,
@@ -97,8 +97,10 @@ def mention_confidence(
         batch_size: Number of mentions that the model sees at once.
 
     Raises:
+        TypeError: Not rows, such as a whole split.
         ValueError: The tokenizer has no mask token, or the model returns no such logits.
     """
+    check_examples("examples", examples)
     if examples.ids.mask < 0:
         raise ValueError("examples: expected a tokenizer with a mask token, got one without")
 

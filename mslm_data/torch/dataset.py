@@ -8,6 +8,7 @@ in at least one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     def __init__(
         self,
         split: Split | Mix,
-        strategy: Strategy | str,
+        strategy: Strategy | str | Path,
         *,
         seed: int = 0,
         epoch: int = 0,

@@ -26,11 +26,13 @@ def _albert(model: Any) -> Decoder:
 
 
 def _electra(model: Any) -> Decoder:
-    return lambda h: model.generator_lm_head(model.generator_predictions(h))
+    transform, project = model.generator_predictions, model.generator_lm_head
+    return lambda h: project(transform(h))
 
 
 def _modernbert(model: Any) -> Decoder:
-    return lambda h: model.decoder(model.head(h))
+    transform, project = model.head, model.decoder
+    return lambda h: project(transform(h))
 
 
 def _deberta(model: Any) -> Decoder:
@@ -41,13 +43,13 @@ def _deberta(model: Any) -> Decoder:
     """
     if model.legacy:
         return _cls(model)
-    return lambda h: model.lm_predictions(h, model.deberta.embeddings.word_embeddings)
+    predict, words = model.lm_predictions, model.deberta.embeddings.word_embeddings
+    return lambda h: predict(h, words)
 
 
 def _distilbert(model: Any) -> Decoder:
-    return lambda h: model.vocab_projector(
-        model.vocab_layer_norm(model.activation(model.vocab_transform(h)))
-    )
+    first, last = model.vocab_transform, model.vocab_projector
+    return lambda h: last(model.vocab_layer_norm(model.activation(first(h))))
 
 
 FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
@@ -71,6 +73,15 @@ def decoder_of(masked_lm: Any) -> Decoder | None:
     """Return a model's head, hidden states `[M, H]` to logits `[M, V]`.
 
     None if its family is not known here.
+
+    Raises:
+        TypeError: The model has no such head, as an encoder alone or a classifier.
     """
     make = FAMILIES.get(masked_lm.config.model_type)
-    return None if make is None else make(masked_lm)
+    try:
+        return None if make is None else make(masked_lm)
+    except AttributeError:
+        raise TypeError(
+            "MslmModel: expected a masked language model, as AutoModelForMaskedLM gives, got "
+            f"{type(masked_lm).__name__}, which has no head for hidden tokens"
+        ) from None

@@ -93,9 +93,12 @@ class MaskedLoader:
                 `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
+            TypeError: Not a `MaskedDataset`, such as a split; or an option of DataLoader that the
+                loader itself sets.
             ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse; or
                 `in_order=False`. When iterated: a row has more tokens than there is room.
         """
+        _refuse_others(dataset, worker_options)
         if not worker_options.get("in_order", True):
             raise ValueError(
                 "in_order: expected True, got False, by which batches come in any order; a state "
@@ -248,3 +251,30 @@ class MaskedLoader:
                 batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
 
             yield batch
+
+
+_SET_HERE = {
+    "num_workers": "pass workers",
+    "sampler": "make a DataLoader of the MaskedDataset with it",
+    "batch_sampler": "make a DataLoader of the MaskedDataset with it",
+    "collate_fn": "make a DataLoader of the MaskedDataset with it",
+}
+"""Option of DataLoader that the loader sets -> what to do instead."""
+
+
+def _refuse_others(dataset: object, options: Mapping[str, Any]) -> None:
+    """Refuse what is not a dataset of masked rows, and options of DataLoader that are set here.
+
+    Raises:
+        TypeError: Either.
+    """
+    from mslm_data.torch.dataset import MaskedDataset
+
+    if not isinstance(dataset, MaskedDataset):
+        raise TypeError(
+            "dataset: expected masked rows, as MaskedDataset(split, strategy) gives, got "
+            f"{type(dataset).__name__}"
+        )
+    for name in options:
+        if name in _SET_HERE:
+            raise TypeError(f"MaskedLoader: unknown option '{name}'; {_SET_HERE[name]}")

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from mslm_data.data.bio import OUTSIDE, begin, count_tags, inside
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.table import strategy
 from mslm_data.metrics import MentionScores
+from mslm_data.registry import check_names
 from mslm_data.shard.split import Split
 from mslm_data.torch.forward import (
     Model,
@@ -76,11 +78,18 @@ def evaluate(
         `MentionScores.result` has, and `input`: "unmasked" or "masked".
 
     Raises:
+        TypeError: Neither a split nor rows, such as a whole folder; or one name as `labels`.
         ValueError: The model returns no logits, or logits of another shape; it is of another
             tokenizer than the rows; or its labels are others than `labels`, or lack one of a
             split's.
         AnnotateError: The model's scores are not numbers.
     """
+    if not isinstance(rows, Split | Examples):
+        raise TypeError(
+            "rows: expected one split, as md.load(folder)['test'] gives, or rows of one, got "
+            f"{type(rows).__name__}"
+        )
+    check_names("labels", labels)
     if masked:
         warnings.warn(LEAK, stacklevel=2)
     ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
@@ -108,9 +117,15 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
         `perplexity`, `loss` and `tokens`, as `Perplexity.result` says.
 
     Raises:
+        TypeError: Rows in the place of batches.
         ValueError: The model returns no such logits, or rows are packed and the model is not one
             of Hugging Face, so that it would let them see each other.
     """
+    if isinstance(batches, Dataset | Split | Examples):
+        raise TypeError(
+            "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
+            f"gives, got {type(batches).__name__}, which gives rows"
+        )
     measured = Perplexity()
     model = language_model(model)
     with evaluating(model):

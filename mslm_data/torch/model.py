@@ -141,6 +141,7 @@ class MslmModel(PreTrainedModel):
             options: Passed to `MslmConfig`: labels, w_elm, w_blm, balance, protected, …
 
         Raises:
+            TypeError: The model has no head for hidden tokens, or is not one of transformers.
             TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
             ValueError: It is another than the model's, as far as both are known; an option is
                 unknown; or the model is an `MslmModel`.
@@ -154,6 +155,12 @@ class MslmModel(PreTrainedModel):
             raise ValueError(
                 "MslmModel.wrap: expected a masked language model, got an MslmModel; wrap its "
                 "masked_lm"
+            )
+
+        if not isinstance(masked_lm, PreTrainedModel | str | os.PathLike):
+            raise TypeError(
+                "MslmModel.wrap: expected a masked language model of transformers, or the folder "
+                f"or hub name of one, got {type(masked_lm).__name__}"
             )
 
         model: Any = masked_lm
@@ -482,9 +489,15 @@ class MslmModel(PreTrainedModel):
             others: As of `forward`.
 
         Raises:
+            TypeError: `input_ids` is not a tensor, such as text.
             ValueError: The model has no labels.
             AnnotateError: The model's scores are not numbers.
         """
+        if not isinstance(input_ids, Tensor):
+            raise TypeError(
+                "input_ids: expected a tensor [B, L] of the tokenizer's ids, got "
+                f"{type(input_ids).__name__}; `mslm-data annotate` reads text"
+            )
         if self.detection is None or self.classification is None:
             raise ValueError(
                 "MslmModel.predict: expected a model with labels, got one without; "

@@ -1,0 +1,106 @@
+"""What is passed in the place of something else is named, with what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.errors import CallError
+from tests import made
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    made.built(out)
+    return md.load(out)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a strategy."""
+    path = tmp_path_factory.mktemp("strategies") / "mask.toml"
+    path.write_text('[mask]\nuse = "joint"\nelm = 0.5\n', encoding="utf-8")
+    return path
+
+
+def test_strategy__takes_a_file_by_its_path(shards: md.Shards, table: Path) -> None:
+    by_name = md.strategy("joint", elm=0.5)
+
+    assert md.strategy(table) == md.strategy(str(table)) == shards.strategy(table) == by_name
+    assert md.strategy(table, elm=1.0) == md.strategy("joint", elm=1.0)
+
+
+def test_batches__take_the_file_of_a_strategy_by_its_path(shards: md.Shards, table: Path) -> None:
+    given, named = (
+        [batch["input_ids"].tolist() for batch in md.Batches(shards["train"], what, batch_size=4)]
+        for what in (table, md.strategy("joint", elm=0.5))
+    )
+
+    assert given == named
+
+
+WRONG: dict[str, tuple[Callable[[md.Shards], Any], str]] = {
+    "no name of a strategy": (
+        lambda shards: md.strategy(None),  # type: ignore[arg-type]
+        r"^strategy: expected the name of one, or a TOML file .*, got NoneType$",
+    ),
+    "the table of a strategy": (
+        lambda shards: shards.strategy({"use": "joint"}),  # type: ignore[arg-type]
+        r"^strategy: expected the name of one, or a TOML file .*, got dict$",
+    ),
+    "masks of a whole split": (
+        lambda shards: md.strategy("joint").plan(shards["train"]),  # type: ignore[arg-type]
+        r"^examples: expected rows, as split\.examples\(0, 100\) gives, got Split$",
+    ),
+    "a folder that is open": (
+        md.load,  # type: ignore[dict-item]
+        r"^folder: expected the path or URL of a built folder, got Shards$",
+    ),
+    "one split to export": (
+        lambda shards: shards.export(to="jsonl", out="nowhere", splits="train"),
+        r"^splits: expected a list of names, got one; pass \['train'\]$",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_calls__name_what_is_of_another_kind(what: str, shards: md.Shards) -> None:
+    call, message = WRONG[what]
+
+    with pytest.raises(TypeError, match=message):
+        call(shards)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, None])
+def test_chunks__of_no_rows_are_refused(rows: Any, shards: md.Shards) -> None:
+    message = "^rows: expected a whole number of at least 1, got "
+
+    for split in (shards["train"], md.mix([shards])):
+        with pytest.raises(ValueError, match=message):
+            list(split.chunks(rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": "2"}, r"^workers: expected a number from 1, got '2'; leave it out"),
+        ({"workers": 0}, r"^workers: expected a number from 1, got 0; leave it out"),
+        ({"part": 3}, r"^part: expected \(i, n\) with 1 <= i <= n, such as \(2, 8\), got 3$"),
+        ({"part": (1, 2, 3)}, r"^part: expected \(i, n\) .*, got \(1, 2, 3\)$"),
+        ({"part": ("1", "2")}, r"^part: expected \(i, n\) .*, got \('1', '2'\)$"),
+        ({"part": (3, 2)}, r"^part: expected \(i, n\) .*, got \(3, 2\)$"),
+        ({"options": ["encode.keep_text"]}, r"^options: expected a mapping, .*, got list$"),
+    ],
+)
+def test_build__names_arguments_of_another_kind(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CallError, match=message):
+        md.build("blurb/ncbi-disease", sample=True, out=tmp_path / "out", **options)
+
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,134 @@
+"""What is passed in the place of something else is named, with what was expected: torch's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskedLoader,
+    MaskingCollator,
+    MslmModel,
+    evaluate,
+    mention_confidence,
+    perplexity,
+)
+from tests import made  # noqa: E402
+from tests.torch.families import masked_lm  # noqa: E402
+from tests.torch.shards import JOINT  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    out = tmp_path_factory.mktemp("built") / "ncbi"
+    made.built(out)
+    return md.load(out)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return MslmModel.wrap(masked_lm(), labels=["Disease"])
+
+
+def loader(split: Any, **options: Any) -> MaskedLoader:
+    return MaskedDataset(split, JOINT).loader(batch_size=4, **options)
+
+
+WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "a loader of rows that nothing masks": (
+        lambda model, split: MaskedLoader(split, batch_size=4),
+        r"^dataset: expected masked rows, as MaskedDataset\(split, strategy\) gives, got Split$",
+    ),
+    "DataLoader's name for workers": (
+        lambda model, split: loader(split, num_workers=2),
+        r"^MaskedLoader: unknown option 'num_workers'; pass workers$",
+    ),
+    "a collator of one's own": (
+        lambda model, split: loader(split, collate_fn=list),
+        r"^MaskedLoader: unknown option 'collate_fn'; make a DataLoader of the MaskedDataset",
+    ),
+    "one column": (
+        lambda model, split: loader(split, columns="input_ids"),
+        r"^columns: expected a list of names, got one; pass \['input_ids'\]$",
+    ),
+    "one tag": (
+        lambda model, split: MaskingCollator(tags="O"),
+        r"^tags: expected a list of names, got one; pass \['O'\]$",
+    ),
+    "a dtype of NumPy": (
+        lambda model, split: loader(split, dtypes={"labels": "int32"}),
+        r"^dtypes: expected one of torch for labels, such as torch.int32, got 'int32'$",
+    ),
+    "perplexity of a dataset": (
+        lambda model, split: perplexity(model, MaskedDataset(split, JOINT)),
+        r"^batches: expected batches, as .* gives, got MaskedDataset, which gives rows$",
+    ),
+    "perplexity of a split": (
+        perplexity,
+        r"^batches: expected batches, as .* gives, got Split, which gives rows$",
+    ),
+    "a folder to evaluate": (
+        lambda model, split: evaluate(model, "shards/ncbi", labels=["Disease"]),  # type: ignore[arg-type]
+        r"^rows: expected one split, as md\.load\(folder\)\['test'\] gives, or rows of one, got str$",
+    ),
+    "one label to evaluate": (
+        lambda model, split: evaluate(model, split, labels="Disease"),
+        r"^labels: expected a list of names, got one; pass \['Disease'\]$",
+    ),
+    "confidence in a whole split": (
+        mention_confidence,
+        r"^examples: expected rows, as split\.examples\(0, 100\) gives, got Split$",
+    ),
+    "text to predict": (
+        lambda model, split: model.predict("a text"),
+        r"^input_ids: expected a tensor \[B, L\] of the tokenizer's ids, got str; .* annotate",
+    ),
+    "a module that is no model": (
+        lambda model, split: MslmModel.wrap(torch.nn.Linear(2, 2)),
+        r"^MslmModel\.wrap: expected a masked language model of transformers, .*, got Linear$",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_calls__name_what_is_of_another_kind(what: str, model: Any, shards: Any) -> None:
+    call, message = WRONG[what]
+
+    with pytest.raises(TypeError, match=message):
+        call(model, shards["train"])
+
+
+CLASSIFIERS = {
+    "Albert": {"embedding_size": 8},
+    "Bert": {},
+    "DebertaV2": {},
+    "DistilBert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16},
+    "Electra": {"embedding_size": 8},
+    "ModernBert": {"pad_token_id": 0},
+    "Roberta": {},
+}
+"""Family -> options that its configuration needs besides those of all."""
+
+
+@pytest.mark.parametrize("family", CLASSIFIERS)
+@pytest.mark.parametrize("kind", ["Model", "ForTokenClassification"])
+def test_wrap__refuses_a_model_without_a_head_for_hidden_tokens(family: str, kind: str) -> None:
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=40,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        **CLASSIFIERS[family],
+    )
+    name = f"{family}{kind}"
+
+    with pytest.raises(TypeError, match=rf"got {name}, which has no head for hidden tokens$"):
+        MslmModel.wrap(getattr(transformers, name)(config), labels=["Disease"])

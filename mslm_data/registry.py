@@ -210,8 +210,37 @@ def _converted(value: Any, wanted: Any, *, where: str, place: str) -> Any:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        message = f"{message[:1].lower()}{message[1:]}"
-        raise PipelineError(f"{where}: {message} for option '{place}{path.rstrip('`')}'") from None
+        raise PipelineError(f"{where}: {_in_words(message, place + path.rstrip('`'))}") from None
+
+
+_OTHER_KIND = re.compile(r"Expected `(.+)`(.*), got `(.+)`")
+_WITHOUT = re.compile(r"Object missing required field `(.+)`")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+"""Kind of value, as msgspec calls it -> as those do who write TOML or Python."""
+
+
+def _in_words(message: str, place: str) -> str:
+    """Return what msgspec, or a type's own check, says of an option, without msgspec's words."""
+    kinds = _OTHER_KIND.fullmatch(message)
+    if kinds:
+        wanted, limit, came = kinds.groups()
+        # That an option may also be left out does not help whoever set it.
+        names = [_KINDS.get(name, name) for name in wanted.split(" | ") if name != "null"]
+        expected = f"{' or '.join(names)}{limit}"
+        return f"expected {expected} for option '{place}', got {_KINDS.get(came, came)}"
+
+    lacks = _WITHOUT.fullmatch(message)
+    if lacks:
+        return f"expected '{lacks[1]}' in the table of option '{place}', got none"
+    return f"{message[:1].lower()}{message[1:]} for option '{place}'"
 
 
 def check_names(option: str, names: object) -> None:

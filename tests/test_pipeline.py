@@ -81,7 +81,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"annotate": {"labels": "Disease"}},
-            r"\[annotate\]: expected `array`, got `str` for option 'labels'",
+            r"\[annotate\]: expected a list for option 'labels', got text",
         ),
         (
             {"encode": {"max_token": 8}},
@@ -89,7 +89,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"encode": {"max_tokens": "8"}},
-            r"\[encode\]: expected `int`, got `str` for option 'max_tokens'",
+            r"\[encode\]: expected a whole number for option 'max_tokens', got text",
         ),
         (
             {"encode": {"max_tokens": 7}},
@@ -113,7 +113,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"encode": {"keep_text": 1}},
-            r"\[encode\]: expected `bool`, got `int` for option 'keep_text'",
+            r"\[encode\]: expected true or false for option 'keep_text', got a whole number",
         ),
         ({"shard": {"unit_bytes": 0}}, r"\[shard\]: expected unit_bytes of at least 1, got 0"),
         (
@@ -261,7 +261,7 @@ def test_read__sets_a_source_and_its_options() -> None:
         ("encode.split.x=1", r"--set encode\.split\.x: 'split' is a value, not a table"),
         (
             "encode.max_tokens=many",
-            r"\[encode\]: expected `int`, got `str` for option 'max_tokens'",
+            r"\[encode\]: expected a whole number for option 'max_tokens', got text",
         ),
     ],
 )
@@ -293,7 +293,10 @@ def test_read__takes_options_as_values() -> None:
         ("encod.split", r"option 'encod\.split': unknown stage 'encod'; did you mean 'encode'\?"),
         ("encode", r"option 'encode': expected stage\.option, got a stage alone"),
         ("encode.split.x", r"option 'encode\.split\.x': 'split' is a value, not a table"),
-        ("encode.max_tokens", r"\[encode\]: expected `int`, got `str` for option 'max_tokens'"),
+        (
+            "encode.max_tokens",
+            r"\[encode\]: expected a whole number for option 'max_tokens', got text",
+        ),
     ],
 )
 def test_read__refuses_wrong_options(option: str, message: str) -> None:

@@ -233,7 +233,7 @@ def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
     ("rate", "message"),
     [
         ({"shape": "linear", "start": 0.3}, "stop: expected a rate for shape 'linear', got none"),
-        ({"shape": "phases", "phases": [0.3, 0.1]}, "expected `array`, got `float`"),
+        ({"shape": "phases", "phases": [0.3, 0.1]}, "expected a list for option .*, got a number"),
         ({"shape": "phases", "phases": [[0, 0.3], [-1, 0.1]]}, "rise from 0, got .0, -1."),
         ({"shape": "phases", "phases": [[0, 0.3]], "per": "token"}, "got 'token'"),
         ({"shape": "phase", "phases": [[0, 0.3]]}, "linear, cosine, uniform, phases for option"),

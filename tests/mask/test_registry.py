@@ -65,7 +65,7 @@ def test_options_of__in_order_with_their_defaults():
         (
             "joint",
             {"elm": "all"},
-            "strategy 'joint': expected `float | object`, got `str` for option 'elm'",
+            "strategy 'joint': expected a number or a table for option 'elm', got text",
         ),
         (
             "joint",

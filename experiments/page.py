@@ -34,6 +34,7 @@ from experiments.plan import (
     RATES,
     SEEDS,
     TASK_RATES,
+    TRIED_ELSEWHERE,
     TRIED_SEED,
     WEIGHTS,
     best_rate,
@@ -242,12 +243,13 @@ def _runs(found: Sequence[Line], arm: str, corpus: str) -> Runs:
 
 
 def _rates(
-    task: str, score: str, rates: Sequence[float], note: str
+    task: str, corpus: str, score: str, rates: Sequence[float], note: str
 ) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the table of learning rates that were tried.
 
     Args:
         task: Of the runs.
+        corpus: On whose validation text they were scored.
         score: What they were chosen by.
         rates: Those that each arm tries.
         note: A sentence about the table.
@@ -257,7 +259,7 @@ def _rates(
         tried: dict[str, dict[float, Line]] = {}
         for line in found:
             run = line["run"]
-            if run["task"] == task and run["seed"] == TRIED_SEED:
+            if (run["task"], run["corpus"], run["seed"]) == (task, corpus, TRIED_SEED):
                 tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line
         if not tried:
             return []
@@ -275,6 +277,12 @@ def _rates(
         return [note, "", *as_table(rows)]
 
     return make
+
+
+def _ner_rates(corpus: str) -> Callable[[Sequence[Line]], list[str]]:
+    """Return what makes the table of the rates that arms tried on a corpus of named entities."""
+    note = f"F1 on validation text of {corpus}; the rate in bold is taken."
+    return _rates("ner", corpus, "f1", RATES, note)
 
 
 # Sensitivity -------------------------------------------------------------------------------------
@@ -602,11 +610,11 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "rates of masking": _question("Rates of masking"),
     "elsewhere": _question("Joint training outside of medicine"),
     "overview": _overview,
-    "rates": _rates(
-        "ner", "f1", RATES, f"F1 on validation text of {BLURB.tried_on}; the rate in bold is taken."
-    ),
+    "rates": _ner_rates(BLURB.tried_on),
+    "rates elsewhere": _ner_rates(*TRIED_ELSEWHERE),
     "task rates": _rates(
         "classification",
+        "ChemProt",
         "micro_f1",
         TASK_RATES,
         "Micro F1 on ChemProt's validation rows; the rate in bold is taken by all, in both tasks.",
@@ -630,6 +638,7 @@ _TABLES = {
     "ACL-ARC without the test rows that stand in its training rows": "ACL-ARC, new texts",
     "Adapt on a task's text, then classify: ChemProt": "ChemProt",
     "Learning rates": "rates",
+    "Learning rates outside of medicine": "rates elsewhere",
     "Learning rates of classifiers": "task rates",
 }
 """Title -> name of a table of the page that is no table of a corpus."""

@@ -121,6 +121,8 @@ At ELM 1.0 the paper's joint training never sees a mention that is not hidden; a
 """
 ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
 """Corpora outside of medicine, with their epochs: they are small."""
+TRIED_ELSEWHERE = ("WNUT17",)
+"""Those of them that have validation text, on which each arm tries learning rates of its own."""
 ADAPTED = (
     "token",
     "joint",
@@ -181,11 +183,13 @@ class Study:
     Attributes:
         corpora: Their names.
         tried_on: The one on whose validation text learning rates are chosen.
+        arms: Those that try learning rates, as long as their runs are there.
         options: What a run depends on besides its arm.
     """
 
     corpora: tuple[str, ...]
     tried_on: str
+    arms: Mapping[str, Arm] = field(default_factory=lambda: JOINT)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
@@ -230,7 +234,7 @@ class Study:
         time high rates look better than they are, most of all for arms that learn slowly.
 
         Args:
-            name: One of `JOINT`.
+            name: One of `arms`.
         """
         tried = {"scored": "validation", **self.options}
         return [
@@ -239,7 +243,7 @@ class Study:
                 corpus=self.tried_on,
                 arm=name,
                 seed=TRIED_SEED,
-                options={**JOINT[name].options(rate), **tried},
+                options={**self.arms[name].options(rate), **tried},
             )
             for rate in RATES
         ]
@@ -310,8 +314,11 @@ def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
             )
             for name, arm in JOINT.items()
         }
+        study = BLURB
+        if corpus in TRIED_ELSEWHERE:
+            study = Study(corpora=(corpus,), tried_on=corpus, arms=arms)
         for seed in SEEDS:
-            yield from BLURB.steps_of(arms, corpus, seed, lines)
+            yield from study.steps_of(arms, corpus, seed, lines)
 
 
 def _tasks(lines: Sequence[Line]) -> Iterator[Step]:

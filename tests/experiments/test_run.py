@@ -672,3 +672,21 @@ def test_do__on_a_gpu_all_is_on_it(task: Cache, one: Run, monkeypatch: pytest.Mo
         assert there[name] == here[name]
     # Without bfloat16, and with other dropout, it is not the same model.
     assert there["loss"] == pytest.approx(here["loss"], abs=0.2)
+
+
+def test_elsewhere__tries_rates_where_there_is_validation_text() -> None:
+    """As long as the runs that take them are; without such text the rates are those of medicine."""
+    steps = list(plan.plan(["elsewhere"], []))
+    tried_on = {
+        corpus: {need.corpus for step in steps if step.run.corpus == corpus for need in step.needs}
+        for corpus in plan.ELSEWHERE
+    }
+
+    assert tried_on == {"SEC filings": {"NCBI-disease"}, "WNUT17": {"WNUT17"}}
+    assert {need.options["epochs"] for step in steps for need in step.needs} == {3, 5}
+    assert {
+        (step.run.options["epochs"], need.options["epochs"])
+        for step in steps
+        if step.run.corpus == "WNUT17" and step.run.arm == "two views, joint"
+        for need in step.needs
+    } == {(5, 5)}

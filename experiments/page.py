@@ -154,10 +154,11 @@ def of_corpus(found: Sequence[Line], corpus: str, names: Sequence[str]) -> list[
 def _questions() -> list[Question]:
     """Return title, arms with the one to compare with first, and corpora of each question."""
     adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
+    everywhere = (*BLURB.corpora, *ELSEWHERE)
     return [
         ("Joint training", tuple(JOINT), BLURB.corpora),
-        ("Two views at equal cost", EQUAL_COST, BLURB.corpora),
-        ("Masks in two views", ("two views, token", "two views, joint"), BLURB.corpora),
+        ("Two views at equal cost", EQUAL_COST, everywhere),
+        ("Masks in two views", ("two views, token", "two views, joint"), everywhere),
         ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
         ("Adaptation with other masks", adapted, BLURB.corpora),
         ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora),

@@ -33,7 +33,16 @@ class MaskEpochCallback(TrainerCallback):
         Args:
             *targets: Objects with `set_epoch`; without any, the training dataset, the collator, and
                 what deals out batches.
+
+        Raises:
+            TypeError: One has no `set_epoch`, such as a split.
         """
+        for target in targets:
+            if not hasattr(target, "set_epoch"):
+                raise TypeError(
+                    "MaskEpochCallback: expected masked rows, a loader or a collator, got "
+                    f"{type(target).__name__}, which has no epoch"
+                )
         self._targets = targets
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
@@ -59,7 +68,8 @@ class MaskEpochCallback(TrainerCallback):
             PushError: It does.
         """
         loaders = {name: kwargs.get(f"{name}_dataloader") for name in ("train", "eval")}
-        refuse_patients_text("Trainer.push_to_hub", kwargs.get("model"), loaders)
+        collators = [_collator_of(loader) for loader in loaders.values()]
+        refuse_patients_text("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Tell the targets which epoch begins, or which one a checkpoint resumes."""

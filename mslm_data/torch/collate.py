@@ -170,6 +170,7 @@ class MaskingCollator(FollowsEpoch):
         self.seed = seed
         self.static = static
         self.ids = None if tokenizer is None else token_ids(tokenizer)
+        self.protected = bool(getattr(tokenizer, "protected", False))
         self._tags = tags
         self._plain = plain
         self._needs = _needs_of(self.strategy) if not plain else []

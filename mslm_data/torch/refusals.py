@@ -10,9 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data import _optional
+from mslm_data.batches.batches import Batches
+from mslm_data.batches.mix import Mix
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
 from mslm_data.errors import AnnotateError, PushError, TokenizerError
+from mslm_data.loading import Shards
+from mslm_data.shard.split import Split
 
 _SPARE_IDS = 512
 """A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
@@ -96,16 +100,17 @@ def refuse_training(
         collator: What makes batches of them.
 
     Raises:
+        TypeError: Something is in the place of the rows that has none, such as a whole folder.
         ValueError: Labels would be smoothed, packed rows would see each other, or the rows are of
             another tokenizer or have other labels than the model.
         PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
     """
+    _refuse_other_rows(where, datasets, collator)
     if arguments.push_to_hub:
-        refuse_patients_text(where, model, datasets)
+        refuse_patients_text(where, model, datasets, [collator])
 
-    is_mslm = getattr(getattr(model, "config", None), "model_type", None) == "mslm"
     smoothing = arguments.label_smoothing_factor
-    if is_mslm and smoothing != 0:
+    if is_mslm(model) and smoothing != 0:
         raise ValueError(
             f"{where}: expected label_smoothing_factor=0, got {smoothing}; the Trainer smooths "
             "plain cross-entropy, and an MslmModel has the loss of Eq. 12: leave it out"
@@ -121,13 +126,36 @@ def refuse_training(
         )
 
     splits = _splits_of(datasets)
-    if is_mslm:
+    if is_mslm(model):
         for split in splits:
             _refuse_other_labels(where, model.config.labels, split)
     known = [getattr(split, "token_ids", None) for split in splits]
     for ids in [*known, getattr(collator, "ids", None)]:
         if ids is not None:
             refuse_other_tokenizer(where, model, ids)
+
+
+def is_mslm(model: Any) -> bool:
+    """Return whether a model is an `MslmModel`, by its configuration: adapters wrap models."""
+    return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
+
+
+def _refuse_other_rows(where: str, datasets: Mapping[str, Any] | Any, collator: Any) -> None:
+    """Raise if rows are a folder or batches, or a split that the collator does not mask.
+
+    Raises:
+        TypeError: They are.
+    """
+    masks = getattr(collator, "strategy", None) is not None
+    # A folder is a mapping too, of its splits.
+    several = isinstance(datasets, Mapping) and not isinstance(datasets, Shards)
+    for rows in datasets.values() if several else [datasets]:
+        unmasked = isinstance(rows, Split | Mix) and not masks
+        if unmasked or isinstance(rows, Shards | Batches | str | Path):
+            raise TypeError(
+                f"{where}: expected masked rows, as MaskedDataset(split, strategy) gives, got "
+                f"{type(rows).__name__}"
+            )
 
 
 def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> None:
@@ -142,19 +170,24 @@ def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> Non
         )
 
 
-def refuse_patients_text(where: str, model: Any, datasets: Mapping[str, Any] | Any) -> None:
+def refuse_patients_text(
+    where: str, model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any] = ()
+) -> None:
     """Refuse to have the Trainer upload a model that learns from patients' text.
 
     Args:
         where: What begins the message.
         model: What is trained.
         datasets: The rows, also several by name.
+        collators: What makes batches of them. One knows the split whose tokenizer it was given, as
+            where the rows are of the `datasets` library.
 
     Raises:
-        PushError: It does, by its configuration or its rows.
+        PushError: It does, by its configuration, its rows, or their collator.
     """
     of_model = getattr(getattr(model, "config", None), "protected", False)
-    if of_model or any(getattr(split, "protected", False) for split in _splits_of(datasets)):
+    known = [*_splits_of(datasets), *collators]
+    if of_model or any(getattr(one, "protected", False) for one in known):
         raise PushError(
             f"{where}: expected no push_to_hub where a model learns from patients' text, got one; "
             "it may hold pieces of the text, and data use agreements forbid sharing it; leave it "
@@ -163,12 +196,15 @@ def refuse_patients_text(where: str, model: Any, datasets: Mapping[str, Any] | A
 
 
 def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
-    """Return the splits that datasets, or loaders of batches, give rows of."""
+    """Return the splits that datasets, or loaders of batches, give rows of, or that they are."""
     every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
     found: list[Any] = []
     for one in every:
         inner = parts_of(one)
-        found += _splits_of(dict(enumerate(inner))) if inner else [getattr(one, "split", None)]
+        if inner:
+            found += _splits_of(dict(enumerate(inner)))
+        else:
+            found.append(one if isinstance(one, Split | Mix) else getattr(one, "split", None))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,10 +10,12 @@ from torch import Tensor
 
 from mslm_data import _optional
 from mslm_data.torch.callbacks import MaskEpochCallback
+from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.loader import MaskedLoader
 from mslm_data.torch.loss import LossSum
-from mslm_data.torch.refusals import refuse_training
+from mslm_data.torch.masked import MaskedRow
+from mslm_data.torch.refusals import is_mslm, refuse_training
 from mslm_data.torch.steps import PARTS, count_items, divide, items_of
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ else:
 
 
 class MslmTrainer(Trainer):
-    """Train an `MslmModel` as Hugging Face's Trainer does, with four differences.
+    """Train an `MslmModel` as Hugging Face's Trainer does, with five differences.
 
     * It counts all items of an optimizer step, not masked tokens alone. So each part of Eq. 12 is
       exact for any `gradient_accumulation_steps` and any number of ranks: 32 batches of one row
@@ -37,6 +39,7 @@ class MslmTrainer(Trainer):
       it takes as they are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is
       unused then.
     * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
+    * Rows of a `MaskedDataset` need no `data_collator`: without one it takes `MaskingCollator()`.
 
     It refuses smoothed labels, and rows of another tokenizer than the model's.
     """
@@ -45,10 +48,20 @@ class MslmTrainer(Trainer):
         """Take what Hugging Face's Trainer takes.
 
         Raises:
-            ValueError: What `refuse_training` refuses.
+            TypeError: The model is not an `MslmModel`; or what `refuse_training` refuses.
+            ValueError: The same.
             PushError: The same.
         """
         super().__init__(*args, **options)
+        if not is_mslm(self.model):
+            raise TypeError(
+                f"MslmTrainer: expected an MslmModel, got {type(self.model).__name__}; pass "
+                "MslmModel.wrap(model), or train it with transformers.Trainer"
+            )
+
+        given = args[2] if len(args) > 2 else options.get("data_collator")
+        if given is None:
+            self.data_collator = _MaskedOrNot(self.data_collator)
         for datasets in (self.train_dataset, self.eval_dataset):
             refuse_training(
                 "MslmTrainer",
@@ -219,3 +232,18 @@ class MslmTrainer(Trainer):
         counts = count_items(batch_samples, device=device) * self._times
         # DataParallel gives each of its GPUs one row.
         return counts.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else counts
+
+
+class _MaskedOrNot:
+    """Collate rows of a `MaskedDataset`, and any others as the Trainer does by default.
+
+    It is known only from the first row which these are: `evaluate` and `predict` bring others.
+    """
+
+    def __init__(self, usual: Callable[[list[Any]], Any]) -> None:
+        self._usual = usual
+        self._of_masked = MaskingCollator()
+
+    def __call__(self, rows: list[Any]) -> Any:
+        collate = self._of_masked if isinstance(rows[0], MaskedRow) else self._usual
+        return collate(rows)

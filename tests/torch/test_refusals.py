@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+datasets = pytest.importorskip("datasets")
 pytest.importorskip("accelerate")
 
 import mslm_data as md  # noqa: E402
@@ -84,6 +86,14 @@ def train(
 TRAINERS = [MslmTrainer, transformers.Trainer]
 
 
+def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
+    """Return a model for a trainer, which counts as one of patients' text or not."""
+    plain = model_for(shards)
+    if kind is MslmTrainer or protected:
+        return MslmModel.wrap(plain, protected=protected)
+    return plain
+
+
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize("spare", [-1, 600])
 def test_trainer__refuses_a_model_of_another_vocabulary(
@@ -144,8 +154,7 @@ def test_trainer__uploads_no_checkpoint_of_patients_text(
 ) -> None:
     # The Trainer makes the repository before anybody can refuse; it stays empty.
     monkeypatch.setattr(kind, "init_hf_repo", lambda *_, **__: None)
-    plain = model_for(shards)
-    model = MslmModel.wrap(plain, protected=True) if protected == "model" else plain
+    model = trained_by(kind, shards, protected=protected == "model")
     rows = {"rows": notes["train"], "some rows": md.mix([shards["train"], notes["test"]])}
     arguments = transformers.TrainingArguments(
         str(tmp_path), max_steps=1, use_cpu=True, report_to=[], push_to_hub=True
@@ -166,10 +175,9 @@ def test_trainer__uploads_no_checkpoint_of_patients_text(
 def test_trainer__uploads_no_patients_text_when_it_is_asked_to(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str
 ) -> None:
-    plain = model_for(shards)
     rows = notes["train"] if protected == "rows" else shards["train"]
     trainer = kind(
-        model=MslmModel.wrap(plain, protected=True) if protected == "model" else plain,
+        model=trained_by(kind, shards, protected=protected == "model"),
         args=transformers.TrainingArguments(
             str(tmp_path), max_steps=1, use_cpu=True, report_to=[], save_strategy="no"
         ),
@@ -182,6 +190,84 @@ def test_trainer__uploads_no_patients_text_when_it_is_asked_to(
 
     with pytest.raises(PushError, match="expected no push_to_hub where a model learns from"):
         trainer.push_to_hub()
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("library", ["mslm_data", "datasets"])
+def test_trainer__uploads_no_patients_text_of_rows_that_its_collator_masks(
+    shards: Any, notes: Any, tmp_path: Path, kind: Any, library: str
+) -> None:
+    rows = notes["train"]
+    if library == "datasets":
+        rows = datasets.Dataset(pa.Table.from_batches(list(rows.batches())))
+    trainer = kind(
+        model=trained_by(kind, shards, protected=False),
+        args=transformers.TrainingArguments(
+            str(tmp_path),
+            max_steps=1,
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            remove_unused_columns=False,
+        ),
+        train_dataset=rows,
+        data_collator=MaskingCollator(JOINT, notes["train"]),
+        callbacks=[MaskEpochCallback()],
+    )
+    trainer.train()
+
+    with pytest.raises(PushError, match="expected no push_to_hub where a model learns from"):
+        trainer.push_to_hub()
+
+
+WRONG_ROWS: dict[str, Any] = {
+    "a split": lambda shards: shards["train"],
+    "a mix": lambda shards: md.mix([shards]),
+    "a folder": lambda shards: shards,
+    "a split by name": lambda shards: {"one": shards["test"]},
+    "batches": lambda shards: md.Batches(shards["train"], "joint", batch_size=4),
+    "a path": lambda shards: "shards/ncbi",
+}
+
+
+@pytest.mark.parametrize("what", WRONG_ROWS)
+@pytest.mark.parametrize("place", ["train_dataset", "eval_dataset"])
+def test_mslm_trainer__refuses_what_is_not_masked_rows(
+    what: str, place: str, shards: Any, tmp_path: Path
+) -> None:
+    rows = WRONG_ROWS[what](shards)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+
+    with pytest.raises(TypeError, match=r"^MslmTrainer: expected masked rows, as Masked.*, got "):
+        MslmTrainer(model=model, args=arguments, **{place: rows})
+
+
+def test_mslm_trainer__refuses_a_model_that_is_not_wrapped(shards: Any, tmp_path: Path) -> None:
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+
+    with pytest.raises(TypeError, match="expected an MslmModel, got BertForMaskedLM; pass"):
+        MslmTrainer(model=model_for(shards), args=arguments)
+
+
+def test_mslm_trainer__needs_no_collator_for_masked_rows(shards: Any, tmp_path: Path) -> None:
+    rows = MaskedDataset(shards["test"], JOINT, static=True)
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True
+    )
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels).eval()
+    with_one, without = (
+        MslmTrainer(model=model, args=arguments, eval_dataset=rows, **options)
+        for options in ({"data_collator": MaskingCollator()}, {})
+    )
+
+    assert without.evaluate()["eval_loss"] == with_one.evaluate()["eval_loss"]
+
+
+@pytest.mark.parametrize("place", ["split", "strategy"])
+def test_callback__refuses_what_has_no_epoch(place: str, shards: Any) -> None:
+    with pytest.raises(TypeError, match=r"^MaskEpochCallback: expected masked rows, .*, which has"):
+        MaskEpochCallback({"split": shards["train"], "strategy": JOINT}[place])
 
 
 def test_trainer__looks_into_loaders_by_name(shards: Any, tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-from mslm_data.torch.refusals import parts_of, refuse_patients_text, refuse_training
+from mslm_data.torch.refusals import (
+    mark_patients_text,
+    parts_of,
+    refuse_patients_text,
+    refuse_training,
+)
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -24,7 +29,8 @@ class MaskEpochCallback(TrainerCallback):
 
     Where training begins it refuses what the Trainer would do wrongly without a word: smoothed
     labels, packed rows in a model that lets them see each other, and rows of another tokenizer than
-    the model's. `MslmTrainer` does so by itself.
+    the model's. `MslmTrainer` does so by itself. An `MslmModel` that is to learn from patients'
+    text is marked as one (`config.protected`), so that it is not uploaded later on.
     """
 
     def __init__(self, *targets: Any) -> None:
@@ -46,20 +52,18 @@ class MaskEpochCallback(TrainerCallback):
         self._targets = targets
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Refuse options that cannot work.
+        """Refuse options that cannot work, and mark a model that learns from patients' text.
 
         Raises:
             ValueError: What `refuse_training` refuses.
             PushError: The same.
         """
-        loader = kwargs.get("train_dataloader")
+        loader, model = kwargs.get("train_dataloader"), kwargs.get("model")
+        datasets, collator = getattr(loader, "dataset", None), _collator_of(loader)
         refuse_training(
-            "MaskEpochCallback",
-            arguments=args,
-            model=kwargs.get("model"),
-            datasets=getattr(loader, "dataset", None),
-            collator=_collator_of(loader),
+            "MaskEpochCallback", arguments=args, model=model, datasets=datasets, collator=collator
         )
+        mark_patients_text(model, datasets, [collator])
 
     def on_push_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Refuse to upload a model that learns from patients' text, whoever asked for it.

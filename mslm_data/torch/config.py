@@ -40,7 +40,8 @@ class MslmConfig(PreTrainedConfig):
         special_ids: Ids that are in no mention, such as `[CLS] [SEP] [PAD]` (not `[UNK]`). None
             takes those that the configuration of the masked language model names.
         protected: Whether the model learns from patients' text, as `shards.manifest.protected`
-            says; then it is not uploaded.
+            says; then it is not uploaded. A Trainer with `MaskEpochCallback`, as `MslmTrainer` has,
+            sets it where its rows are such text.
     """
 
     model_type = "mslm"

@@ -16,6 +16,7 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
 from mslm_data.errors import AnnotateError, PushError, TokenizerError
 from mslm_data.loading import Shards
+from mslm_data.log import LOGGER
 from mslm_data.shard.split import Split
 
 _SPARE_IDS = 512
@@ -186,13 +187,30 @@ def refuse_patients_text(
         PushError: It does, by its configuration, its rows, or their collator.
     """
     of_model = getattr(getattr(model, "config", None), "protected", False)
-    known = [*_splits_of(datasets), *collators]
-    if of_model or any(getattr(one, "protected", False) for one in known):
+    if of_model or _are_patients_text(datasets, collators):
         raise PushError(
             f"{where}: expected no push_to_hub where a model learns from patients' text, got one; "
             "it may hold pieces of the text, and data use agreements forbid sharing it; leave it "
             "out, and if yours does not, upload the model by MslmModel.push_to_hub"
         )
+
+
+def mark_patients_text(
+    model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]
+) -> None:
+    """Have an `MslmModel` that is to learn from patients' text say so, also where it is saved.
+
+    Then it refuses to be uploaded later on, by any program.
+    """
+    if is_mslm(model) and not model.config.protected and _are_patients_text(datasets, collators):
+        LOGGER.info("the model learns from patients' text, so its config.protected is True now")
+        model.config.protected = True
+
+
+def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> bool:
+    """Return whether some rows are patients' text, as far as they or their collators know."""
+    known = [*_splits_of(datasets), *collators]
+    return any(getattr(one, "protected", False) for one in known)
 
 
 def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:

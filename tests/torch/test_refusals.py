@@ -270,6 +270,52 @@ def test_callback__refuses_what_has_no_epoch(place: str, shards: Any) -> None:
         MaskEpochCallback({"split": shards["train"], "strategy": JOINT}[place])
 
 
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("given", ["rows", "loader", "split"])
+@pytest.mark.parametrize("protected", [True, False])
+def test_trainer__marks_a_model_that_learns_from_patients_text(
+    shards: Any, notes: Any, tmp_path: Path, kind: Any, given: str, protected: bool
+) -> None:
+    if given == "loader" and kind is not MslmTrainer:
+        pytest.skip("another Trainer takes no loader")
+    split = (notes if protected else shards)["train"]
+    rows = MaskedDataset(split, JOINT)
+    options: dict[str, Any] = {
+        "rows": {"train_dataset": rows, "data_collator": MaskingCollator()},
+        "loader": {"train_dataset": MaskedDataset(split, JOINT).loader(batch_size=4)},
+        "split": {"train_dataset": split, "data_collator": MaskingCollator(JOINT, split)},
+    }[given]
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "out"), max_steps=1, use_cpu=True, report_to=[], remove_unused_columns=False
+    )
+
+    kind(model=model, args=arguments, callbacks=[MaskEpochCallback()], **options).train()
+    model.save_pretrained(tmp_path / "saved")
+
+    assert MslmModel.from_pretrained(tmp_path / "saved").config.protected is protected
+
+
+def test_trainer__does_not_mark_a_model_that_patients_text_evaluates(
+    shards: Any, notes: Any, tmp_path: Path
+) -> None:
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), max_steps=1, use_cpu=True, report_to=[]
+    )
+    trainer = MslmTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=MaskedDataset(shards["train"], JOINT),
+        eval_dataset=MaskedDataset(notes["test"], JOINT, static=True),
+    )
+
+    trainer.train()
+    trainer.evaluate()
+
+    assert not model.config.protected
+
+
 def test_trainer__looks_into_loaders_by_name(shards: Any, tmp_path: Path) -> None:
     model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])

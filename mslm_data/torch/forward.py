@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
+from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.pad import IGNORED, pad_rows
+from mslm_data.shard.split import Split
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
@@ -38,6 +41,19 @@ def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
 def unmasked(input_ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
     """Return rows as they were before masking, int64 `[B, L]`: labels where there are any."""
     return torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
+
+
+def check_batches(batches: object) -> None:
+    """Refuse rows where batches are to be.
+
+    Raises:
+        TypeError: A split, a dataset, or rows of one.
+    """
+    if isinstance(batches, Dataset | Split | Examples):
+        raise TypeError(
+            "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
+            f"gives, got {type(batches).__name__}, which gives rows"
+        )
 
 
 def places_by_length(

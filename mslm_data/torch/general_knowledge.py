@@ -37,7 +37,7 @@ from torch.optim.optimizer import (
 
 from mslm_data.log import LOGGER
 from mslm_data.torch.attention_heads import attention_layers, gated_heads
-from mslm_data.torch.forward import device_of, in_mode, language_model, unmasked
+from mslm_data.torch.forward import check_batches, device_of, in_mode, language_model, unmasked
 from mslm_data.torch.loss import check_name
 
 TEMPERATURE = 0.05
@@ -62,7 +62,8 @@ def head_importance(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
         `[K, N]`, in `[0, 1)`.
 
     Raises:
-        ValueError: As of `gate_gradients`.
+        TypeError: As of `gate_gradients`.
+        ValueError: The same.
     """
     gradients_KN = gate_gradients(model, batches)
 
@@ -87,6 +88,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
             `attention_mask`, `[B, L]`. Where they have `labels` they are seen unmasked.
 
     Raises:
+        TypeError: Rows in the place of batches.
         ValueError: There is no batch, the family is not known here, or the model has no dropout,
             under which all gradients are 0.
     """
@@ -97,6 +99,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
             "hidden_dropout_prob in its configuration"
         )
 
+    check_batches(batches)
     device = device_of(model)
     gates_KN = torch.ones(len(layers), layers[0].heads, device=device, requires_grad=True)
     total_KN = torch.zeros_like(gates_KN)

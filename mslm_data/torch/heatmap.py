@@ -40,8 +40,14 @@ def confidence_heatmap(
         show_text: Whether patients' text may be shown.
 
     Raises:
+        TypeError: `shards` is not a folder, such as a split of it.
         ShardError: The folder holds patients' text, and `show_text` is not set.
     """
+    if not isinstance(shards, Shards):
+        raise TypeError(
+            "shards: expected the folder of the rows, as md.load gives, got "
+            f"{type(shards).__name__}"
+        )
     if shards.manifest.protected and not show_text:
         raise ShardError(
             f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page"

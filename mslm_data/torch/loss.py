@@ -90,6 +90,11 @@ class MaskSpecificLoss(nn.Module):
             logits_BLV: Any float.
             labels_BL: int64, original ids, -100 where nothing is predicted.
             mask_kinds_BL: uint8, `MaskKind`.
+
+        Tensors may also have their tokens in one long row: `[N, V]`, and `[N]` twice.
+
+        Raises:
+            ValueError: Labels or kinds are not of the tokens of the logits.
         """
         return self.from_hidden(logits_BLV, _identity, labels_BL, mask_kinds_BL)
 
@@ -111,12 +116,22 @@ class MaskSpecificLoss(nn.Module):
             decoder: Head of the language model, called with `[M, H]`.
             labels_BL: int64, original ids, -100 where nothing is predicted.
             mask_kinds_BL: uint8, `MaskKind`.
+
+        Raises:
+            ValueError: Labels or kinds are not of the tokens of the hidden states.
         """
+        tokens = hidden_BLH.shape[:-1]
+        if labels_BL.shape != tokens or mask_kinds_BL.shape != tokens:
+            raise ValueError(
+                f"MaskSpecificLoss: expected labels and mask kinds of {_sizes(tokens)} tokens, got "
+                f"{_sizes(labels_BL.shape)} labels and {_sizes(mask_kinds_BL.shape)} kinds"
+            )
+
         # Places of masked tokens in the batch as one long row of B x L tokens.
         masked_BL = labels_BL != IGNORED
         at_M = masked_BL.flatten().nonzero().squeeze(1)
 
-        logits_MV = decoder(hidden_BLH.flatten(0, 1).index_select(0, at_M))
+        logits_MV = decoder(hidden_BLH.flatten(0, -2).index_select(0, at_M))
         losses_M = token_losses(logits_MV, labels_BL.flatten().index_select(0, at_M))
 
         # Filled with Python numbers: the weights stay exact, whatever type the model is cast to.
@@ -219,6 +234,10 @@ def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> st
         hint = did_you_mean(str(name), known)
         raise ValueError(f"{where}: expected {option} {' or '.join(known)}, got '{name}'{hint}")
     return name
+
+
+def _sizes(shape: torch.Size) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _identity(logits: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from mslm_data.data.bio import OUTSIDE, begin, count_tags, inside
 from mslm_data.data.examples import Examples
@@ -25,6 +24,7 @@ from mslm_data.registry import check_names
 from mslm_data.shard.split import Split
 from mslm_data.torch.forward import (
     Model,
+    check_batches,
     device_of,
     evaluating,
     language_model,
@@ -121,11 +121,7 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
         ValueError: The model returns no such logits, or rows are packed and the model is not one
             of Hugging Face, so that it would let them see each other.
     """
-    if isinstance(batches, Dataset | Split | Examples):
-        raise TypeError(
-            "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
-            f"gives, got {type(batches).__name__}, which gives rows"
-        )
+    check_batches(batches)
     measured = Perplexity()
     model = language_model(model)
     with evaluating(model):

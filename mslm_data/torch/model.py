@@ -368,9 +368,11 @@ class MslmModel(PreTrainedModel):
             tags or mentions.
 
         Raises:
-            ValueError: Labels come without mask kinds, or the counts of a step of several batches
-                are not known.
+            TypeError: A batch of NumPy, such as of `md.Batches`.
+            ValueError: Labels come without mask kinds or are of other tokens, or the counts of a
+                step of several batches are not known.
         """
+        _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
         if labels is not None and mask_kinds is None:
             raise ValueError(
                 "MslmModel: expected mask_kinds beside labels, got labels alone, which would train "
@@ -493,11 +495,7 @@ class MslmModel(PreTrainedModel):
             ValueError: The model has no labels.
             AnnotateError: The model's scores are not numbers.
         """
-        if not isinstance(input_ids, Tensor):
-            raise TypeError(
-                "input_ids: expected a tensor [B, L] of the tokenizer's ids, got "
-                f"{type(input_ids).__name__}; `mslm-data annotate` reads text"
-            )
+        _check_tensor(input_ids, "`mslm-data annotate` reads text")
         if self.detection is None or self.classification is None:
             raise ValueError(
                 "MslmModel.predict: expected a model with labels, got one without; "
@@ -580,3 +578,16 @@ def _refuse_nan(logits: Tensor) -> None:
 
 transformers.AutoConfig.register("mslm", MslmConfig, exist_ok=True)
 transformers.AutoModel.register(MslmConfig, MslmModel, exist_ok=True)
+
+
+def _check_tensor(input_ids: object, advice: str) -> None:
+    """Refuse what is not a tensor in the place of ids.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(input_ids, Tensor):
+        raise TypeError(
+            "input_ids: expected a tensor [B, L] of the tokenizer's ids, got "
+            f"{type(input_ids).__name__}; {advice}"
+        )

@@ -317,3 +317,36 @@ def test_released_loss__refuses_an_unknown_reduction() -> None:
         match=r"expected reduction none or sum or mean, got 'men'; did you mean 'mean'\?",
     ):
         ReleasedLoss(0.6, 0.4, reduction="men")
+
+
+def of_tokens(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return logits over 7 ids, labels of a third of the tokens, and why each is hidden."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.randint(0, 7, shape, generator=generator)
+    labels[torch.rand(shape, generator=generator) > 0.3] = -100
+    kinds = torch.randint(1, 3, shape, generator=generator).to(torch.uint8)
+    return torch.randn(*shape, 7, generator=generator), labels, kinds
+
+
+def test_mask_specific_loss__takes_tokens_in_one_long_row() -> None:
+    logits, labels, kinds = of_tokens(4, 9)
+    loss = MaskSpecificLoss(0.7, 0.3)
+
+    rows = loss(logits, labels, kinds)
+    flat = loss(logits.flatten(0, 1), labels.flatten(), kinds.flatten())
+
+    assert rows.items == flat.items > 0
+    assert torch.equal(rows.total, flat.total)
+
+
+@pytest.mark.parametrize("change", ["shifted", "transposed", "cut labels", "cut kinds", "flat"])
+def test_mask_specific_loss__refuses_labels_of_other_tokens(change: str) -> None:
+    logits, labels, kinds = of_tokens(4, 9)
+    logits = {"shifted": logits[:, :-1], "transposed": logits.transpose(1, 2)}.get(change, logits)
+    if change == "flat":
+        logits = logits.flatten(0, 1)
+    labels = labels[:, :3] if change == "cut labels" else labels
+    kinds = kinds[:, :3] if change == "cut kinds" else kinds
+
+    with pytest.raises(ValueError, match=r"^MaskSpecificLoss: expected labels and mask kinds of "):
+        MaskSpecificLoss(0.5, 0.5)(logits, labels, kinds)

@@ -16,7 +16,9 @@ from mslm_data.torch import (  # noqa: E402
     MaskedLoader,
     MaskingCollator,
     MslmModel,
+    confidence_heatmap,
     evaluate,
+    head_importance,
     mention_confidence,
     perplexity,
 )
@@ -85,6 +87,22 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "confidence in a whole split": (
         mention_confidence,
         r"^examples: expected rows, as split\.examples\(0, 100\) gives, got Split$",
+    ),
+    "heads of a dataset": (
+        lambda model, split: head_importance(model, MaskedDataset(split, JOINT)),  # type: ignore[arg-type]
+        r"^batches: expected batches, as .* gives, got MaskedDataset, which gives rows$",
+    ),
+    "a page of a split": (
+        lambda model, split: confidence_heatmap(
+            "page.html",
+            split,
+            mention_confidence(lambda **_: torch.zeros(1, 1, 1), split.examples(0, 0)),
+        ),
+        r"^shards: expected the folder of the rows, as md\.load gives, got Split$",
+    ),
+    "batches of NumPy": (
+        lambda model, split: model(**next(iter(md.Batches(split, JOINT, batch_size=2)))),
+        r"^input_ids: expected a tensor .*, got ndarray; MaskedDataset\(split, strategy\)\.loader",
     ),
     "text to predict": (
         lambda model, split: model.predict("a text"),

@@ -235,7 +235,8 @@ def _in_words(message: str, place: str) -> str:
         # That an option may also be left out does not help whoever set it.
         names = [_KINDS.get(name, name) for name in wanted.split(" | ") if name != "null"]
         expected = f"{' or '.join(names)}{limit}"
-        return f"expected {expected} for option '{place}', got {_KINDS.get(came, came)}"
+        hint = '; a list of one is written ["..."]' if (wanted, came) == ("array", "str") else ""
+        return f"expected {expected} for option '{place}', got {_KINDS.get(came, came)}{hint}"
 
     lacks = _WITHOUT.fullmatch(message)
     if lacks:

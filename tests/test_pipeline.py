@@ -81,7 +81,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"annotate": {"labels": "Disease"}},
-            r"\[annotate\]: expected a list for option 'labels', got text",
+            r"\[annotate\]: expected a list for option 'labels', got text; a list of one is written \[\"\.\.\.\"\]$",
         ),
         (
             {"encode": {"max_token": 8}},

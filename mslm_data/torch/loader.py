@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mslm_data.batches.masked import mask_batches
 from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
+from mslm_data.torch.epoch import FollowsEpoch
 from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.sampler import Rows, ShardSampler
 
@@ -268,9 +269,8 @@ def _refuse_others(dataset: object, options: Mapping[str, Any]) -> None:
     Raises:
         TypeError: Either.
     """
-    from mslm_data.torch.dataset import MaskedDataset
-
-    if not isinstance(dataset, MaskedDataset):
+    # A MaskedDataset is both. Its own module cannot be imported here, as it imports this one.
+    if not (isinstance(dataset, Dataset) and isinstance(dataset, FollowsEpoch)):
         raise TypeError(
             "dataset: expected masked rows, as MaskedDataset(split, strategy) gives, got "
             f"{type(dataset).__name__}"

@@ -48,6 +48,10 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda model, split: MaskedLoader(split, batch_size=4),
         r"^dataset: expected masked rows, as MaskedDataset\(split, strategy\) gives, got Split$",
     ),
+    "a loader of a collator": (
+        lambda model, split: MaskedLoader(MaskingCollator(), batch_size=4),  # type: ignore[arg-type]
+        r"^dataset: expected masked rows, .*, got MaskingCollator$",
+    ),
     "DataLoader's name for workers": (
         lambda model, split: loader(split, num_workers=2),
         r"^MaskedLoader: unknown option 'num_workers'; pass workers$",

@@ -101,12 +101,6 @@ JOINT: dict[str, Arm] = {
 }
 """Arms of the first question; each is compared with `plain`."""
 _TWO = "two views, joint"
-WEIGHTS: dict[str, Arm] = {
-    "equal": Arm(views="two", masks="joint 0.25, 0.15", tries=_TWO),
-    "Eq. 5": Arm(views="two", masks="joint 0.25, 0.15", weights="eq5", tries=_TWO),
-    "inverse": Arm(views="two", masks="joint 0.25, 0.15", weights="inverse", tries=_TWO),
-}
-"""Arms of the third question, at rates where weights differ; each is compared with `equal`."""
 RATED: dict[str, Arm] = {
     _TWO: JOINT[_TWO],
     **{
@@ -118,6 +112,16 @@ RATED: dict[str, Arm] = {
 """Arms of the fourth question: other rates, in two views.
 
 At ELM 1.0 the paper's joint training never sees a mention that is not hidden; at 0.5 it does.
+"""
+_EQUAL = "ELM 0.25, BLM 0.15"
+WEIGHTS: dict[str, Arm] = {
+    _EQUAL: RATED[_EQUAL],
+    "Eq. 5": replace(RATED[_EQUAL], weights="eq5"),
+    "inverse": replace(RATED[_EQUAL], weights="inverse"),
+}
+"""Arms of the third question, at rates where weights differ.
+
+Each is compared with the first, whose weights are equal. It is an arm of the fourth question too.
 """
 ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
 """Corpora outside of medicine, with their epochs: they are small."""

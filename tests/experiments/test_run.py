@@ -535,6 +535,16 @@ def test_plan__compares_with_runs_that_it_has(question: str) -> None:
     assert any(step.against for step in steps)
 
 
+def test_plan__trains_nothing_twice_under_two_names() -> None:
+    names: dict[str, set[str]] = {}
+    for step in plan.plan(list(plan.QUESTIONS), []):
+        if step.run.task == "ner":
+            same = replace(step.run, arm="").key
+            names.setdefault(same, set()).add(step.run.arm)
+
+    assert {key: arms for key, arms in names.items() if len(arms) > 1} == {}
+
+
 def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
     lines.append(ner(seed=1), {"scores": {}, "start": "a"}, tmp_path)
     path = tmp_path / "ner.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ from experiments.classifier import Classifier, of_texts, predictions
 from experiments.classifier import save as save_classifier
 from experiments.corpora import Cache, command
 from experiments.lines import Run
-from experiments.plan import CLASSIFIER, adaptation
+from experiments.plan import CLASSIFIER, adaptation, loss_weights
 from experiments.scores import class_scores, mention_scores, sensitivity
 from experiments.training import Schedule
 from mslm_data.loading import Shards
@@ -61,7 +61,7 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         folder = adapted(adaptation(options["adapted"], run.seed), cache, start)
 
     strategy, hidden = _hidden(options.get("masks", ""), shards, start, seed=run.seed)
-    w_elm, w_blm = _weights(options.get("weights", (1.0, 1.0)), hidden)
+    w_elm, w_blm = loss_weights(options.get("weights", (1.0, 1.0)), hidden)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(
         encoder.masked_lm(folder, cache.device), labels=shards.labels, w_elm=w_elm, w_blm=w_blm
@@ -236,16 +236,6 @@ def _hidden(
     weights = md.mask_specific_weights(stats.n_elm, stats.n_blm)
     counts = {"hidden": round(stats.realised_rate, 4), "n_elm": stats.n_elm, "n_blm": stats.n_blm}
     return strategy, {**counts, "eq5": [round(weight, 4) for weight in weights]}
-
-
-def _weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> Sequence[float]:
-    """Return the loss weights of hidden term tokens and of others."""
-    if wanted == "eq5":
-        return hidden["eq5"]  # type: ignore[no-any-return]
-    if wanted == "inverse":
-        both = hidden["n_elm"] + hidden["n_blm"]
-        return hidden["n_blm"] / both, hidden["n_elm"] / both
-    return wanted  # type: ignore[return-value]
 
 
 def _schedule(options: Mapping[str, Any]) -> Schedule:

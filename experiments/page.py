@@ -39,6 +39,7 @@ from experiments.plan import (
     WEIGHTS,
     best_rate,
     current,
+    loss_weights,
 )
 
 GUIDE = ROOT / "docs" / "evidence.md"
@@ -171,23 +172,41 @@ def _questions() -> list[Question]:
 
 
 def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[str]:
-    """Return the lines of a table: an arm a row, the one to compare with first."""
-    header = ("arm", "runs", "hidden", "F1", "precision", "recall", "against the first", "95 %")
-    rows: list[tuple[str, ...]] = [(*header, "could be seen")]
+    """Return the lines of a table: an arm a row, the one to compare with first.
+
+    Where an arm weighs terms otherwise than other words, a column has the weights.
+    """
+    by_arm = {arm: list(_runs(found, arm, corpus).values()) for arm in arms}
+    weights = {arm: _mean_weights(runs) for arm, runs in by_arm.items() if runs}
+    weighted = any(both and both[0] != both[1] for both in weights.values())
+
+    about = ("arm", "runs", *(["terms / others"] if weighted else []), "hidden")
+    scores = ("F1", "precision", "recall", "against the first", "95 %", "could be seen")
+    rows: list[tuple[str, ...]] = [(*about, *scores)]
     apart = differences(found, arms, corpus)
-    for arm in arms:
-        runs = list(_runs(found, arm, corpus).values())
-        if not runs:
-            continue
+    for arm, both in weights.items():
+        runs = by_arm[arm]
         hidden = statistics.fmean(run["hidden"] for run in runs)
         f1 = spread([run["scores"]["f1"] for run in runs])
         precision, recall = (
             _percent(statistics.fmean(run["scores"][name] for run in runs))
             for name in ("precision", "recall")
         )
-        row = (arm, str(len(runs)), _percent(hidden) if hidden else "-", f1, precision, recall)
+        row = [arm, str(len(runs))]
+        if weighted:
+            row.append(f"{both[0]:.2f} / {both[1]:.2f}" if both else "-")
+        row += [_percent(hidden) if hidden else "-", f1, precision, recall]
         rows.append((*row, *_difference_cells(apart.get(arm))))
     return as_table(rows)
+
+
+def _mean_weights(runs: Sequence[Line]) -> tuple[float, float] | None:
+    """Return the weights of terms and of others in the loss; None where nothing is hidden."""
+    if "weights" not in runs[0]["run"]["options"]:
+        return None
+    each = [loss_weights(run["run"]["options"]["weights"], run) for run in runs]
+    w_elm, w_blm = np.mean(each, axis=0).tolist()
+    return w_elm, w_blm
 
 
 def _by_length(found: Sequence[Line], corpus: str) -> list[str]:

@@ -380,6 +380,24 @@ def with_needs(step: Step) -> Iterator[Step]:
     yield step
 
 
+def loss_weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the weights of hidden term tokens and of others that an arm has in the loss.
+
+    Args:
+        wanted: `Arm.weights`.
+        hidden: `n_elm` and `n_blm`, the tokens of either kind that an epoch hides, and `eq5`, the
+            weights that follow from them by Eq. 5.
+    """
+    n_elm, n_blm = hidden.get("n_elm", 0), hidden.get("n_blm", 0)
+    if not isinstance(wanted, str):
+        w_elm, w_blm = wanted
+    elif wanted == "eq5":
+        w_elm, w_blm = hidden["eq5"]
+    else:  # inverse
+        w_elm, w_blm = n_blm / (n_elm + n_blm), n_elm / (n_elm + n_blm)
+    return w_elm, w_blm
+
+
 def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float:
     """Return the learning rate of the best try; 2e-4 while there are none."""
     wanted = {run.key for run in tries}

@@ -105,6 +105,27 @@ def test_page__pairs_runs_of_a_seed() -> None:
     assert "| -30.0 | (-30.0 to -30.0) | - |" in table[3]
 
 
+def test_page__says_how_terms_are_weighted_where_that_differs() -> None:
+    found = [ner(arm, 0, 5) for arm in ("plain", "equal", "by counts", "by Eq. 5")]
+    asked = (None, [0.5, 0.5], "inverse", "eq5")
+    for line, weights in zip(found, asked, strict=True):
+        line.update({"n_elm": 1, "n_blm": 3, "eq5": [0.6, 0.4]})
+        if weights:
+            line["run"]["options"]["weights"] = weights
+
+    table = page.ner_table(found, [line["run"]["arm"] for line in found], "NCBI-disease")
+    alike = page.ner_table(found[:2], ("plain", "equal"), "NCBI-disease")
+
+    assert table[0].startswith("| arm | runs | terms / others | hidden | F1 |")
+    assert [row.split(" | ")[2] for row in table[2:]] == [
+        "-",
+        "0.50 / 0.50",
+        "0.75 / 0.25",
+        "0.60 / 0.40",
+    ]
+    assert alike[0].startswith("| arm | runs | hidden | F1 |")
+
+
 def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
     found = [ner("plain", plan.TRIED_SEED, 5, scored="validation"), ner("plain", 0, 7)]
 

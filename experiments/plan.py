@@ -104,7 +104,9 @@ _TWO = "two views, joint"
 RATED: dict[str, Arm] = {
     _TWO: JOINT[_TWO],
     **{
-        f"ELM {elm:g}, BLM {blm:g}": Arm(views="two", masks=f"joint {elm:g}, {blm:g}", tries=_TWO)
+        f"two views, ELM {elm:g}, BLM {blm:g}": Arm(
+            views="two", masks=f"joint {elm:g}, {blm:g}", tries=_TWO
+        )
         for elm, blm in ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
     },
     "the paper's, ELM 0.5, BLM 0.075": Arm(views="masked", masks="joint 0.5, 0.075", tries=_TWO),
@@ -113,7 +115,7 @@ RATED: dict[str, Arm] = {
 
 At ELM 1.0 the paper's joint training never sees a mention that is not hidden; at 0.5 it does.
 """
-_EQUAL = "ELM 0.25, BLM 0.15"
+_EQUAL = "two views, ELM 0.25, BLM 0.15"
 WEIGHTS: dict[str, Arm] = {
     _EQUAL: RATED[_EQUAL],
     "Eq. 5": replace(RATED[_EQUAL], weights="eq5"),

@@ -6,6 +6,7 @@ Dimensions: S seeds, G groups of sentences, K counts of a group, R resamples.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -111,9 +112,7 @@ def difference(first: Floats, second: Floats, *, score: Score) -> Difference:
         score: What is compared.
     """
     seeds, groups, _ = first.shape
-    draw = np.random.default_rng(0)
-    weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
-    drawn = draw.integers(seeds, size=(RESAMPLES, seeds))
+    weights, drawn = _resamples(seeds, groups)
 
     of_groups = score(_sums(second, weights)) - score(_sums(first, weights))  # [R, S]
     of_seeds = score(second.sum(axis=1)) - score(first.sum(axis=1))  # [S]
@@ -124,6 +123,14 @@ def difference(first: Floats, second: Floats, *, score: Score) -> Difference:
     low, high = np.quantile(resampled, [0.025, 0.975])
     seen = POWER * resampled.std()
     return Difference(float(mean), float(low), float(high), float(seen), seeds)
+
+
+@lru_cache(maxsize=16)  # comparisons are of few sizes, and to draw takes longer than to compare
+def _resamples(seeds: int, groups: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Return how often each group is drawn, `[R, G]`, and the drawn seeds, `[R, S]`."""
+    draw = np.random.default_rng(0)
+    weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
+    return weights, draw.integers(seeds, size=(RESAMPLES, seeds))
 
 
 def _widening(seeds: int) -> float:
@@ -141,5 +148,4 @@ def _widening(seeds: int) -> float:
 
 def _sums(counts: Floats, weights: Floats) -> Floats:
     """Return the counts of each resample and seed, `[R, S, K]`."""
-    sums: Floats = np.einsum("rg,sgk->rsk", weights, counts)
-    return sums
+    return np.tensordot(weights, counts, axes=(1, 1))

@@ -18,7 +18,7 @@ from mslm_data.draw.parts import text
 from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
 from mslm_data.kernels._jit import load_compiled
-from mslm_data.lexicon.artefacts import find_artefact
+from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.log import LOGGER
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
@@ -216,10 +216,10 @@ class Shards(Mapping[str, Split]):
             chosen, self.manifest, self.tokenizer, to=to, out=Path(out), progress=progress
         )
 
-    def _file(self, name: str) -> str:
+    def _file(self, name: str, kind: ArtefactKind) -> str:
         """Return where a lexicon or score column is, which must be of this tokenizer."""
         tokenizer = self.manifest.tokenizer["sha256"]
-        return str(find_artefact(self.place, name, tokenizer=tokenizer))
+        return str(find_artefact(self.place, name, kind, tokenizer=tokenizer))
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:

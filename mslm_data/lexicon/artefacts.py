@@ -163,21 +163,21 @@ def read_artefact(
     return about, columns
 
 
-def about_of(path: Path, wanted: ArtefactKind | None = None) -> dict[str, Any]:
+def about_of(path: Path, kind: ArtefactKind) -> dict[str, Any]:
     """Return what an artefact says of itself; of a score column what its first file says.
 
     Args:
         path: The artefact.
-        wanted: What is expected there; None for any kind.
+        kind: What is expected there.
 
     Raises:
         VocabularyError: Not an artefact of the kind, one of a newer format, or a file that cannot
             be read.
     """
-    kind = SCORE_COLUMN if path.is_dir() else LEXICON
-    file = min(path.glob("*/*.arrow"), default=path) if path.is_dir() else path
-    if not file.is_file() or wanted not in (None, kind):
-        raise missing(path, wanted)
+    is_column = kind is SCORE_COLUMN
+    file = min(path.glob("*/*.arrow"), default=path) if is_column else path
+    if not file.is_file() or path.is_dir() != is_column:
+        raise missing(path, kind)
 
     try:
         with pa.memory_map(str(file)) as source:
@@ -187,7 +187,7 @@ def about_of(path: Path, wanted: ArtefactKind | None = None) -> dict[str, Any]:
 
 
 def find_artefact(
-    folder: Path | RemoteFolder, name: str, *, tokenizer: str, kind: ArtefactKind | None = None
+    folder: Path | RemoteFolder, name: str, kind: ArtefactKind, *, tokenizer: str
 ) -> Path:
     """Return where the artefact of this name lies, and see that it holds ids of this tokenizer.
 
@@ -196,8 +196,8 @@ def find_artefact(
             machine.
         name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this
             name.
+        kind: What is expected.
         tokenizer: SHA-256 of the folder's tokenizer, as its manifest says.
-        kind: What is expected; None for any kind.
 
     Raises:
         VocabularyError: Nothing of this name, not an artefact of the kind, or one of another
@@ -214,7 +214,7 @@ def find_artefact(
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
             f"{path}: expected ids of the tokenizer of {folder}, got those of another one; make it "
-            f"again with {remake(about, path, _kind_of(path))}"
+            f"again with {remake(about, path, kind)}"
         )
 
     return path
@@ -230,18 +230,22 @@ def check_about(about: Mapping[str, Any]) -> None:
         raise ValueError("about: expected the tokenizer's size, a whole number, got none")
 
 
-def missing(path: Path, kind: ArtefactKind | None = None, *, made_by: str = "") -> VocabularyError:
+def missing(path: Path, kind: ArtefactKind, *, made_by: str = "") -> VocabularyError:
     """Return the error for an artefact that is not there, which names the command that makes it.
 
     Args:
         path: The artefact.
-        kind: What was expected; None to take it from the path: lexicons are files with a suffix,
-            columns folders.
+        kind: What was expected.
         made_by: The command; "" for the one in `MAKERS`.
     """
-    kind = kind or _kind_of(path)
+    found = "found none"
+    if kind is LEXICON and path.is_dir():
+        found = "which is a file, got a folder"
+    elif kind is SCORE_COLUMN and path.is_file():
+        found = "which is a folder, got a file"
+
     commands = f"`{made_by}`" if made_by else _commands(path, kind)
-    return VocabularyError(f"{path}: expected {kind.name}, found none; {commands} makes one")
+    return VocabularyError(f"{path}: expected {kind.name}, {found}; {commands} makes one")
 
 
 def damaged(
@@ -326,17 +330,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _kind_of(path: Path) -> ArtefactKind:
-    """Return the kind that a path has, or would have by its suffix."""
-    if path.exists():
-        return SCORE_COLUMN if path.is_dir() else LEXICON
-    return LEXICON if path.suffix else SCORE_COLUMN
-
-
 def _commands(path: Path, kind: ArtefactKind) -> str:
     """Return the command that makes an artefact of this name, or all that make its kind."""
     if kind is SCORE_COLUMN and path.suffix:
-        path = path.parents[1]  # of COLUMN/SPLIT/SHARD.arrow the column
+        path = path.parent.parent  # of COLUMN/SPLIT/SHARD.arrow the column
 
     if path.name not in MAKERS:
         return _ANY[kind.key]

@@ -6,12 +6,19 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from mslm_data.lexicon.artefacts import ArtefactKind
+
 T = TypeVar("T")
 
 
-def artefact(default: str = "") -> Any:
-    """Declare a dataclass field that names an artefact's file or folder; "" for none."""
-    return dataclasses.field(default=default, metadata={"artefact": True})
+def artefact(kind: ArtefactKind, default: str = "") -> Any:
+    """Declare a dataclass field that names an artefact's file or folder; "" for none.
+
+    Args:
+        kind: What is read there.
+        default: The usual name.
+    """
+    return dataclasses.field(default=default, metadata={"artefact": kind})
 
 
 def artefacts_of(value: Any) -> Iterator[str]:
@@ -28,12 +35,12 @@ def artefacts_of(value: Any) -> Iterator[str]:
                 yield from artefacts_of(inner)
 
 
-def with_artefacts(value: T, found: Callable[[str], str]) -> T:
+def with_artefacts(value: T, found: Callable[[str, ArtefactKind], str]) -> T:
     """Return a strategy, or any part of one, with the name of each artefact replaced.
 
     Args:
         value: The strategy; it is not changed.
-        found: Returns where the artefact of a name lies.
+        found: Returns where the artefact of a name and kind lies.
     """
     made: Any = value
     if isinstance(value, tuple | list):
@@ -44,8 +51,9 @@ def with_artefacts(value: T, found: Callable[[str], str]) -> T:
             if field.name == "origin":
                 continue
             inner = getattr(value, field.name)
-            if field.metadata.get("artefact"):
-                changed[field.name] = found(inner) if inner else inner
+            kind = field.metadata.get("artefact")
+            if kind:
+                changed[field.name] = found(inner, kind) if inner else inner
             else:
                 changed[field.name] = with_artefacts(inner, found)
         made = dataclasses.replace(made, **changed)

@@ -27,6 +27,7 @@ from mslm_data.kernels.corrupt import (
     spread_actions,
 )
 from mslm_data.kernels.draws import name_streams
+from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.draws import ACTIONS, RANDOM_IDS
@@ -54,7 +55,7 @@ class Corruption:
     shares: str = "mask"
     by: Literal["token", "word", "unit", "run"] = "token"
     random_ids: Literal["ordinary", "vocabulary"] = "ordinary"
-    unigrams: str = artefact()
+    unigrams: str = artefact(LEXICON)
 
     def __post_init__(self) -> None:
         _percent(self.shares)

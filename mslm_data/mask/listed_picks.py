@@ -12,6 +12,7 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
 from mslm_data.kernels.tokens import count_numbered
+from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
@@ -39,7 +40,7 @@ class InOrder:
 
     tag: ClassVar[str] = "in-order"
 
-    lexicon: str = artefact("pmi.arrow")
+    lexicon: str = artefact(LEXICON, "pmi.arrow")
     rate: Rate
 
     def __post_init__(self) -> None:
@@ -85,7 +86,7 @@ class Scattered:
 
     tag: ClassVar[str] = "scattered"
 
-    lexicon: str = artefact("pmi.arrow")
+    lexicon: str = artefact(LEXICON, "pmi.arrow")
     rate: Rate
 
     def __post_init__(self) -> None:
@@ -142,7 +143,7 @@ class Occurrences:
 
     tag: ClassVar[str] = "occurrences"
 
-    lexicon: str = artefact("concepts.arrow")
+    lexicon: str = artefact(LEXICON, "concepts.arrow")
     rate: Rate
     most: int | None = None
 

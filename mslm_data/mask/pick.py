@@ -21,7 +21,7 @@ from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, f
 from mslm_data.kernels.grams import unite_words
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from mslm_data.kernels.tokens import count_numbered, open_pool
-from mslm_data.lexicon.artefacts import MAKERS
+from mslm_data.lexicon.artefacts import LEXICON, MAKERS
 from mslm_data.lexicon.trie import Trie, open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
@@ -74,7 +74,7 @@ class Listed:
         lexicon: File of the lexicon; the order of its entries does not matter.
     """
 
-    lexicon: str = artefact("pmi.arrow")
+    lexicon: str = artefact(LEXICON, "pmi.arrow")
 
     def find(self, examples: Examples, draws: Draws, *, generic: bool) -> Units:
         """Return the units of each row.

@@ -20,6 +20,7 @@ from mslm_data.data.ragged import Array
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.rank import give_tokens, rank_rows, smooth_rows
 from mslm_data.kernels.tokens import reduce_units
+from mslm_data.lexicon.artefacts import LEXICON, SCORE_COLUMN
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.trie import Trie, open_trie, open_words
 from mslm_data.mask.artefacts import artefact
@@ -53,8 +54,8 @@ class Score:
             `missing` that is not finite.
     """
 
-    lexicon: str = artefact()
-    column: str = artefact()
+    lexicon: str = artefact(LEXICON)
+    column: str = artefact(SCORE_COLUMN)
     by: Literal["word", "token"] = "word"
     over: Literal["max", "mean", "sum", "first"] = "max"
     transform: Transform = "none"

@@ -70,7 +70,7 @@ def read_pipeline(folder: Path) -> None:
 
 def read_strategy(folder: Path) -> None:
     """Read a strategy; what is accepted masks."""
-    strategy = with_artefacts(make(str(folder / "x.toml"), {}), str)
+    strategy = with_artefacts(make(str(folder / "x.toml"), {}), lambda name, _: name)
     examples = fixed_examples()
     strategy.corrupt(examples, strategy.plan(examples, seed=1, epoch=2, step=3), seed=1)
 

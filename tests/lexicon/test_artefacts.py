@@ -10,7 +10,15 @@ import pytest
 from mslm_data.cli.vocab import command as vocab
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.artefacts import MAKERS, about_of, find_artefact, missing
+from mslm_data.lexicon.artefacts import (
+    LEXICON,
+    MAKERS,
+    SCORE_COLUMN,
+    ArtefactKind,
+    about_of,
+    find_artefact,
+    missing,
+)
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 
@@ -35,8 +43,8 @@ def column(folder: Path) -> Path:
     return folder
 
 
-def find(folder: Path, name: str) -> Path:
-    return find_artefact(folder, name, tokenizer=TOKENIZER)
+def find(folder: Path, name: str, kind: ArtefactKind = LEXICON) -> Path:
+    return find_artefact(folder, name, kind, tokenizer=TOKENIZER)
 
 
 def test_find_artefact__looks_in_the_folder_before_the_path_itself(
@@ -54,22 +62,43 @@ def test_find_artefact__looks_in_the_folder_before_the_path_itself(
 def test_find_artefact__of_a_score_column_its_folder(tmp_path: Path) -> None:
     inside = column(tmp_path / "vocab" / "attention")
 
-    assert find(tmp_path, "attention") == inside
-    assert about_of(inside) == {**ABOUT, "format": 1}
+    assert find(tmp_path, "attention", SCORE_COLUMN) == inside
+    assert about_of(inside, SCORE_COLUMN) == {**ABOUT, "format": 1}
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_find_artefact__names_the_command_that_makes_what_is_missing(
     name: str, tmp_path: Path
 ) -> None:
-    kind = "a lexicon" if name.endswith(".arrow") else "a score column"
+    kind = LEXICON if name.endswith(".arrow") else SCORE_COLUMN
 
     with pytest.raises(VocabularyError) as caught:
-        find(tmp_path / "built", name)
+        find(tmp_path / "built", name, kind)
 
     path = tmp_path / "built" / "vocab" / name
     command = MAKERS[name].replace("DIR", str(tmp_path / "built")).replace("PATH", str(path))
-    assert str(caught.value) == f"{path}: expected {kind}, found none; `{command}` makes one"
+    assert str(caught.value) == f"{path}: expected {kind.name}, found none; `{command}` makes one"
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.arrow"])
+def test_find_artefact__expects_the_kind_that_is_read_whatever_the_name(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(VocabularyError, match=r"expected a lexicon, found none; .* vocab pmi`"):
+        find(tmp_path, name)
+    with pytest.raises(VocabularyError, match=r"expected a score column, found none; .*attention`"):
+        find(tmp_path, name, SCORE_COLUMN)
+
+
+def test_find_artefact__of_the_other_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lexicon(tmp_path / "mine.arrow")
+    column(tmp_path / "vocab" / "attention")
+
+    with pytest.raises(VocabularyError, match="expected a lexicon, which is a file, got a folder"):
+        find(tmp_path, "attention")
+    with pytest.raises(VocabularyError, match="a score column, which is a folder, got a file"):
+        find(tmp_path, "mine.arrow", SCORE_COLUMN)
 
 
 def test_find_artefact__of_another_tokenizer_names_the_command_that_made_it(tmp_path: Path) -> None:
@@ -101,7 +130,7 @@ def test_find_artefact__another_file(tmp_path: Path) -> None:
 
 
 def test_missing__names_the_command_that_it_is_given(tmp_path: Path) -> None:
-    error = missing(tmp_path / "own.arrow", made_by="mslm-data vocab pmi DIR")
+    error = missing(tmp_path / "own.arrow", LEXICON, made_by="mslm-data vocab pmi DIR")
 
     assert str(error).endswith("found none; `mslm-data vocab pmi DIR` makes one")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mslm_data as md
 from mslm_data.errors import PipelineError
-from mslm_data.lexicon.artefacts import MAKERS
+from mslm_data.lexicon.artefacts import LEXICON, MAKERS, ArtefactKind
 from mslm_data.mask import NO_MASKS, STRATEGIES
 from mslm_data.mask.artefacts import artefacts_of, with_artefacts
 from mslm_data.mask.combined_picks import OneOf
@@ -376,9 +376,16 @@ def test_with_artefacts__finds_every_name():
     mixture = md.strategy(
         "mixture", chances=[1], parts=[{"picks": tables, "corruption": corruption}]
     )
-    rooted = with_artefacts(mixture, lambda name: f"/there/{name}")
+    kinds = []
+
+    def found(name: str, kind: ArtefactKind) -> str:
+        kinds.append(kind)
+        return f"/there/{name}"
+
+    rooted = with_artefacts(mixture, found)
 
     names = ["words.arrow", "grams.arrow", "concepts.arrow", "counts.arrow"]
+    assert kinds == [LEXICON] * 4
     assert list(artefacts_of(mixture)) == names
     assert list(artefacts_of(rooted)) == [f"/there/{name}" for name in names]
     assert rooted.parts[0].picks[1].units.lexicon == "/there/grams.arrow"

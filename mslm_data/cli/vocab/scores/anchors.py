@@ -87,7 +87,7 @@ def command(
     # A path that is given is that path, whatever `vocab/` holds.
     given = str(path.absolute()) if path else "anchors.arrow"
     tokenizer = manifest.tokenizer["sha256"]
-    anchors_file = find_artefact(folder, given, tokenizer=tokenizer, kind=LEXICON)
+    anchors_file = find_artefact(folder, given, LEXICON, tokenizer=tokenizer)
     anchors = read_lexicon(anchors_file)
     _refuse_others(anchors_file, anchors)
 

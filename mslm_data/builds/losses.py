@@ -140,6 +140,12 @@ _ADVICE = (
         "say which column has the tags with source.tag_column",
     ),
     _Advice(
+        ("expected a list of mentions in column",),
+        "mentions_column",
+        "--set source.doc_label=… with that name if it holds a label of each document, or say "
+        "where mentions stand with source.mentions_column",
+    ),
+    _Advice(
         ("expected integers from 0",),
         "tag_names",
         "say what tags are called with source.tag_names",

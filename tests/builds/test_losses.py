@@ -98,6 +98,7 @@ def test_build__names_the_option_for_texts_without_annotations(tmp_path: Path) -
         ("conll", "expected a token and a tag, got 1 field(s)", "tag_column"),
         ("conllu", "expected a tag in column ner, got another word", "tag_column"),
         ("jsonl", "expected a text in column 'body', got none", "text_column"),
+        ("jsonl", "expected a list of mentions in column 'label', got a text", "doc_label"),
         ("jsonl", "expected integers from 0 to 4 in column 'tags', got 7", "tag_names"),
         ("jsonl", "expected a tag for each token, got 3 token(s) and 2 tag(s)", ""),
         ("notes", "expected a note that says whose it is, got none", "patient_column"),

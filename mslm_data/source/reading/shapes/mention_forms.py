@@ -72,13 +72,19 @@ def _value(of: cells.Cells, names: Sequence[str]) -> object:
     return of.get(cells.first_of(of, names) or "")
 
 
-def items(value: object) -> list[Any]:
+def items(value: object, column: str) -> list[Any]:
     """Return the mentions in a column: a list, an object of lists, or lists under names.
 
     spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`. Any of these may stand
     there as JSON in a text, as tables keep them that have no columns of lists.
     """
     value = of_json(value)
+    # A label of the whole document, most often.
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        kind = "text" if isinstance(value, str) else "number"
+        raise RecordError(
+            f"expected a list of mentions in column {cells.shown(column)}, got a {kind}"
+        )
     if isinstance(value, Mapping) and value:
         groups = list(value.values())
         if all(isinstance(group, list) and _are_objects(group) for group in groups):

@@ -42,7 +42,7 @@ class TextWithMentions(Shape):
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         text = text_of(row, self.file.options.text_column)
         column = self._column(row)
-        entities = [] if column is None else mention_forms.items(row[column])
+        entities = [] if column is None else mention_forms.items(row[column], column)
         found = [
             annotation
             for entity in entities

@@ -129,7 +129,7 @@ def by_split(
         where = ", ".join(path.name for path in inputs)
         wanted = f"files ending with {', '.join(suffixes)}"
         if splits and ["*"] not in map(list, splits.values()):
-            wanted = "a file that [source] splits names"
+            wanted += " that [source] splits names"
         raise SourceError(
             f"{where}: expected {wanted}, found none; check --input and "
             f"[source]{_other_sources(inputs, suffixes)}"
@@ -335,7 +335,10 @@ def _why_unread(
     if _is_hidden(path):
         return "hidden"
     if not ends_with(path, suffixes):
-        return f"its name does not end with {', '.join(suffixes)}"
+        return (
+            f"its name does not end with {', '.join(suffixes)}; --input reads a file that it names "
+            "itself, whatever its ending"
+        )
     if not fits(path, pattern):
         return f"its name does not fit [source] pattern, '{pattern}'"
     if splits:

@@ -249,7 +249,12 @@ def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("splits", "wanted"), [({}, "files ending with .tsv"), ({"x": ["b*"]}, "a file that")]
+    ("splits", "wanted"),
+    [
+        ({}, "files ending with .tsv, found"),
+        ({"x": ["*"]}, "files ending with .tsv, found"),
+        ({"x": ["b*"]}, "files ending with .tsv that .source. splits names, found"),
+    ],
 )
 def test_by_split__says_what_was_looked_for(
     tmp_path: Path, splits: dict[str, list[str]], wanted: str
@@ -257,7 +262,7 @@ def test_by_split__says_what_was_looked_for(
     folder = tmp_path / "corpus"
     write(folder, "a.txt")
 
-    with pytest.raises(SourceError, match=f"corpus: expected {wanted}.*found none; check --input"):
+    with pytest.raises(SourceError, match=f"corpus: expected {wanted} none; check --input"):
         by_split([folder], suffixes=[".tsv"], splits=splits)
 
 
@@ -342,7 +347,11 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
 
     assert unread([tmp_path], read, suffixes=[".tsv", ".txt"], splits={}) == [
         Unread(".x.tsv", "hidden"),
-        Unread("emerging.test.annotated", "its name does not end with .tsv, .txt"),
+        Unread(
+            "emerging.test.annotated",
+            "its name does not end with .tsv, .txt; --input reads a file that it names itself, "
+            "whatever its ending",
+        ),
         Unread(
             "other.tsv", "its name speaks of no split, as others do; say which with [source] splits"
         ),

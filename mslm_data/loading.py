@@ -254,16 +254,18 @@ class Shards(Mapping[str, Split]):
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {len(split):,}" for name, split in self.items())
+        labels = ", ".join(map(repr, self.labels)) or "none"
+        if self.doc_labels:
+            labels += f"; labels of documents {', '.join(map(repr, self.doc_labels))}"
 
-        return (
-            f"Shards({str(self.folder)!r}: rows {rows}; labels "
-            f"{', '.join(map(repr, self.labels)) or 'none'})"
-        )
+        return f"Shards({str(self.folder)!r}: rows {rows}; labels {labels})"
 
     def _repr_html_(self) -> str:
         """Return the splits and some rows of the first, as notebooks show them."""
         title = self.manifest.about["title"] or self.manifest.name
         about = f"{self.folder}; labels: {', '.join(self.labels) or 'none'}"
+        if self.doc_labels:
+            about += f"; labels of documents: {', '.join(self.doc_labels)}"
         first = next(iter(self.values()), None)
         rows = drawn_rows(first, [first], self.labels) if first is not None else ""
 

@@ -31,7 +31,10 @@ def card(manifest: Manifest) -> str:
     if about["protected"]:
         lines += [_PROTECTED, ""]
     lines += [f"* {name}: {markdown(about[key])}" for name, key in _FACTS if about[key]]
-    lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}", ""]
+    lines += [f"* Labels: {', '.join(map(markdown, manifest.labels)) or 'none'}"]
+    if manifest.doc_labels:
+        lines += [f"* Labels of documents: {', '.join(map(markdown, manifest.doc_labels))}"]
+    lines += [""]
 
     lines += ["## Counts", "", *_counts(manifest), *_not_chosen(manifest)]
     lines += [*_mentions(manifest), *_agreement(manifest)]

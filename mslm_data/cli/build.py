@@ -350,6 +350,8 @@ def _print_plan(report: Mapping[str, Any]) -> None:
 def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
     title = manifest.about["title"] or manifest.name
     labels = ", ".join(manifest.labels) or "none"
+    if manifest.doc_labels:
+        labels += f"; labels of documents {_few(manifest.doc_labels)}"
     echo(plain(f"{report['out']}: {title}; labels {labels}"))
     _print_splits([report], _COLUMNS, folders=False)
     _print_files(report)

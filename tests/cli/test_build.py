@@ -233,6 +233,21 @@ def test_build__without_labels_says_none(tmp_path: Path) -> None:
     assert repr(md.load(tmp_path / "out")).endswith("; labels none)")
 
 
+def test_build__names_the_labels_of_documents(tmp_path: Path) -> None:
+    rows = [{"text": "aspirin helps", "label": label} for label in ("yes", "no", "yes")]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ("build", "--source", "jsonl", "--set", "source.doc_label=label")
+    words += ("--input", tmp_path / "train.jsonl", "--out", tmp_path / "out", "--tokenizer", VOCAB)
+
+    done = run(*words)
+
+    assert done.out.splitlines()[0].endswith("; labels none; labels of documents no, yes")
+    assert "* Labels of documents: no, yes" in (tmp_path / "out" / "README.md").read_text()
+    shards = md.load(tmp_path / "out")
+    assert repr(shards).endswith("; labels none; labels of documents 'no', 'yes')")
+    assert "labels of documents: no, yes" in shards._repr_html_()
+
+
 def test_build__says_which_records_were_not_chosen(tmp_path: Path) -> None:
     rows = [{"text": f"aspirin {answer}", "answer": answer} for answer in ("accept", "reject")]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))

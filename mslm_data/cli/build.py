@@ -335,9 +335,10 @@ def _print_files(report: Mapping[str, Any]) -> None:
 
 def _few(names: Sequence[str]) -> str:
     """Return the first of some names, and how many others there are."""
-    shown = ", ".join(names[:_NAMES_SHOWN])
     others = len(names) - _NAMES_SHOWN
-    return f"{shown} and {others:,} others" if others > 0 else shown
+    if others <= 1:  # one more name is as short as saying that there is one
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMES_SHOWN])} and {others:,} others"
 
 
 def _print_plan(report: Mapping[str, Any]) -> None:

@@ -210,7 +210,17 @@ def test_recognise__takes_no_texts_without_mentions_for_a_corpus(tmp_path: Path)
     rows = [BARE, {**BARE, "entities": []}, {**BARE, "id": 3}]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
-    with pytest.raises(SourceError, match="that none of the sources is sure of"):
+    with pytest.raises(SourceError, match="that none of the sources is sure of") as refused:
+        recognise([tmp_path])
+    assert "name the source: --source text if they hold texts without mentions, else" in str(
+        refused.value
+    )
+
+
+def test_recognise__names_all_sources_for_files_that_are_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "train.xyz").write_text("?")
+
+    with pytest.raises(SourceError, match="name the source: --source and one of bc2gm, bioc, "):
         recognise([tmp_path])
 
 

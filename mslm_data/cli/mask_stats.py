@@ -494,6 +494,12 @@ def _warn(strategy: Strategy, counted: MaskStats) -> None:
         echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
     if counted.all_masked:
         echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
+    if "mentions" in strategy.needs and not counted.mentions:
+        echo(
+            "warning: the strategy hides mentions, and no row has any; build the corpus with an "
+            "annotator ([annotate] use), or choose a strategy that needs none, such as token",
+            err=True,
+        )
     _warn_of_limit(strategy, counted)
 
 

@@ -12,6 +12,7 @@ import pytest
 import tokenizers
 
 import mslm_data as md
+from mslm_data.io import resources
 from tests.cli.running import run
 
 KEYS = {
@@ -100,6 +101,23 @@ def test_mask_stats__realised_shares_stand_beside_any_rate(built: Path) -> None:
     assert f"rate 20.00% {masked:.2%} of the tokens" in " ".join(token.out.split())
     assert "rate varies" in " ".join(varies.out.split())
     assert [(rate["name"], rate["asked"]) for rate in elm["rates"]] == [("elm", 0.5)]
+
+
+def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("Aspirin helps with a headache.\n")
+    md.build(
+        "text",
+        input=tmp_path / "train.txt",
+        tokenizer=resources.path("vocab", "sample") / "vocab.txt",
+        out=tmp_path / "out",
+    )
+
+    joint = run("mask-stats", tmp_path / "out", "--json")
+    token = run("mask-stats", tmp_path / "out", "--strategy", "token")
+
+    assert joint.json["mentions"] == 0
+    assert "warning: the strategy hides mentions, and no row has any" in joint.err
+    assert token.err == ""
 
 
 def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
+from collections.abc import Sequence
 
 LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
@@ -35,6 +36,14 @@ def plain(text: str, *, keep: str = "") -> str:
     if escapes is None:
         escapes = _KEEPING[keep] = _Escapes((ord(letter), letter) for letter in keep)
     return text.translate(escapes)
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, and how many others there are."""
+    others = len(names) - most
+    if others <= 1:  # one more name is as short as saying that there is one
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {others:,} others"
 
 
 class _Escapes(dict[int, str]):

@@ -35,6 +35,7 @@ from mslm_data.builds.stages import (
 from mslm_data.data.document import NotChosen, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, totals
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
+from mslm_data.log import few
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import Segmenter
 from mslm_data.shard.manifest import Manifest
@@ -429,9 +430,7 @@ def _refuse_unknown_labels(labels: Collection[str], there: Collection[str], gold
     if not unknown:
         return
 
-    shown = sorted(there)[:_LABELS_SHOWN]
-    others = len(there) - len(shown)
-    known = ", ".join(shown) + (f" and {others:,} others" if others else "")
+    known = few(sorted(there), _LABELS_SHOWN)
     rename = gold.annotate.rename
     renamed = [f"{label} to {rename[label]}" for label in unknown if label in rename]
     hint = f"; the gold pipeline renames {', '.join(renamed)}" if renamed else ""

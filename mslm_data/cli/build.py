@@ -12,7 +12,7 @@ import click
 from mslm_data.cli.agreement import agreement_of, print_agreement
 from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json, table
-from mslm_data.log import plain
+from mslm_data.log import few, plain
 
 if TYPE_CHECKING:
     from mslm_data.building import Prepared
@@ -328,17 +328,9 @@ def _print_part(report: Mapping[str, Any]) -> None:
 def _print_files(report: Mapping[str, Any]) -> None:
     """Print which files are read and which are not; of many the first ones, and how many."""
     for split, names in report["files"].items():
-        echo(plain(f"{split}: read {_few(names)}"))
+        echo(plain(f"{split}: read {few(names, _NAMES_SHOWN)}"))
     for reason, names in report["unread"].items():
-        echo(plain(f"not read: {_few(names)}: {reason}"))
-
-
-def _few(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many others there are."""
-    others = len(names) - _NAMES_SHOWN
-    if others <= 1:  # one more name is as short as saying that there is one
-        return ", ".join(names)
-    return f"{', '.join(names[:_NAMES_SHOWN])} and {others:,} others"
+        echo(plain(f"not read: {few(names, _NAMES_SHOWN)}: {reason}"))
 
 
 def _print_plan(report: Mapping[str, Any]) -> None:
@@ -352,7 +344,7 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
     title = manifest.about["title"] or manifest.name
     labels = ", ".join(manifest.labels) or "none"
     if manifest.doc_labels:
-        labels += f"; labels of documents {_few(manifest.doc_labels)}"
+        labels += f"; labels of documents {few(manifest.doc_labels, _NAMES_SHOWN)}"
     echo(plain(f"{report['out']}: {title}; labels {labels}"))
     _print_splits([report], _COLUMNS, folders=False)
     _print_files(report)

@@ -79,17 +79,19 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"'{name}' ({claim.first.name}: {claim.why})" for name, claim in claims.items()
         )
         raise SourceError(
-            f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source: "
+            f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source, "
             f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
         )
     if not claims:
         endings = sorted({path.suffix or path.name for path in files})
-        plain = any(ends_with(path, SOURCES.load("text").suffixes) for path in files)
-        advice = "--source text if they hold texts without mentions, else " if plain else ""
+        advice = f"--source and one of {', '.join(SOURCES.names())}"
+        suffixes = SOURCES.load("text").suffixes
+        if any(ends_with(path, suffixes) for path in files):
+            advice = f"--source text if they hold texts without mentions, else {advice}"
         raise SourceError(
             f"{inputs[0]}: expected a form that is recognised, got files ending with "
             f"{', '.join(endings[:10])} that none of the sources is sure of; name the source: "
-            f"{advice}--source and one of {', '.join(SOURCES.names())}"
+            f"{advice}"
         )
 
     [(what, claim)] = claims.items()

@@ -163,6 +163,7 @@ def test_recognise__asks_where_two_forms_fit(tmp_path: Path) -> None:
         recognise([tmp_path])
 
     assert "'i2b2' (a.xml: it has the elements TEXT and TAGS)" in str(caught.value)
+    assert "; name the source, such as --source " in str(caught.value)
     assert "'prodigy' (b.jsonl: " in str(caught.value)
 
 

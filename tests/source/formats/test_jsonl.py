@@ -25,7 +25,7 @@ def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
         (b'{"text": "Gout', "expected a JSON object, got 'Input data was truncated'"),
         (
             b'{"text": "Gout"} Gout',
-            "expected a JSON object, got 'JSON is malformed: trailing characters",
+            "expected a JSON object, got 'JSON is malformed: trailing characters (byte 18)'",
         ),
         (b'{"text": "Gou\xff"}', "expected UTF-8 or the encoding that [source] encoding names"),
         (b"[" * 100_000, "expected a JSON object, got too many levels"),

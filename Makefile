@@ -8,7 +8,7 @@ HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 # Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs demo test check test-gliner bench bench-all soak fuzz lock release publish clean
+.PHONY: docs demo test test-long check test-gliner bench bench-all soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -18,8 +18,13 @@ demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking
 # Tests wait for a fifth of their time: for servers, killed processes, the disk.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-test: check  ## Style, types, layers, and all tests, on all cores.
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+
+test: check  ## Style, types, layers, and the tests of every promise, on all cores: minutes.
+	$(PYTEST)
+
+test-long: .venv/ready  ## The rest, and all properties on many examples: half an hour.
+	$(PYTEST) -m "long or hypothesis" --hypothesis-profile long
 
 check: .venv/ready
 	$(BIN)/ruff check

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+
+from tests.support.properties import register_profiles
 
 # Threads wait for each other longer than models this small compute, and tests run side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -17,11 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-EXAMPLES = "MSLM_DATA_TEST_EXAMPLES"
-"""Environment variable: how many examples a property is tried on, where 100 would take long."""
-
-settings.register_profile("house", deadline=None, max_examples=int(os.environ.get(EXAMPLES, "100")))
-settings.load_profile("house")
+register_profiles()
 
 
 @pytest.fixture(scope="session", autouse=True)

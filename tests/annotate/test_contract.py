@@ -8,7 +8,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
@@ -16,6 +16,7 @@ from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture
 from tests.made import ODD_WORDS, annotated
+from tests.support.properties import with_fixtures
 
 GAPS = (" ", "  ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u2028", "", ". ", ", ", "; ")
 PLACEHOLDERS = (
@@ -79,9 +80,7 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Subject(request.param, FIXTURES[request.param](folder))
 
 
-few = settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+few = with_fixtures(0.25)
 
 
 def test_every_annotator_has_a_fixture__and_no_other() -> None:

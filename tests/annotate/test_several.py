@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
@@ -26,6 +26,7 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.annotate.fixtures import labels
 from tests.cli.running import run
+from tests.support.properties import fewer
 
 
 def table(path: Path, *rows: str) -> dict[str, Any]:
@@ -142,7 +143,7 @@ WORDS = ("heart", "failure", "pain", "acute", "liver")
     ),
     st.permutations(["a", "b", "c"]),
 )
-@settings(max_examples=60, deadline=None)
+@fewer(0.5)
 def test_combine__agrees_with_a_slow_twin(
     words: list[str], tables: list[dict[str, str]], priority: list[str]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.batches.order import (
@@ -21,6 +21,7 @@ from mslm_data.batches.order import (
 from mslm_data.batches.row_order import Shuffled, row_order
 from mslm_data.batches.shape import BatchShape
 from tests.reference import order as reference
+from tests.support.properties import fewer
 
 
 @given(
@@ -160,7 +161,7 @@ BY_TOKENS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", BY_TOKENS)
 @given(rows=st.integers(0, 2000), world=st.integers(1, 4), drop_last=st.booleans(), data=st.data())
-@settings(max_examples=30)
+@fewer(0.3)
 def test_batches__by_tokens_of_a_later_place_are_the_rest(
     options: dict[str, Any], rows: int, world: int, drop_last: bool, data: st.DataObject
 ) -> None:
@@ -178,7 +179,7 @@ def test_batches__by_tokens_of_a_later_place_are_the_rest(
 
 @pytest.mark.parametrize("options", BY_TOKENS)
 @given(rows=st.integers(0, 2000), before=st.integers(1, 4), now=st.integers(1, 4), data=st.data())
-@settings(max_examples=30)
+@fewer(0.3)
 def test_batches__by_tokens_go_on_with_other_ranks(
     options: dict[str, Any], rows: int, before: int, now: int, data: st.DataObject
 ) -> None:
@@ -205,7 +206,7 @@ def test_batches__by_tokens_go_on_with_other_ranks(
     drop_last=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=30)
+@fewer(0.3)
 def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
     options: dict[str, Any],
     rows: int,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
@@ -94,7 +94,6 @@ def several(draw: st.DrawFn) -> list[Document]:
 
 
 @each_tokenizer
-@settings(max_examples=150)
 @given(
     documents=several(),
     max_tokens=st.sampled_from([3, 4, 5, 6, 8, 13, 20, 512]),

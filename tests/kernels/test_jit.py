@@ -265,7 +265,7 @@ def test_kernels__without_the_jit():
         "error::RuntimeWarning",
     ]
     targets = ["tests/kernels", "tests/mask/test_golden.py"]
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "MSLM_DATA_TEST_EXAMPLES": "10"}
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [*command, *targets], cwd=ROOT, env=env, check=False, capture_output=True, text=True
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
@@ -14,6 +14,7 @@ from mslm_data.lexicon.ngrams.counting import Grams, count_ngrams, count_pairs, 
 from mslm_data.lexicon.ngrams.stream import WordStream, read_words
 from tests.generate import CLS, SEP, Row, examples_of, random_examples
 from tests.reference import ngrams as reference
+from tests.support.properties import fewer
 
 few_words = st.lists(st.lists(st.integers(5, 9), max_size=30), max_size=8)
 """Rows of one-piece words, of five types, so that n-grams repeat."""
@@ -74,7 +75,7 @@ def test_count_ngrams__infrequent_ones_and_those_of_other_words_are_left_out(
         assert counted(stream, grams, n) == expected
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples(), st.sampled_from([0, 1 << 20]))
 def test_count_ngrams__streams_spell_the_rows(examples, memory) -> None:
     stream = read_words([examples])
@@ -133,7 +134,7 @@ def test_merge_runs__adds_counts_by_key(runs, most) -> None:
     assert keys.tolist() == sorted(keys.tolist())
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(st.lists(random_examples(max_rows=3), max_size=3))
 def test_read_words__marks_mentions(chunks) -> None:
     stream = read_words(chunks)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, processors
 
@@ -30,6 +30,7 @@ from tests import made
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.lexicon.test_counting import of_words
 from tests.reference import ngrams as reference
+from tests.support.properties import fewer
 
 EASY = NgramChoice(lengths=(2, 3), min_counts=(1,))
 
@@ -191,7 +192,7 @@ def grams_of(lexicon: Lexicon) -> set[reference.Gram]:
     return found
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(st.lists(random_examples(max_rows=4), min_size=1, max_size=3), st.booleans())
 def test_rank_ngrams__overlap_with_mentions_is_that_of_the_twin(
     chunks: list[Examples], across: bool
@@ -210,7 +211,7 @@ def test_rank_ngrams__overlap_with_mentions_is_that_of_the_twin(
     assert {name: counts[name] for name in expected} == expected
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples(max_rows=8), st.integers(1, 3), st.sampled_from(list(RECIPES)))
 def test_rank_ngrams__chunks_change_no_byte(examples: Examples, size: int, recipe: str) -> None:
     rows = rows_of(examples)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
@@ -19,9 +19,10 @@ from mslm_data.lexicon.artefacts import FORMAT
 from mslm_data.lexicon.score_columns import open_scores, write_scores
 from tests.generate import examples_of, row_of
 from tests.lexicon.test_store import flipped
+from tests.support.properties import with_fixtures
 
 ABOUT = {"tokenizer": "0" * 64, "size": 40, "made": {"command": "test"}}
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = with_fixtures()
 Rows = dict[int, list[float]]
 """Key -> a score for each token."""
 

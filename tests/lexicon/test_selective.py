@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
@@ -14,6 +14,7 @@ from mslm_data.lexicon.scores import selective
 from mslm_data.lexicon.scores.selective import Confidence, load_callable
 from tests.generate import CLS, SEP, Row, examples_of, random_examples, row_of
 from tests.reference.selective import important
+from tests.support.properties import fewer
 
 
 def made_up(ids: list[int]) -> float:
@@ -26,7 +27,7 @@ def answers(rows: list[list[int]], keys: list[int]) -> list[float]:
     return [made_up(row) for row in rows]
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples(), st.sampled_from([0.0, 0.01, 0.3, 1.0]), st.sampled_from([1, 2, 256]))
 def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, threshold, at_once):
     score = Confidence(answers, threshold)

@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.artefacts import FORMAT
 from mslm_data.lexicon.store import Lexicon, open_lexicon, read_lexicon, write_lexicon
+from tests.support.properties import with_fixtures
 
 ABOUT = {"tokenizer": "0" * 64, "size": 40, "made": {"command": "test"}}
 Entry = tuple[Sequence[int], Sequence[int], float]
 """Tokens, where words begin, and the score."""
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = with_fixtures()
 
 
 @st.composite

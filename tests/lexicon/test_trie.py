@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
@@ -16,6 +16,7 @@ from mslm_data.mask.units import mentions, words
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.mask import artifacts
 from tests.reference import grams as twins
+from tests.support.properties import fewer
 
 
 def lexicon_of(entries, size=IDS.size):
@@ -32,7 +33,7 @@ def found_in(row, entries):
     return list(zip(starts.values.tolist(), ends.values.tolist(), numbers.tolist(), strict=True))
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples())
 def test_matches__equals_twin(examples):
     starts, ends, numbers = open_trie(artifacts.grams_lexicon()).matches(examples)
@@ -45,7 +46,7 @@ def test_matches__equals_twin(examples):
         )
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples())
 def test_exact__equals_twin(examples):
     trie = open_trie(artifacts.concepts_lexicon(2))
@@ -75,7 +76,7 @@ def test_matches__whole_words_only_and_none_over_a_special_token():
     ]
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples(), st.data())
 def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples, data):
     starts = [

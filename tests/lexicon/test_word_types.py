@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
@@ -13,9 +13,10 @@ from mslm_data.lexicon.word_types import WordNumbers, count_words, word_strings
 from tests import made
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, row_of, rows_of
 from tests.reference import ngrams as reference
+from tests.support.properties import fewer
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples(), st.integers(1, 4))
 def test_count_words__are_those_of_the_twin_whatever_the_chunks(examples, size) -> None:
     rows = rows_of(examples)
@@ -28,7 +29,7 @@ def test_count_words__are_those_of_the_twin_whatever_the_chunks(examples, size) 
     assert words.counts.tolist() == list(expected.values())
 
 
-@settings(max_examples=50)  # of several rows each
+@fewer(0.5)  # of several rows each
 @given(random_examples())
 def test_word_numbers__rows_spell_what_they_held(examples) -> None:
     numbers = WordNumbers()

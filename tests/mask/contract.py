@@ -1,11 +1,15 @@
-"""One row for each registered strategy: options that make it do something on the rows of `tests/generate.py`.
+"""What the laws of masking are tried on: every registered strategy, and recipes that nobody has written.
 
-`COLUMN` stands for a score column of the rows at hand, which `made` writes.
+`OPTIONS` has a row for each registered strategy: options that make it do something on the rows of
+`tests/generate.py`. `COLUMN` stands for a score column of the rows at hand, which `made` writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
 from mslm_data.mask.strategy import Strategy
@@ -104,10 +108,61 @@ WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1")
 """Strategies without a corruption of their own: it is that of their parts, or there is none."""
 
 
-def made(name: str, examples: Examples, **more: Any) -> Strategy:
-    """Make a strategy for these rows, from its row and more options."""
-    options = OPTIONS[name] | more
+def made(drawn: tuple[str, Mapping[str, Any]], examples: Examples, **more: Any) -> Strategy:
+    """Make a strategy for these rows, from its row, the options that were drawn for it, and more."""
+    name, other = drawn
+    options = OPTIONS[name] | other | more
     if name in WITHOUT_CORRUPTION:
         options.pop("corruption", None)
     paths = {key: str(column_for(examples)) for key, value in options.items() if value == COLUMN}
     return strategy(name, **options | paths)
+
+
+# Recipes at random ------------------------------------------------------------------------------
+
+RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
+
+
+def possible(table):
+    """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
+    if table["order"]["by"] == "replacement" and table["units"] != "tokens":
+        return {**table, "budget": {**table["budget"], "of": "units"}}
+    return table
+
+
+PICKS = st.fixed_dictionaries(
+    {
+        "units": st.sampled_from(["tokens", "words", "mentions", "released pieces"]),
+        "budget": st.fixed_dictionaries(
+            {
+                "rate": RATES,
+                "of": st.sampled_from(["units", "tokens", "all tokens"]),
+                "rounding": st.sampled_from(["up", "down", "nearest", "random"]),
+                "least": st.integers(0, 2),
+                "most": st.sampled_from([None, 0, 1, 4]),
+                "overrun": st.sampled_from(["cut", "skip", "stop"]),
+                "gate": st.sampled_from([0.0, 0.5, 1.0]),
+            }
+        ),
+        "among": st.fixed_dictionaries(
+            {
+                "where": st.sampled_from(["any", "generic", "mentions"]),
+                "unknown": st.booleans(),
+            }
+        ),
+        "order": st.fixed_dictionaries(
+            {"by": st.sampled_from(["uniform", "coins", "replacement"])}
+        ),
+        "kind": st.sampled_from(["base", "entity"]),
+    }
+).map(possible)
+"""Tables of one pick each, of every kind of units, budget and order that needs no lexicon."""
+
+DRAWN = st.one_of(
+    st.tuples(st.sampled_from(sorted(OPTIONS)), st.just({})),
+    st.tuples(
+        st.just("picks.v1"),
+        st.fixed_dictionaries({"picks": st.lists(PICKS, min_size=1, max_size=3)}),
+    ),
+)
+"""Names and options for `made`: a registered strategy, or up to three picks at random."""

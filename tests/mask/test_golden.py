@@ -23,7 +23,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 def digests_of(name):
     examples = fixed_examples()
-    strategy = made(name, examples, corruption="80-10-10")
+    strategy = made((name, {}), examples, corruption="80-10-10")
     plan = strategy.plan(examples, seed=3, epoch=5)
     ids = strategy.corrupt(examples, plan, seed=3, epoch=5)
     columns = (plan.kinds.values.astype("u1"), ids.values.astype("<i4"))
@@ -47,7 +47,7 @@ def test_golden__no_row_without_a_strategy():
 @pytest.mark.parametrize("name", STRATEGIES.names())
 def test_plan__twin_agrees_on_the_golden_rows(name):
     examples = fixed_examples()
-    kinds = made(name, examples).plan(examples, seed=3, epoch=5).kinds.tolist()
+    kinds = made((name, {}), examples).plan(examples, seed=3, epoch=5).kinds.tolist()
 
     assert kinds == [
         TWINS[name](row, seed=3, epoch=5, **OPTIONS[name]) for row in rows_of(examples)

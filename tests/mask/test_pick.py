@@ -15,45 +15,12 @@ from mslm_data.mask.plan import Draft
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
+from tests.mask.contract import PICKS, RATES
 from tests.reference import picks as twins
 
-RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 COUNTS = st.integers(0, 2**63 - 1)
 
 
-def possible(table):
-    """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
-    if table["order"]["by"] == "replacement" and table["units"] != "tokens":
-        return {**table, "budget": {**table["budget"], "of": "units"}}
-    return table
-
-
-TABLES = st.fixed_dictionaries(
-    {
-        "units": st.sampled_from(["tokens", "words", "mentions", "released pieces"]),
-        "budget": st.fixed_dictionaries(
-            {
-                "rate": RATES,
-                "of": st.sampled_from(["units", "tokens", "all tokens"]),
-                "rounding": st.sampled_from(["up", "down", "nearest", "random"]),
-                "least": st.integers(0, 2),
-                "most": st.sampled_from([None, 0, 1, 4]),
-                "overrun": st.sampled_from(["cut", "skip", "stop"]),
-                "gate": st.sampled_from([0.0, 0.5, 1.0]),
-            }
-        ),
-        "among": st.fixed_dictionaries(
-            {
-                "where": st.sampled_from(["any", "generic", "mentions"]),
-                "unknown": st.booleans(),
-            }
-        ),
-        "order": st.fixed_dictionaries(
-            {"by": st.sampled_from(["uniform", "coins", "replacement"])}
-        ),
-        "kind": st.sampled_from(["base", "entity"]),
-    }
-).map(possible)
 PLAIN = st.fixed_dictionaries(
     {
         "units": st.sampled_from(["tokens", "words", "mentions"]),
@@ -69,7 +36,7 @@ PLAIN = st.fixed_dictionaries(
         "kind": st.sampled_from(["base", "entity"]),
     }
 )
-"""Nearly all of these are hidden by one kernel; of `TABLES` few are."""
+"""Nearly all of these are hidden by one kernel; of `PICKS` few are."""
 
 
 def pick(table):
@@ -94,7 +61,7 @@ def twin(row, tables, *, seed=0, epoch=0):
     return kinds, sum(owed)
 
 
-@given(random_examples(), st.lists(TABLES, min_size=1, max_size=3), COUNTS, COUNTS)
+@given(random_examples(), st.lists(PICKS, min_size=1, max_size=3), COUNTS, COUNTS)
 def test_hide__equals_twin(examples, tables, seed, epoch):
     kinds, draft = hidden_by([pick(table) for table in tables], examples, seed, epoch)
 
@@ -114,7 +81,7 @@ def test_hide__by_one_kernel_equals_twin(examples, tables, seed):
         assert (got, owed) == twin(row, dict(enumerate(tables)), seed=seed)
 
 
-@given(random_examples(), TABLES, TABLES, COUNTS)
+@given(random_examples(), PICKS, PICKS, COUNTS)
 def test_one_of__each_row_goes_one_way(examples, first, second, seed):
     ways = OneOf(chances=(0.5, 0.25), ways=((pick(first),), (pick(second), pick(first))))
     kinds, draft = hidden_by([ways], examples, seed)
@@ -129,7 +96,7 @@ def test_one_of__each_row_goes_one_way(examples, first, second, seed):
         assert (got, owed) == twin(row, tables, seed=seed)
 
 
-@given(random_examples(), st.lists(TABLES, min_size=3, max_size=3), COUNTS)
+@given(random_examples(), st.lists(PICKS, min_size=3, max_size=3), COUNTS)
 def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
     first, second, third = map(pick, tables)
     inner = OneOf(chances=(0.5, 0.5), ways=((first,), (second,)))

@@ -87,7 +87,7 @@ def test_strategy__in_a_file(tmp_path):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_repr__is_a_file_that_gives_the_same_strategy(name, tmp_path):
-    strategy = made(name, fixed_examples())
+    strategy = made((name, {}), fixed_examples())
     path = tmp_path / "printed.toml"
     path.write_text(repr(strategy))
 

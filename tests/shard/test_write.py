@@ -11,7 +11,7 @@ import polars
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mslm_data.data import columns
 from mslm_data.data.examples import Examples, concatenate
@@ -23,6 +23,7 @@ from tests import made
 from tests.generate import IDS, fixed_examples, random_examples, rows_of
 from tests.io.test_files import no_umask  # noqa: F401 - a fixture
 from tests.shard.damage import dual_file
+from tests.support.properties import fewer
 
 Rows = list[dict[str, Any]]
 LABELS = ("Disease", "Chemical")
@@ -63,7 +64,7 @@ def read_all_ways(path: Path) -> Iterator[tuple[str, Rows]]:
 
 @pytest.mark.parametrize("weak", [False, True])
 @pytest.mark.parametrize("text", [False, True])
-@settings(max_examples=15)
+@fewer(0.25)
 @given(examples=random_examples())
 def test_write_shard__reads_the_same_with_every_reader(
     tmp_path_factory: pytest.TempPathFactory, weak: bool, text: bool, examples: Examples

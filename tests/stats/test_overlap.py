@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
@@ -26,6 +26,7 @@ from mslm_data.stats.overlap import (
 )
 from tests import made
 from tests.reference import overlap as reference
+from tests.support.properties import fewer
 
 FILLER = " ".join("abcdefghijklmnopqrstuvw")
 """More than 13 words that every tokenizer here knows."""
@@ -149,7 +150,7 @@ def test_overlap__of_a_split_without_words_is_nothing(tmp_path: Path) -> None:
 words = st.lists(st.sampled_from("abc"), max_size=6).map(" ".join)
 
 
-@settings(max_examples=40, deadline=None)
+@fewer(0.5)
 @given(st.lists(words, max_size=12), st.lists(words, max_size=12))
 def test_fingerprints__find_what_the_twin_finds(of: list[str], within: list[str]) -> None:
     # Every letter stands for 3 words, so that the twin's 5-grams of letters need 13 words and more.

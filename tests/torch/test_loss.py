@@ -6,7 +6,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 torch = pytest.importorskip("torch")
 
@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from mslm_data.torch import MaskSpecificLoss, ReleasedLoss  # noqa: E402
 from mslm_data.torch.loss import LossSum  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
+from tests.support.properties import fewer  # noqa: E402
 
 V, H = 11, 6
 
@@ -37,7 +38,7 @@ def decoder(seed: int = 0) -> Any:
     return torch.nn.Linear(H, V, dtype=torch.float64)
 
 
-@settings(max_examples=40)
+@fewer(0.3)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 9)),
     rate=st.sampled_from([0.0, 0.3, 1.0]),
@@ -249,7 +250,7 @@ def test_from_hidden__never_makes_logits_of_all_positions() -> None:
     assert dense.most == rows * width * words
 
 
-@settings(max_examples=30)
+@fewer(0.3)
 @given(
     weights=st.sampled_from([(0.6, 0.4), (0.5, 0.5), (1.0, 0.25)]),
     reduction=st.sampled_from(["none", "sum", "mean"]),

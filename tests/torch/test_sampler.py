@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
 from mslm_data.torch.sampler import Rows, ShardSampler
+from tests.support.properties import fewer
 
 
 class Sized:
@@ -62,7 +63,7 @@ def rows(of: list[tuple[list[int], ...]]) -> list[int]:
 
 
 @given(sizes, worlds, options)
-@settings(max_examples=60)
+@fewer(0.3)
 def test_sampler__gives_each_row_once_over_all_ranks(
     size: int, world: int, chosen: dict[str, Any]
 ) -> None:
@@ -80,7 +81,7 @@ def test_sampler__gives_each_row_once_over_all_ranks(
 
 
 @given(sizes, worlds, worlds, options, st.data())
-@settings(max_examples=60)
+@fewer(0.3)
 def test_state_dict__goes_on_with_exactly_the_rest_on_any_number_of_ranks(
     size: int, world: int, other: int, chosen: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -108,7 +109,7 @@ def test_state_dict__goes_on_with_exactly_the_rest_on_any_number_of_ranks(
 
 
 @given(sizes, worlds, options, st.data())
-@settings(max_examples=40)
+@fewer(0.3)
 def test_state_dict__without_buckets_goes_on_with_another_batch_size(
     size: int, world: int, chosen: dict[str, Any], data: st.DataObject
 ) -> None:

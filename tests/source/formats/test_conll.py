@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
@@ -17,8 +17,9 @@ from mslm_data.source.reading.records import NOT_UTF8
 from mslm_data.source.reading.tagged_lines import NOT_A_TAG
 from mslm_data.source.reading.tags import decode
 from tests.reference import conll as reference
+from tests.support.properties import with_fixtures
 
-in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_folder = with_fixtures()
 
 
 def read(

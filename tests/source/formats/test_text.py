@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
@@ -18,8 +18,9 @@ from mslm_data.source import SOURCES
 from mslm_data.source.formats import text as module
 from mslm_data.source.formats.text import PlainText
 from mslm_data.source.reading.records import NOT_UTF8
+from tests.support.properties import with_fixtures
 
-in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_folder = with_fixtures()
 
 
 def read(path: Path, *, target_bytes: int = 10**9, **options: Any) -> list[Document | SetAside]:

@@ -22,6 +22,8 @@ from mslm_data.mask.table import STRATEGIES
 from mslm_data.source import SOURCES
 
 pytest.importorskip("sphinx")
+
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mslm_data"
 

@@ -233,6 +233,7 @@ def test_mix__refuses_a_split_without_rows(base: Path, tmp_path: Path, small: md
         md.mix([small, tmp_path / "out"])
 
 
+@pytest.mark.long
 def test_mix__real_corpora_keep_their_mentions(real: Path, tmp_path: Path) -> None:
     """Mentions of each label in an epoch that has each row once are those of the folders' manifests."""
     expected = {}

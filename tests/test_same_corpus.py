@@ -99,6 +99,7 @@ CDR_DIFFERENCES: dict[tuple[str, str], tuple[Mentions, Mentions]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", CDR)
 @pytest.mark.parametrize("label", ["Chemical", "Disease"])
 def test_sources__give_bc5cdr_the_same_mentions(real: Path, split: str, label: str) -> None:

@@ -50,6 +50,7 @@ def test_pieces__end_where_text_does(text: str, first: str) -> None:
     assert text[start:end] == first
 
 
+@pytest.mark.long
 def test_load_pipeline__of_an_annotator_is_the_one_that_was_digested(tmp_path: Path) -> None:
     model = tmp_path / "model"
     document = Document(id="d", text="asthma and diabetes")
@@ -65,6 +66,7 @@ def test_load_pipeline__of_an_annotator_is_the_one_that_was_digested(tmp_path: P
     assert list(found.values()) == [["asthma"], ["asthma", "diabetes"]]
 
 
+@pytest.mark.long
 def test_load_pipeline__of_a_segmenter_is_the_one_that_was_digested(tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
     model = tmp_path / "model"

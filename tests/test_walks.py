@@ -32,6 +32,8 @@ SBATCH = """#!/usr/bin/env python3
 # Does what the page asks of Slurm: the tasks of an array, one after the other.
 import os, re, subprocess, sys
 
+pytestmark = pytest.mark.long
+
 tasks = [0]
 environment = {**os.environ, "SLURM_CPUS_PER_TASK": "2"}
 for word in sys.argv[1:]:

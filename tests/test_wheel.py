@@ -12,6 +12,8 @@ import pytest
 
 import release
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
 

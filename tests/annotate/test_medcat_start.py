@@ -78,6 +78,7 @@ def processes(
     ]
 
 
+@pytest.mark.long
 def test_annotate__is_the_same_in_every_process(processes: tuple[Path, list[Ended]]) -> None:
     first, second, of_table = (ended.out for ended in processes[1])
 

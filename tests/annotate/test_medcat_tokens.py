@@ -114,6 +114,7 @@ def test_words__finds_what_spacy_finds(seed: int, tmp_path: Path, blank: Path) -
     assert found > 500
 
 
+@pytest.mark.long
 def test_words__finds_what_spacy_finds_with_the_same_training(tmp_path: Path, blank: Path) -> None:
     np = pytest.importorskip("numpy")
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
@@ -130,6 +131,7 @@ def test_words__finds_what_spacy_finds_with_the_same_training(tmp_path: Path, bl
     assert any(0 < score < 1 for found in expected for *_, score in found)
 
 
+@pytest.mark.long
 def test_lemmas__finds_what_spacy_finds_with_these_lemmas(
     tmp_path: Path, lemmatising: Path
 ) -> None:

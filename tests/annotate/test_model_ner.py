@@ -178,6 +178,7 @@ def pipeline_with(model: str, **annotate: object) -> Any:
     )
 
 
+@pytest.mark.long
 def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_path: Path) -> None:
     path = notes(tmp_path, 200)
     trees = []

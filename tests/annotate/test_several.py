@@ -304,6 +304,7 @@ def test_build__counts_labels_as_the_pipeline_calls_them(tmp_path: Path) -> None
     assert {record.label for record in records} == {"Z"}
 
 
+@pytest.mark.long
 def test_commands__print_the_agreement(tmp_path: Path) -> None:
     three(tmp_path)
     file = tmp_path / "mine.toml"

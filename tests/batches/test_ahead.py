@@ -224,6 +224,7 @@ def mixed(first: Any, second: Any) -> Mix:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [SHARDS, STORED, {"batch_size": 1}])
 def test_mix__of_remote_splits_is_that_of_the_folders(
     folder: Path, other: Path, url: str, options: dict[str, Any]
@@ -280,6 +281,7 @@ def test_mix__holds_cache_bytes_while_rows_are_read(
 # Within so many bytes ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [SHARDS, STORED])
 def test_cache_bytes__hold_while_rows_are_read(
     folder: Path, url: str, cached: Path, options: dict[str, Any]

@@ -81,6 +81,7 @@ def test_terms__are_single_names() -> None:
     assert not any("|" in name for names in known.values() for name in names)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # compiles kernels where none are cached yet
 def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
     table = SAMPLE / "concepts.csv"
@@ -101,6 +102,7 @@ def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
     assert "from 60 notes to shards with " in rows[0].what
 
 
+@pytest.mark.long
 def test_phrases__finds_what_spacy_finds(tmp_path: Path) -> None:
     pytest.importorskip("spacy")
     notes.write(tmp_path / "NOTEEVENTS.csv", notes=12)

@@ -17,6 +17,7 @@ SAMPLE = inputs.ROOT / "vocab" / "sample"
 ENCODED = Encoded(lengths=np.array([2, 1]), ids=np.array([5, 6, 7]), tags=np.array([0, 1, 0]))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # compiles the kernels of a build where none is cached yet
 def test_measure__makes_rows_of_builds_and_scripts_that_made_the_same(tmp_path: Path) -> None:
     sentences = inputs.read(SAMPLE / "bc5cdr-chem" / "train.tsv")

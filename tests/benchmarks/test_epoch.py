@@ -22,6 +22,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("who", "shape"),
     [

@@ -70,6 +70,7 @@ def test_page__says_nothing_of_many_cores_where_one_number_of_workers_was_run() 
     assert "built 3 times in turn (the medians are shown)" in text
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # compiles kernels where none are cached yet
 def test_main__measures_a_small_corpus(tmp_path: Path) -> None:
     out = tmp_path / "page.md"

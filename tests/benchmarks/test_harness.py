@@ -12,6 +12,7 @@ from benchmarks import harness, inputs, report
 from benchmarks.harness import AbsentError, Contestant, Goal, Ratio, Results, Row
 
 
+@pytest.mark.long
 def test_in_turn__calls_contestants_one_after_the_other() -> None:
     calls: list[str] = []
     contestants = {
@@ -25,6 +26,7 @@ def test_in_turn__calls_contestants_one_after_the_other() -> None:
     assert {name: len(values) for name, values in rates.items()} == {"ours": 2, "peer": 2}
 
 
+@pytest.mark.long
 def test_in_turn__warms_each_up_once() -> None:
     calls: list[int] = []
 

@@ -117,6 +117,7 @@ def test_make__gives_the_same_bytes_each_time(name: str, tmp_path: Path) -> None
     assert all((one / path).read_bytes() == (other / path).read_bytes() for path in files)
 
 
+@pytest.mark.long
 def test_rounds__find_a_build_that_gives_other_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def test_watched__lets_python_keep_compiled_modules(monkeypatch: pytest.MonkeyPa
     assert figure.printed == "False\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [_BURN, pytest.param(_ORPHAN, marks=linux)])
 def test_watched__counts_the_cpu_time_of_the_command_and_its_orphans(code: str) -> None:
     assert watched(["-c", code]).cpu >= 0.3
@@ -53,6 +54,7 @@ def test_watched__counts_pages_that_processes_share_once() -> None:
     assert 64 <= watched(["-c", code]).mib < 120
 
 
+@pytest.mark.long
 @linux
 @pytest.mark.parametrize(
     ("code", "alone"),

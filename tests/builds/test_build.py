@@ -380,6 +380,7 @@ def test_build__refuses_a_link_to_nothing(tmp_path: Path) -> None:
         made.built(tmp_path / "link", pipeline=SMALL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("gone", ["", ".build"])
 def test_build__names_its_folder_where_that_vanishes(

@@ -112,6 +112,7 @@ def test_build__without_the_options_says_nothing_of_them(inputs: Path, tmp_path:
     assert not manifest.context
 
 
+@pytest.mark.long
 def test_build__with_contexts_is_the_same_with_workers(inputs: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(context=True, unit_bytes=1)
     made.built(tmp_path / "one", inputs, pipeline)

@@ -190,6 +190,7 @@ def test_verify__finds_labels_out_of_range(tmp_path: Path) -> None:
     assert "doc_label: expected -1, or labels from 0 to 1" in problems
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "sizes"), [("acl_arc", (1688, 114, 139)), ("chemprot", (4169, 2427, 3469))]
 )

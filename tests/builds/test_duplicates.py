@@ -183,6 +183,7 @@ def corpus_pipeline(duplicates: str, similarity: float) -> Pipeline:
     return made.pipeline_of(source=source, annotate={"use": "none"}, unit_bytes=500)
 
 
+@pytest.mark.long
 def test_build__is_the_same_with_workers_parts_and_interruptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +279,7 @@ def test_sign__of_a_document_does_not_depend_on_the_others() -> None:
     assert together.words.tolist() == [of.words[0] for of in alone]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("near")
 def test_find_copies__finds_planted_copies_as_exact_shares_do() -> None:
     draw = random.Random(2)

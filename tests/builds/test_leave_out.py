@@ -126,6 +126,7 @@ def test_build__of_one_split_leaves_out_that_split_alone(tmp_path: Path) -> None
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["b"]
 
 
+@pytest.mark.long
 def test_build__is_the_same_with_workers_and_anywhere(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

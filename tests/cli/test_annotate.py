@@ -64,6 +64,7 @@ def of_notes(gold: list[Gold]) -> dict[str, list[tuple[int, int, str]]]:
     return {name: gold[number].mentions for number, name in enumerate(names)}
 
 
+@pytest.mark.long
 def test_annotate__finds_mentions_in_raw_text(home: Path, gold: list[Gold], notes: Path) -> None:
     done = run("annotate", home / "model", "--input", notes)
 

@@ -396,6 +396,7 @@ def test_audit__keeps_every_context_of_a_folder_that_keeps_them(folder: Path) ->
     assert done.json["labels"]["Disease"]["found"] == 2
 
 
+@pytest.mark.long
 def test_audit__asks_for_the_model_of_sentences_where_contexts_are_left_out(folder: Path) -> None:
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en")
@@ -439,6 +440,7 @@ BC5CDR = ("bc5cdr-disease", "bc5cdr", "Disease=Disease")
 DRUGS = ("bc5cdr-chem", "bc5cdr", "Chemical=Treatment")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pack", "options", "audited"),
     [

@@ -134,6 +134,7 @@ def test_load_splits__opens_a_folder_or_one_split_of_it(folder: Path) -> None:
     assert load_splits(f"file://{folder}/test")[1] == ("test",)
 
 
+@pytest.mark.long
 @pytest.mark.skipif("MSLM_DATA_REAL" not in os.environ, reason="needs MSLM_DATA_REAL")
 @pytest.mark.parametrize("name", CORPORA)
 def test_overlap__of_blurb_is_the_twins_and_what_the_page_says(name: str, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def ended(done: Done, *, got: str, about: str) -> None:
 # What goes well ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_build__of_notes_is_that_of_the_notes_here(
     bucket: Bucket, pipeline: Path, notes_here: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_build__of_a_corpus_is_that_of_the_corpus_here(bucket: Bucket, tmp_path:
     assert made.tree(tmp_path / "there") == made.tree(tmp_path / "here")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("verify", "--json"), ("mask-stats", "--json")])
 def test_commands__say_what_they_say_of_the_folder_here(
     words: tuple[str, str], bucket: Bucket, url: str, folder: Path
@@ -145,6 +147,7 @@ def test_commands__say_what_they_say_of_the_folder_here(
     assert there.code == 0
 
 
+@pytest.mark.long
 def test_build__takes_a_copy_again_until_the_object_changes(
     bucket: Bucket, pipeline: Path, notes_here: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -163,6 +166,7 @@ def test_build__takes_a_copy_again_until_the_object_changes(
 FAULTS = [s3.broken, s3.short, s3.halved, s3.unmeasured, s3.reset, s3.busy]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_build__is_the_same_after_two_faults(
     fault: Fault, bucket: Bucket, pipeline: Path, notes_here: dict[str, bytes], tmp_path: Path
@@ -174,6 +178,7 @@ def test_build__is_the_same_after_two_faults(
     assert made.tree(tmp_path / "out") == notes_here
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_commands__say_the_same_after_two_faults(
     fault: Fault, bucket: Bucket, url: str, folder: Path
@@ -198,6 +203,7 @@ REASONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", REASONS)
 def test_build__ends_with_one_error_and_keeps_nothing(
     fault: Fault, bucket: Bucket, pipeline: Path, tmp_path: Path
@@ -212,6 +218,7 @@ def test_build__ends_with_one_error_and_keeps_nothing(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "ending"),
     [*((fault, ".arrow") for fault in REASONS), (s3.broken, ".json"), (s3.short, ".json")],
@@ -242,6 +249,7 @@ def test_commands__wait_no_longer_than_they_say(
     assert cached(tmp_path) == []
 
 
+@pytest.mark.long
 def test_commands__say_what_to_check_where_nothing_is_there(bucket: Bucket) -> None:
     ended(run("mask-stats", "s3://corpora/none"), got="no such file", about=r"manifest\.json")
     ended(run("verify", "s3://corpora/none"), got="nothing there", about="none")
@@ -261,6 +269,7 @@ def swapping(bucket: Bucket, key: str, data: bytes) -> Fault:
     return swap
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 @pytest.mark.parametrize("blocks", ["one", "many"])
 def test_build__never_mixes_two_versions(
@@ -298,6 +307,7 @@ def test_load__says_that_the_folder_was_built_anew(bucket: Bucket, folder: Path)
         shards["train"].examples()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [1 << 20, 1000])
 def test_load__asks_for_nothing_but_the_bytes_of_a_shard(
     block: int, bucket: Bucket, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -326,6 +336,7 @@ def _batches(url: str) -> object:
     return list(md.Batches(md.load(url)["train"], "joint", batch_size=4))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "read",
     [

@@ -153,6 +153,7 @@ CORPORA["lines"].build(Path({str(inputs)!r}), Path({str(tmp_path / "out")!r}), w
 # Threads and Ctrl-C -------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_build__works_in_any_thread(inputs: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     outs = [tmp_path / "a", tmp_path / "b"]
     threads = [
@@ -196,6 +197,7 @@ print("built", len(psutil.Process().children(recursive=True)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "first"), [(1, "unit"), (2, "unit"), (2, "worker")])
 def test_build__interrupted_in_python_goes_on_in_the_same_process(
     workers: int, first: str, inputs: Path, whole: dict[str, bytes], tmp_path: Path

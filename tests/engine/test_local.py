@@ -45,6 +45,7 @@ def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
     assert work.deaths == ["train-00000-00001"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", [False, True])
 def test_ahead__is_used_by_the_run_that_needs_the_same(
     other: bool, work: Fake, monkeypatch: pytest.MonkeyPatch

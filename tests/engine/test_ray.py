@@ -48,7 +48,7 @@ def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
 # The same bytes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
+@pytest.mark.parametrize("name", ["blurb/ncbi-disease", *long("mimic")])
 def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
     pipeline = read(name).sampled()
     if pipeline.annotate.use == "medcat":
@@ -288,6 +288,7 @@ from mslm_data.engine import ray
 
 ray._OPTIONS["resources"] = {"elsewhere": 1}
 from mslm_data.__main__ import main
+from tests.support.cases import long
 
 sys.exit(main())
 """

@@ -61,6 +61,7 @@ def classified(arm: str, seed: int, predicted: str) -> Any:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_page__committed_ones_are_those_of_the_lines() -> None:
     """A page that was edited by hand, or lines that were added without it, would tell lies."""
     found = plan.current(lines.read())

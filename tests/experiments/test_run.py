@@ -44,6 +44,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(plan.CLASSIFIER, "ACL-ARC", QUICK)
 
 
+@pytest.mark.long
 def test_main__resumes_and_repeats_nothing(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -575,6 +576,7 @@ def test_both__keeps_the_first_where_annotations_overlap() -> None:
     assert both(first, second) == [[("a", "B"), ("b", "B"), ("c", "I")], [("d", "O")]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("masks", "guard"), [("", ""), ("token", ""), ("token", "gradients"), ("mst", "updates")]
 )
@@ -593,6 +595,7 @@ def test_do__classification(task: Cache, masks: str, guard: str) -> None:
         assert result["hidden"] == pytest.approx(0.15, abs=0.05)
 
 
+@pytest.mark.long
 def test_do__selective_masking_asks_a_task_model(task: Cache) -> None:
     result = jobs.do(classification("selective", ""), task)
 

@@ -17,9 +17,10 @@ from mslm_data.shard.verify import verify
 from tests import made
 from tests.faults.children import Children
 from tests.faults.corpora import CORPORA
+from tests.support.cases import long
 
-STEPS = 6
-"""The calls of a build, three hundred and more of all corpora, are shared by so many tests."""
+FIRST_AND_STEP = [(13, 41), *long(*((first, 6) for first in range(1, 7)))]
+"""Calls at which builds are killed: every day a few, in the long suite each of the 300 and more."""
 MOST_KILLS = 100
 """A build that is killed later each time and still does not end never will."""
 
@@ -51,12 +52,12 @@ def whole(
     return Whole(request.param, inputs, made.tree(folder / "out"), calls)
 
 
-@pytest.mark.parametrize("step", range(STEPS))
+@pytest.mark.parametrize(("first", "step"), FIRST_AND_STEP)
 def test_build__killed_at_any_call_ends_with_the_same_bytes(
-    step: int, whole: Whole, children: Children, tmp_path: Path
+    first: int, step: int, whole: Whole, children: Children, tmp_path: Path
 ) -> None:
     corpus, inputs, expected, calls = whole
-    for at in range(1 + step, calls + 1, STEPS):
+    for at in range(first, calls + 1, step):
         out = tmp_path / "out"
         status, _ = children.build(corpus, inputs, out, kill_at=at)
         assert status == -signal.SIGKILL, at

@@ -29,6 +29,7 @@ from tests import made
 from tests.cli.running import run
 from tests.faults import works
 from tests.faults.corpora import CORPORA
+from tests.support.cases import long
 
 LINES = CORPORA["lines"]
 SET_ASIDE = "expected text that the models of the pipeline can take, got"
@@ -60,7 +61,7 @@ def words_of(inputs: Path, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("document", ["0", "21", "59"])
+@pytest.mark.parametrize("document", ["21", *long("0", "59")])
 def test_build__goes_on_when_a_worker_dies_once(
     document: str, workers: int, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -293,7 +294,7 @@ def wait_for(what: Any, *, seconds: float = 30) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", [0, *long(1, 2, 3)])
 def test_program__killed_while_its_workers_are_at_it(
     number: int, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
@@ -316,8 +317,8 @@ def test_program__killed_while_its_workers_are_at_it(
     assert made.tree(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", [*long("1"), "2"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, *long(signal.SIGTERM)])
 def test_program__interrupted_leaves_no_process_and_goes_on(
     sent: signal.Signals, workers: str, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
@@ -384,6 +385,7 @@ def has_workers(leader: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.long
 @pytest.mark.parametrize("moment", [imports, has_imported, has_workers])
 @pytest.mark.parametrize(
     ("sent", "to"),

@@ -165,6 +165,7 @@ def build(out: Path, folder: Path, name: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) -> None:
     out = tmp_path / "out"
     owner = out / ".build" / "locks" / "build.owner"
@@ -190,6 +191,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
     assert (out / "manifest.json").is_file()
 
 
+@pytest.mark.long
 def test_build__says_which_lock_is_refused(tmp_path: Path) -> None:
     process = build(tmp_path / "out", tmp_path, "ENOLCK")
     _, message = process.communicate(timeout=120)

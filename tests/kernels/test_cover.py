@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from tests.reference import cover as twin
 some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
+@pytest.mark.long
 def test_is_white__is_what_python_takes_for_white_space() -> None:
     found = {code for code in range(sys.maxunicode + 1) if is_white(code)}
 

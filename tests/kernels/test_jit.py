@@ -166,6 +166,7 @@ def test_kernel__is_loaded_without_what_only_compiling_needs(tmp_path):
     assert run_python(CALLED + said, tmp_path) == "False False"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__is_loaded_before_another_is_compiled(tmp_path):
     code = CALLED + (
@@ -250,6 +251,7 @@ def test_kernel__keeps_no_code_of_one_type_for_another(tmp_path, monkeypatch):
     assert run_python(THIRD, tmp_path / "cache") == "4.5 6"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="this is the inner run")
 def test_kernels__without_the_jit():
     """Run these tests as plain Python: NumPy's integers behave like numba's there too."""

@@ -38,6 +38,7 @@ def test_counted__letters_only_two_at_least_in_lower_case(text: str, word: str) 
     assert counted(text) == word
 
 
+@pytest.mark.long
 def test_spellings__count_the_words_of_the_sample(tmp_path: Path) -> None:
     made.built(tmp_path / "built")
     core = tokenizers.Tokenizer.from_file(str(tmp_path / "built" / "tokenizer.json"))

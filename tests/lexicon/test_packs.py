@@ -383,6 +383,7 @@ def test_make_pack__reads_gzipped_files(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_make_pack__gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     write(tmp_path / "x.obo", OBO)
     umls(tmp_path)
@@ -480,6 +481,7 @@ def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
     assert len([concept for concept in by_cui if concept.startswith("DOID:")]) == 6_874 - 5_771
 
 
+@pytest.mark.long
 def test_real_inputs__become_one_pack(real: Path, tmp_path: Path) -> None:
     concepts = real / "concepts"
     table = concepts / "drugbank_open" / "drugbank_vocabulary.csv"

@@ -373,6 +373,7 @@ def entries(
     return lexicon, tuple(lexicon.about["counts"]["entries"].values())
 
 
+@pytest.mark.long
 def test_rank_ngrams__the_released_lists_are_made_again(corpus: tuple[str, Shards]) -> None:
     name, shards = corpus
     released, _, _, overlap = GOLD[name]

@@ -298,6 +298,7 @@ def test_corrupt__ids_of_a_vocabulary_of_special_ones():
     assert is_fair(random_ids(random_ids="vocabulary", size=5), range(5))
 
 
+@pytest.mark.long
 def test_corrupt__ids_as_frequent_as_in_a_lexicon(tmp_path):
     path = counts_lexicon(tmp_path / "counts.arrow", [[7], [9], [30], [31]], [1, 3, 0, 2])
     seen = Counter(random_ids(unigrams=path))

@@ -296,6 +296,7 @@ def spent(examples, path, rate):
     )
 
 
+@pytest.mark.long
 def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
     """Measured before the code was written: BC2GM, each word one token, the released list."""
     folder = real / "blurb" / "BC2GM-IOB"
@@ -315,6 +316,7 @@ def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
     assert [round(100 * none, 1) for _, _, _, none in measured] == [20.2, 20.2, 20.2]
 
 
+@pytest.mark.long
 def test_pmi__leaves_budget_unspent_as_measured_on_pieces(real, listed):
     """The same with BERT's uncased vocabulary and a list of words without capitals: 82, 72 and 61 % of the budget."""
     folder = real / "blurb" / "BC2GM-IOB"

@@ -263,6 +263,7 @@ def test_strategy__wrong_option(name, options, message):
 # Against Hugging Face's own collator
 
 
+@pytest.mark.long
 def test_token__as_the_collator_of_transformers():
     ours, theirs = compared("token", whole_word_mask=False)
 

@@ -1,4 +1,4 @@
-"""What needs no network, each in its usual way: `python -m tests.security.offline commands|imports FOLDER`."""
+"""What needs no network, each in its usual way: `python -m tests.security.offline PART FOLDER`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def command(*words: object) -> None:
     assert code == 0, words
 
 
-def imports() -> None:
+def imports(_: Path) -> None:
     """Import every module there is, and read every help."""
     import mslm_data
 
@@ -31,6 +31,13 @@ def imports() -> None:
         ["recipes", "--strategies"],
     ):
         command(*words)
+
+
+def one_build(folder: Path) -> None:
+    """Build one sample with two workers, and count what is masked."""
+    words = ("--source", "blurb/ncbi-disease", "--sample", "--workers", 2)
+    command("build", *words, "--set", "shard.unit_bytes=20000", "--out", folder / "built")
+    command("mask-stats", folder / "built")
 
 
 def commands(folder: Path) -> None:
@@ -121,14 +128,9 @@ def models(folder: Path) -> None:
     )
 
 
-def main_of(part: str, folder: Path) -> None:
-    """Do a part."""
-    if part == "commands":
-        commands(folder)
-    else:
-        imports()
-        models(folder)
+PARTS = {"one-build": [one_build], "commands": [commands], "imports": [imports, models]}
 
 
 if __name__ == "__main__":
-    main_of(sys.argv[1], Path(sys.argv[2]))
+    for part in PARTS[sys.argv[1]]:
+        part(Path(sys.argv[2]))

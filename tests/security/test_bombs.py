@@ -75,6 +75,7 @@ def test_build__refuses_a_gzip_bomb_before_it_fills_memory_or_the_disk(tmp_path:
     assert sum(left) < MEGABYTE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["jsonl", "conll"])
 def test_build__refuses_a_file_without_line_ends(tmp_path: Path, source: str) -> None:
     path = tmp_path / ("notes.jsonl" if source == "jsonl" else "notes.tsv")
@@ -174,6 +175,7 @@ def test_notes__passes_over_a_line_without_end_and_does_not_keep_it(tmp_path: Pa
     assert peak < 64 * MEGABYTE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["jsonl", "pubtator"])
 def test_cut__goes_over_blank_lines_without_remembering_them(tmp_path: Path, source: str) -> None:
     """The matcher kept a place for each of them."""

@@ -26,6 +26,7 @@ from tests.security.canary import (
     start,
     write_notes,
 )
+from tests.support.cases import long
 
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/cmdline").exists(), reason="there is no /proc here"
@@ -142,7 +143,7 @@ SAID = {
 """What is said of a fault, if the build fails of it."""
 
 
-@pytest.mark.parametrize("fault", faults.IN_WORKERS)
+@pytest.mark.parametrize("fault", [*faults.IN_WORKERS[:1], *long(*faults.IN_WORKERS[1:])])
 def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> None:
     process = start(build_words(notes, short / "out", "--workers", "2"), short, fault)
 
@@ -163,7 +164,7 @@ def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> 
 @needs_proc
 @pytest.mark.parametrize(
     ("number", "send", "code"),
-    [(signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, 143)],
+    [*long((signal.SIGINT, os.killpg, 130)), (signal.SIGTERM, os.kill, 143)],
 )
 def test_build__that_a_signal_ends(
     short: Path, notes: Path, number: int, send: Callable[[int, int], None], code: int

@@ -16,11 +16,12 @@ from mslm_data.io import resources
 from mslm_data.source.inputs import download
 from tests.cli.running import run
 from tests.security.network import ROOT, without_network
+from tests.support.cases import long
 
 VOCAB = resources.path("vocab", "sample/vocab.txt")
 
 
-@pytest.mark.parametrize("part", ["imports", "commands"])
+@pytest.mark.parametrize("part", ["one-build", *long("imports", "commands")])
 def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(
     part: str, tmp_path: Path
 ) -> None:

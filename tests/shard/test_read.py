@@ -348,6 +348,7 @@ def test_examples__reads_a_shard_without_rows(folder: Path) -> None:
     assert len(load(folder)["train"].examples()) == len(load(folder)["train"])
 
 
+@pytest.mark.long
 def test_read__never_ends_the_process_over_a_flipped_bit(tmp_path: Path) -> None:
     """All bytes of a small shard, in a process of its own: a fault there would end this one."""
     source = tmp_path / "in"

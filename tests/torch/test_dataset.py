@@ -290,6 +290,7 @@ print(json.dumps({"heavy": heavy, "cold": cold}))
     return dict(json.loads(ended.stdout))
 
 
+@pytest.mark.long
 def test_dataset__has_its_kernels_ready_before_workers_are_forked(
     fresh: dict[str, list[str]],
 ) -> None:
@@ -479,6 +480,7 @@ def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
         loader.load_state_dict(loader.state_dict() | {"digest": "0"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize(("workers", "then"), [(0, 1), (1, 4), (4, 0)])
 def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(

@@ -104,6 +104,7 @@ def trained(folder: Path, out: Path, shape: str, *, resume: bool = False, **opti
     return seen.keys, trainer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_mslm_trainer__takes_a_loaders_batches_as_they_are(
     shape: str, folder: Path, tmp_path: Path
@@ -116,6 +117,7 @@ def test_mslm_trainer__takes_a_loaders_batches_as_they_are(
     assert trainer.evaluate()["eval_loss"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["buckets", "flat"])
 def test_mslm_trainer__goes_on_in_mid_epoch(shape: str, folder: Path, tmp_path: Path) -> None:
     options = {"save_steps": 3, "save_total_limit": 9, "gradient_accumulation_steps": 2}
@@ -136,6 +138,7 @@ def test_mslm_trainer__goes_on_in_mid_epoch(shape: str, folder: Path, tmp_path: 
     assert 0 < len(rest) < len(whole)
 
 
+@pytest.mark.long
 def test_mslm_trainer__scores_a_loader_as_it_scores_rows(folder: Path, tmp_path: Path) -> None:
     _, trainer = trained(folder, tmp_path, "flat", save_strategy="no", max_steps=1)
 

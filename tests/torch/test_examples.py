@@ -89,6 +89,7 @@ def expected(folder: Path, **options: Any) -> list[list[int]]:
     return keys
 
 
+@pytest.mark.long
 def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -> None:
     rows = len(md.load(notes)["train"])
     steps = 2 * -(-rows // 8)
@@ -129,6 +130,7 @@ def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path)
     assert sorted(keys) == sorted(2 * split.examples().keys.view("int64").tolist())
 
 
+@pytest.mark.long
 def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_path: Path) -> None:
     whole = expected(ncbi, batch_size=4, bucketed=True)
 
@@ -143,6 +145,7 @@ def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_p
         assert sum(parts) == pytest.approx(again["losses"][f"{kind}_loss"], rel=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
 def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
     ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]], workers: int
@@ -167,6 +170,7 @@ def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
     assert [step["keys"] for step in whole] == expected(ncbi, batch_size=4, bucketed=True)
 
 
+@pytest.mark.long
 def test_continued_pretraining__hides_less_as_tokens_go_by_and_goes_on(
     long_notes: Path, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_soft_masks__under_adam_scaled_gradients_change_next_to_nothing() -> Non
     assert moved("updates", 0.9) < 0.2 * free
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", ["gradients", "updates"])
 def test_soft_masks__hold_in_a_trainer_that_makes_its_own_optimizer(
     scale: Any, tmp_path: Path

@@ -195,6 +195,7 @@ def test_mask_specific_loss__of_an_empty_mask_is_0_with_a_path_for_gradients(roa
     assert head.weight.grad is not None
 
 
+@pytest.mark.long
 def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_tokens() -> None:
     graphs: list[int] = []
 

@@ -18,6 +18,8 @@ from tests.generate import IDS  # noqa: E402
 from tests.torch.families import OF_FAMILY, masked_lm  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 NOT_TOLD = ["deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "deberta-v2-conv", "mpnet"]
 """Encoders that have no argument to keep rows apart, so that `MslmModel` unpacks them."""
 FAMILIES = sorted(set(OF_FAMILY) - set(NOT_TOLD))

@@ -17,6 +17,8 @@ from tests import made  # noqa: E402
 from tests.torch import processes, ranks  # noqa: E402
 from tests.torch.test_steps import free_port  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

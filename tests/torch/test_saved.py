@@ -53,6 +53,7 @@ def wrapped(tokenizer: Any, **options: Any) -> MslmModel:
     )
 
 
+@pytest.mark.long
 def test_save_pretrained__leaves_a_folder_that_a_new_process_loads(
     of_sample: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_recognises__annotations_beside_a_text(tmp_path: Path) -> None:
     assert Brat.recognises(tmp_path / "n.txt", b"Gout") == ""
 
 
+@pytest.mark.long
 def test_read__gives_the_true_numbers_of_jnlpba(real: Path, tmp_path: Path) -> None:
     with tarfile.open(real / "brat/jnlpba/standoff_all.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")

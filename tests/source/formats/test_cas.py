@@ -48,6 +48,7 @@ def fields_of_json(made: cassis.Cas) -> dict[str, Any]:
 # Against cassis ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["xmi", "json"])
 def test_read__agrees_with_cassis_on_articles(
     corpus: list[Article], tmp_path: Path, form: str

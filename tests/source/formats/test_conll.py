@@ -489,6 +489,7 @@ def test_read__counts_only_other_prefixes_where_i_opens_mentions(tmp_path: Path)
     assert adjusted(read(tmp_path, data)) == [{}, {}, {"begins with I": 1}, {}]
 
 
+@pytest.mark.long
 def test_read__lets_the_beginning_of_a_file_say_whether_i_opens_mentions(tmp_path: Path) -> None:
     """All parts of a file must agree, and a part in the middle does not show what the file's rule is."""
     data = "a\tB-X\n\n" * 200_000 + "b\tI-X\n\n" * 3

@@ -426,6 +426,7 @@ PLAIN = (row(1, "Plain", "Gloss=NER") + row(2, "Tone=1", "Cone=1|Entity") + "\n"
 """More than the head, without a key of entities in MISC."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target_bytes", [1, 30_000, 10**9])
 def test_read__finds_the_key_of_entities_behind_many_sentences_without(
     tmp_path: Path, target_bytes: int

@@ -49,6 +49,7 @@ def of_real_sentences(path: Path, *, attrs: tuple[str, ...] = ()) -> list[Doc]:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["ents", "sc"])
 def test_read__agrees_with_spacy_on_a_whole_corpus(real: Path, tmp_path: Path, key: str) -> None:
     path = tmp_path / "train.spacy"

@@ -193,6 +193,7 @@ def test_read__sets_only_the_row_aside_whose_text_is_not_utf8(tmp_path: Path) ->
     assert broken == SetAside("train:1", "train.arrow:2", "expected UTF-8, got other bytes")
 
 
+@pytest.mark.long
 def test_read__delegates_json_lines(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     (tmp_path / "dataset_infos.json").write_text("{}", encoding="utf-8")

@@ -89,6 +89,7 @@ def plainly(tsv: str, text: str) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.long
 def test_read__agrees_with_a_plain_reader_on_a_whole_corpus(real: Path, tmp_path: Path) -> None:
     (path,) = (real / "pubtator/bc5cdr").glob("*[dD]evelop*")
     corpus: list[Article] = articles(path)

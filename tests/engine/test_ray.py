@@ -35,6 +35,7 @@ from tests.engine.nodes import busy_on, kill_node, processes_of
 from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
 from tests.faults.works import FaultyWork, tell
+from tests.support.cases import long
 
 NOTHING = Preload("mslm_data.engine", "")
 

@@ -293,6 +293,7 @@ def test_build__dry_run_has_no_workers(servers: list[launch.ForkServer], tmp_pat
     assert servers == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
 @pytest.mark.parametrize("command", ["build", "mask-stats"])
 def test_command__says_once_that_kernels_are_compiled(command: str, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from mslm_data.kernels._jit import cache_folder
+from tests.support.caches import share_kernels
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -32,7 +34,6 @@ SBATCH = """#!/usr/bin/env python3
 # Does what the page asks of Slurm: the tasks of an array, one after the other.
 import os, re, subprocess, sys
 
-pytestmark = pytest.mark.long
 
 tasks = [0]
 environment = {**os.environ, "SLURM_CPUS_PER_TASK": "2"}
@@ -123,15 +124,12 @@ def fresh(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """An empty folder to work in, offline, with an empty cache but for compiled kernels."""
     folder = tmp_path / "work"
     folder.mkdir()
-    kernels = cache_folder()
-    if kernels is not None:
-        (tmp_path / "cache").mkdir()
-        (tmp_path / "cache" / "kernels").symlink_to(kernels.parent)
+    cache = share_kernels(tmp_path / "cache")
     monkeypatch.chdir(folder)
     for name, value in {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "MSLM_DATA_CACHE": str(tmp_path / "cache"),
+        "MSLM_DATA_CACHE": str(cache),
         "HF_HUB_OFFLINE": "1",
         "NO_COLOR": "1",
         "COLUMNS": "200",

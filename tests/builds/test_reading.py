@@ -26,6 +26,7 @@ from mslm_data.pipeline import AnnotateOptions
 from mslm_data.source.formats.conll import Conll
 from tests import made
 from tests.faults.corpora import CORPORA
+from tests.support.waiting import PATIENCE_S
 
 UNIT = WorkUnit("train", 0, 0, ())
 NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
@@ -180,7 +181,7 @@ def test_begun__makes_the_first_item_before_it_is_asked_for() -> None:
 
     ahead = begun(items())
 
-    assert made_one.wait(timeout=30)
+    assert made_one.wait(PATIENCE_S)
     assert list(ahead) == ["one", "two", "three"]
     assert threads[0] != get_ident()
     assert threads[1:] == [get_ident()] * 2

@@ -36,6 +36,7 @@ from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
 from tests.faults.works import FaultyWork, tell
 from tests.support.cases import long
+from tests.support.waiting import PATIENCE_S
 
 NOTHING = Preload("mslm_data.engine", "")
 
@@ -118,7 +119,7 @@ def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
     notes.build(inputs, out, workers=3, engine="ray")
     cluster.remove_node(node)
 
-    psutil.wait_procs(actors, timeout=30)
+    psutil.wait_procs(actors, timeout=PATIENCE_S)
     assert len(works.deaths(out)) == 1
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
@@ -140,7 +141,7 @@ def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
     Path(f"{out}.go").touch()
 
     assert before
-    assert psutil.wait_procs(before, timeout=30)[1] == []
+    assert psutil.wait_procs(before, timeout=PATIENCE_S)[1] == []
     lines.build(inputs, out, workers=2, engine="ray")
     assert made.tree(out) == made.tree(tmp_path / "whole")
 

@@ -23,6 +23,7 @@ from mslm_data.errors import BuildError
 from mslm_data.pipeline import read
 from tests import made
 from tests.engine.nodes import command_of, short_folder
+from tests.support.waiting import PATIENCE_S
 
 
 def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> None:
@@ -148,13 +149,13 @@ def test_build__ended_with_a_cluster_of_its_own_leaves_nothing(tmp_path: Path) -
         modes = [path.stat().st_mode & 0o777 for path in folder.iterdir()]
 
         building.terminate()
-        output, _ = building.communicate(timeout=60)
+        output, _ = building.communicate(timeout=PATIENCE_S)
 
         assert building.returncode == 128 + signal.SIGTERM
         assert b"run the same command again" in output
         assert b"Traceback" not in output
         assert list(folder.iterdir()) == []
-        assert psutil.wait_procs(processes, timeout=20)[1] == []
+        assert psutil.wait_procs(processes, timeout=PATIENCE_S)[1] == []
         with pytest.raises(BlockingIOError):
             outside.accept()
     assert told["RAY_USAGE_STATS_ENABLED"] == told["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] == "0"

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from tests.faults.corpora import CORPORA
 from tests.faults.disk import watched
+from tests.support.waiting import PATIENCE_S
 
 NO_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 """A fork has none of its parent's threads."""
@@ -47,7 +48,7 @@ class Children:
     ) -> None:
         assert self._server.stdin
         self._server.stdin.close()
-        self._server.wait(30)
+        self._server.wait(PATIENCE_S)
 
     def build(self, corpus: str, inputs: Path, out: Path, *, kill_at: int) -> tuple[int, int]:
         """Build until a call.

@@ -30,6 +30,7 @@ from tests.cli.running import run
 from tests.faults import works
 from tests.faults.corpora import CORPORA
 from tests.support.cases import long
+from tests.support.waiting import PATIENCE_S, wait_for
 
 LINES = CORPORA["lines"]
 SET_ASIDE = "expected text that the models of the pipeline can take, got"
@@ -286,13 +287,6 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
     return inputs, made.tree(folder / "out")
 
 
-def wait_for(what: Any, *, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [0, *long(1, 2, 3)])
 def test_program__killed_while_its_workers_are_at_it(
@@ -332,7 +326,7 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
     below = descendants(started.pid)
 
     started.send_signal(sent)
-    out, err = started.communicate(timeout=30)
+    out, err = started.communicate(timeout=PATIENCE_S)
 
     assert started.returncode in (130 if sent == signal.SIGINT else 143, 0)
     if started.returncode:
@@ -406,7 +400,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
         os.killpg(started.pid, sent)
     else:
         started.send_signal(sent)
-    out, err = started.communicate(timeout=30)
+    out, err = started.communicate(timeout=PATIENCE_S)
 
     assert started.returncode == 128 + sent
     assert (out, err.strip().count(b"\n")) == (b"", 0), err.decode()
@@ -422,7 +416,7 @@ def test_program__four_at_once_make_one_folder(
     out = tmp_path / "out"
 
     racers = [program(*words_for(inputs, out, "--workers", "1")) for _ in range(4)]
-    results = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
+    results = [(racer.communicate(timeout=PATIENCE_S), racer.returncode) for racer in racers]
 
     assert 0 in [code for _, code in results]
     for (_, err), code in results:
@@ -440,7 +434,7 @@ def test_program__parts_at_once_and_again_make_one_folder(
         program(*words_for(inputs, out, "--workers", "1", "--part", part))
         for part in ("1/3", "2/3", "3/3", "1/2")
     ]
-    codes = [part.wait(60) for part in parts]
+    codes = [part.wait(PATIENCE_S) for part in parts]
 
     assert codes == [0, 0, 0, 0]
     assert run(*words_for(inputs, out)).code == 0

@@ -17,6 +17,7 @@ from mslm_data.errors import BuildError
 from mslm_data.io import cache, locks
 from mslm_data.io.locks import HeldError, locked
 from tests.io.locking import without_flock
+from tests.support.waiting import PATIENCE_S
 
 WITHOUT_LOCKS = ["ENOSYS", "EOPNOTSUPP"]
 """What `flock` answers on file systems that have no locks."""
@@ -174,13 +175,13 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
         time.sleep(0.001)
     first.send_signal(signal.SIGSTOP)  # alive, and not done before the second one looks
     second = build(out, tmp_path, "ENOSYS")
-    _, message = second.communicate(timeout=120)
+    _, message = second.communicate(timeout=PATIENCE_S)
     first.kill()
     first.communicate()
     was_left = owner.is_file()
 
     again = build(out, tmp_path, "ENOSYS")
-    _, warning = again.communicate(timeout=120)
+    _, warning = again.communicate(timeout=PATIENCE_S)
 
     assert second.returncode == 1
     assert "another build is at work in this folder" in message
@@ -194,7 +195,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
 @pytest.mark.long
 def test_build__says_which_lock_is_refused(tmp_path: Path) -> None:
     process = build(tmp_path / "out", tmp_path, "ENOLCK")
-    _, message = process.communicate(timeout=120)
+    _, message = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 1
     assert f"error: {tmp_path / 'out' / '.build' / 'locks' / 'build'}: expected a lock" in message

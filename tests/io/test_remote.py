@@ -24,6 +24,7 @@ from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown, to
 from tests import faulty
 from tests.faulty import Fault, Faulty
 from tests.source.server import serving
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_fetch__leaves_no_thread_behind_that_has_more_to_read(
         bring(there, tmp_path / "a", most=9)
 
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=5)
+        thread.join(timeout=PATIENCE_S)
         assert not thread.is_alive()
     assert bring(there, tmp_path / "a").stat().st_size == 1_280_000
 
@@ -239,7 +240,7 @@ def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_together__does_a_few_jobs_at_a_time() -> None:
-    met = threading.Barrier(remote.TOGETHER, timeout=10)
+    met = threading.Barrier(remote.TOGETHER, timeout=PATIENCE_S)
     running = threading.Semaphore(remote.TOGETHER)
 
     def job() -> None:
@@ -302,7 +303,7 @@ def test_copy__takes_folders_and_files_below_a_url(there: Path, tmp_path: Path) 
 
 
 def test_copy__brings_files_at_the_same_time(there: Path, tmp_path: Path) -> None:
-    met = threading.Barrier(2, timeout=10)
+    met = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meeting(data: bytes) -> bytes:
         met.wait()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mslm_data.io import resources
 from tests.security.faults import MARK
 from tests.security.network import ROOT
+from tests.support.caches import share_kernels
 
 SAMPLE = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
 CONCEPTS = resources.path("vocab", "sample/concepts.csv")
@@ -92,6 +93,7 @@ def environment(world: Path, fault: str = "") -> dict[str, str]:
     }
     for place in places.values():
         (world / place).mkdir(parents=True, exist_ok=True)
+    share_kernels(world / places["MSLM_DATA_CACHE"])
     paths = os.pathsep.join(map(str, (ROOT / "tests" / "security" / "site", ROOT)))
     own = {name: str(world / place) for name, place in places.items()}
     return {
@@ -99,7 +101,6 @@ def environment(world: Path, fault: str = "") -> dict[str, str]:
         **own,
         "PYTHONPATH": paths,
         "MSLM_TEST_FAULT": fault,
-        "NUMBA_DISABLE_JIT": "1",
     }
 
 

@@ -18,6 +18,7 @@ from mslm_data.io import limits
 from mslm_data.source import SOURCES
 from mslm_data.source.reading.files import read_bytes
 from tests import made
+from tests.support.waiting import PATIENCE_S
 
 MEGABYTE = 1 << 20
 
@@ -193,7 +194,7 @@ def test_cut__goes_over_blank_lines_without_remembering_them(tmp_path: Path, sou
         [sys.executable, "-c", limit, str(path)],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
     assert int(done.stdout) / 1024 < 400

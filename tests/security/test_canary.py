@@ -27,6 +27,7 @@ from tests.security.canary import (
     write_notes,
 )
 from tests.support.cases import long
+from tests.support.waiting import PATIENCE_S, wait_for
 
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/cmdline").exists(), reason="there is no /proc here"
@@ -147,7 +148,7 @@ SAID = {
 def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> None:
     process = start(build_words(notes, short / "out", "--workers", "2"), short, fault)
 
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
 
     aside = short / "out" / "set_aside.jsonl"
     if aside.exists():  # documents that end processes may be set aside
@@ -175,7 +176,7 @@ def test_build__that_a_signal_ends(
     seen = _wait_for_workers(process.pid, short / "out")
 
     send(process.pid, number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == code
     assert "run the same command again" in err
@@ -188,18 +189,15 @@ def test_build__that_a_signal_ends(
 
 def _wait_for_workers(session: int, out: Path) -> str:
     """Wait until a worker is at the note that takes its time; return what `ps` shows of all processes."""
-    finished, deadline = -1, time.monotonic() + 40
-    while time.monotonic() < deadline:
+    end, finished = time.monotonic() + PATIENCE_S, -1
+    while time.monotonic() < end:
         seen = list(processes(session))
         before, finished = finished, len(list(out.rglob("*.arrow")))
         if finished > 3 and finished == before and len(seen) > 3:
             return str(seen)
         time.sleep(0.5)
-    raise AssertionError(f"no worker after 40 s: {len(seen)} processes, {finished} shards")
+    raise AssertionError(f"no worker at work: {len(seen)} processes, {finished} shards")
 
 
 def _all_gone(session: int) -> bool:
-    deadline = time.monotonic() + 15
-    while any(processes(session)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not any(processes(session))
+    return wait_for(lambda: not any(processes(session)))

@@ -12,6 +12,7 @@ import pytest
 from mslm_data.cli.output import defused
 from tests.cli.running import run
 from tests.security.canary import VOCAB
+from tests.support.waiting import PATIENCE_S
 
 PASSAGE = "<passage><offset>0</offset><text>{}</text></passage>"
 COLLECTION = f"<collection><document><id>1</id>{PASSAGE}</document></collection>"
@@ -59,7 +60,7 @@ def test_bioc__a_bomb_takes_no_memory(tmp_path: Path) -> None:
         pytest.skip("no limit of memory here")
 
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "train.xml"], capture_output=True, text=True,
-                          check=True, timeout=20)  # fmt: skip
+                          check=True, timeout=PATIENCE_S)  # fmt: skip
 
     assert "expected no entities" in done.stdout
 

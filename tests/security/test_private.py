@@ -14,6 +14,7 @@ import pytest
 from mslm_data.cli import COMMANDS
 from tests.cli.running import run
 from tests.security.canary import CONCEPTS, build_words, short_folder, start, write_notes
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_build__all_that_workers_write_is_private(umask: int, notes: Path) -> No
     with short_folder() as world:
         process = start(build_words(notes, world / "out", "--workers", "2", "--part", "1/2"), world)
 
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
 
         assert process.returncode == 0, err
         assert list((world / "out" / ".build").rglob("*.json"))

@@ -34,6 +34,7 @@ from tests import faulty, made
 from tests.faulty import Fault, Faulty
 from tests.shard import damage
 from tests.source.server import serving
+from tests.support.waiting import PATIENCE_S
 
 MANIFEST = "manifest.json"
 
@@ -100,7 +101,7 @@ def test_batches__are_shown_without_a_fetch(url: str, cached: Path) -> None:
 def test_load__loads_kernels_while_the_manifest_comes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     def slow(data: bytes) -> bytes:
         both.wait()
@@ -459,7 +460,7 @@ def half(data):
             self.left -= 1
             if self.left: return data[:-9]
             print("half", flush=True)
-            threading.Event().wait(60)
+            threading.Event().wait()
     return Half()
 
 with faulty.registered() as system:

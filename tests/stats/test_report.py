@@ -28,6 +28,7 @@ from mslm_data.stats.report.charts import histogram
 from mslm_data.stats.report.sections import _cut
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of
 from tests.made import built
+from tests.support.waiting import PATIENCE_S
 
 EVIL = [
     "<script>alert(1)</script>", "</style><script>alert(1)</script>", '" onmouseover="alert(1)', "' onload='x", "&amp;",
@@ -394,7 +395,7 @@ def test_html__renders_in_a_browser(tmp_path: Path) -> None:
     ]
     done = subprocess.run(
         [*words, "--enable-logging=stderr", "--dump-dom", (tmp_path / "report.html").as_uri()],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
 
     assert '<button id="theme" type="button">' in done.stdout

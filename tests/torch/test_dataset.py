@@ -22,6 +22,7 @@ import mslm_data as md  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
 from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
 from tests import made  # noqa: E402
+from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, consume, lists, of_numpy, train_rank  # noqa: E402
 
@@ -499,7 +500,7 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
             for r in range(world)
         ]
         for process in started:
-            process.join(60)
+            process.join(PATIENCE_S)
             assert process.exitcode == (-9 if die_after else 0)
 
     for rank in range(world):
@@ -518,7 +519,7 @@ def test_loader__made_before_the_process_group_gives_each_rank_its_own_rows(
     out = str(tmp_path / "rank")
     started = [processes.start(train_rank, str(folder), out, rank, 2) for rank in range(2)]
     for process in started:
-        process.join(60)
+        process.join(PATIENCE_S)
         assert process.exitcode == 0
 
     told = [json.loads(Path(f"{out}-{rank}.json").read_text()) for rank in range(2)]

@@ -19,6 +19,7 @@ for name in ("transformers", "accelerate", "lightning"):
 
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskedDataset  # noqa: E402
+from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
 
 JOINT = md.strategy("joint", elm=1.0, blm=0.075)
@@ -69,7 +70,7 @@ def build(factory: pytest.TempPathFactory, source: str, *options: str) -> Path:
 def ran(name: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
     """Run an example to its end, and return what it printed."""
     process = processes.example(name, out, *arguments)
-    process.join(120)
+    process.join(PATIENCE_S)
     assert process.exitcode == 0, Path(f"{out}.err").read_text()
     return said(out)
 

@@ -14,6 +14,7 @@ for name in ("transformers", "accelerate", "lightning"):
 
 import mslm_data as md  # noqa: E402
 from tests import made  # noqa: E402
+from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes, ranks  # noqa: E402
 from tests.torch.test_steps import free_port  # noqa: E402
 
@@ -37,7 +38,7 @@ def told(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[st
         for rank in range(2)
     ]
     for process in started:
-        process.join(180)
+        process.join(PATIENCE_S)
     assert [process.exitcode for process in started] == [0, 0]
     return [json.loads((out / f"told-{rank}.json").read_text()) for rank in range(2)]
 

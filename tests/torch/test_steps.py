@@ -23,6 +23,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments  # noqa: E4
 
 from mslm_data.torch import MslmModel, MslmTrainer, count_items  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
+from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch.families import batch, masked_lm  # noqa: E402
 
 ROWS = 32
@@ -405,7 +406,7 @@ def test_ranks__take_the_step_of_one_process(tmp_path: Path) -> None:
     for process in ranks:
         process.start()
     for process in ranks:
-        process.join(120)
+        process.join(PATIENCE_S)
 
     assert [process.exitcode for process in ranks] == [0, 0]
     for number in range(2):

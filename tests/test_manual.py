@@ -185,7 +185,7 @@ def test_compatibility__names_the_pythons_of_the_classifiers(
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    pins = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    pins = pinned((ROOT / "tools" / "constraints.txt").read_text(encoding="utf-8"))
 
     assert list(PYTHONS) == claimed
     assert all(f"{python}.9" in SpecifierSet(project["requires-python"]) for python in PYTHONS)

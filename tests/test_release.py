@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-import release
+from tools import release
 
 ROOT = Path(__file__).parent.parent
 WHEEL = "mslm_data-1.2-py3-none-any.whl"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import release
+from tools import release
 
 ROOT = Path(__file__).parent.parent
 DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}

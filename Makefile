@@ -30,7 +30,7 @@ check: .venv/ready
 test-gliner: .venv-gliner/ready  ## Tests of the annotator "gliner", whose package needs an older transformers.
 	.venv-gliner/bin/pytest tests/annotate/test_gliner.py tests/annotate/test_contract.py
 
-bench: .venv-bench/ready  ## Measure beside what a user would pick instead: benchmarks/RESULTS.md.
+bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs/results/speed.md.
 	-@$(MAKE) --no-print-directory .venv-peers/ready
 	.venv-bench/bin/python -m benchmarks
 
@@ -38,7 +38,7 @@ bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
 
-soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: benchmarks/RESULTS-soak.md.
+soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: docs/results/soak.md.
 	.venv-bench/bin/python -m benchmarks.soak
 
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.

@@ -63,8 +63,9 @@ def text_of(manual: Path, page: str) -> str:
 
 
 def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
-    for page in (ROOT / "docs").glob("*.md"):
-        assert (manual / f"{page.stem}.html").is_file(), page.name
+    docs = ROOT / "docs"
+    for page in (*docs.glob("*.md"), *(docs / "results").glob("*.md")):
+        assert (manual / page.relative_to(docs).with_suffix(".html")).is_file(), page.name
     assert (manual / "searchindex.js").is_file()
 
 
@@ -145,7 +146,7 @@ def warns(node: ast.AST) -> bool:
 
 
 def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> None:
-    text = text_of(manual, "reference/benchmarks")
+    text = text_of(manual, "results/speed")
 
     assert text.count('<div class="rate">') > 30
     for name in ("build, one process", "packing"):

@@ -47,7 +47,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     [
         ("1.2 (2030-01-31)", True),
         ("1.2", False),
-        ("Unreleased", False),
+        ("1.2 (unreleased)", False),
         ("1.20 (2030-01-31)", False),
         ("112 (2030-01-31)", False),
     ],

@@ -35,7 +35,7 @@ check: .venv/ready
 test-gliner: .venv-gliner/ready  ## Tests of the annotator "gliner", whose package needs an older transformers.
 	.venv-gliner/bin/pytest tests/annotate/test_gliner.py tests/annotate/test_contract.py
 
-bench: .venv-bench/ready  ## Measure beside what a user would pick instead: benchmarks/RESULTS.md.
+bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs/results/speed.md.
 	-@$(MAKE) --no-print-directory .venv-peers/ready
 	.venv-bench/bin/python -m benchmarks
 
@@ -43,7 +43,7 @@ bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
 
-soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: benchmarks/RESULTS-soak.md.
+soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: docs/results/soak.md.
 	.venv-bench/bin/python -m benchmarks.soak
 
 fuzz: .venv-fuzz/ready  ## Read damaged files with every reader, a minute each; see out/fuzz.
@@ -53,74 +53,75 @@ docs: .venv-docs/ready  ## Build the manual into out/manual; its references are 
 	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going -b html docs out/manual
 
 release: .venv-release/ready  ## Check, build and describe a release; print how it is published.
-	.venv-release/bin/python release.py
+	.venv-release/bin/python tools/release.py
 
 publish: .venv-release/ready  ## The same, then tag, attest and upload it.
-	.venv-release/bin/python release.py --publish
+	.venv-release/bin/python tools/release.py --publish
 
-lock: .venv-release/ready  ## Pin what tests and releases need, with hashes: requirements/README.md.
-	$(LOCK) --group build --output-file requirements/build.txt
-	$(LOCK) --group release --output-file requirements/release.txt
+lock: .venv-release/ready  ## Pin what tests and releases need, with hashes: tools/requirements/README.md.
+	$(LOCK) --group build --output-file tools/requirements/build.txt
+	$(LOCK) --group release --output-file tools/requirements/release.txt
 	$(LOCK) --extra test $(addprefix --no-emit-package ,$(OF_TORCH)) \
-		--output-file requirements/test.txt pyproject.toml
+		--output-file tools/requirements/test.txt pyproject.toml
 
 # torch's files differ between indexes, and so does what it needs on graphics cards.
 OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit \
 	$(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand \
 	cusolver cusparse cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
-LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see requirements/README.md' .venv-release/bin/uv pip compile \
-	--quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--constraint constraints.txt
+LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see tools/requirements/README.md' \
+	.venv-release/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--constraint tools/constraints.txt
 
 # A requirements file names all that is needed, so nothing else is resolved or fetched. Most modules
 # are never imported, so they are compiled when they are.
-.venv/ready: pyproject.toml constraints.txt requirements/build.txt requirements/test.txt
+.venv/ready: pyproject.toml tools/constraints.txt tools/requirements/build.txt \
+		tools/requirements/test.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/$(INSTALL) $(HASHED) --requirement requirements/build.txt
-	$(BIN)/$(INSTALL) --no-compile $(HASHED) --requirement requirements/test.txt
-	$(BIN)/$(INSTALL) --no-compile --constraint constraints.txt torch
+	$(BIN)/$(INSTALL) $(HASHED) --requirement tools/requirements/build.txt
+	$(BIN)/$(INSTALL) --no-compile $(HASHED) --requirement tools/requirements/test.txt
+	$(BIN)/$(INSTALL) --no-compile --constraint tools/constraints.txt torch
 	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
 	$(BIN)/pip check
 	touch $@
 
-.venv-release/ready: requirements/release.txt
+.venv-release/ready: tools/requirements/release.txt
 	$(PYTHON) -m venv .venv-release
-	.venv-release/bin/$(INSTALL) $(HASHED) --requirement requirements/release.txt
+	.venv-release/bin/$(INSTALL) $(HASHED) --requirement tools/requirements/release.txt
 	.venv-release/bin/pip check
 	touch $@
 
 # The package alone, a fifth of what its tests need.
-.venv-demo/ready: pyproject.toml constraints.txt
+.venv-demo/ready: pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv .venv-demo
-	$(DEMO)/$(INSTALL) --constraint constraints.txt --editable .
+	$(DEMO)/$(INSTALL) --constraint tools/constraints.txt --editable .
 	touch $@
 
-.venv-bench/ready: pyproject.toml constraints.txt
+.venv-bench/ready: pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/$(INSTALL) --constraint constraints.txt --editable '.[bench]'
+	.venv-bench/bin/$(INSTALL) --constraint tools/constraints.txt --editable '.[bench]'
 	touch $@
 
-.venv-docs/ready: pyproject.toml constraints.txt
+.venv-docs/ready: pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/$(INSTALL) --constraint constraints.txt --editable '.[docs]'
+	.venv-docs/bin/$(INSTALL) --constraint tools/constraints.txt --editable '.[docs]'
 	touch $@
 
-.venv-fuzz/ready: pyproject.toml constraints.txt
+.venv-fuzz/ready: pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv .venv-fuzz
-	.venv-fuzz/bin/$(INSTALL) --constraint constraints.txt --editable '.[fuzz]'
+	.venv-fuzz/bin/$(INSTALL) --constraint tools/constraints.txt --editable '.[fuzz]'
 	touch $@
 
 # Peers that need older packages than ours. Where they do not install, `make bench` says so in
 # their rows.
-.venv-peers/ready: constraints-peers.txt
+.venv-peers/ready: tools/constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/$(INSTALL) --constraint constraints-peers.txt \
+	.venv-peers/bin/$(INSTALL) --constraint tools/constraints-peers.txt \
 		torch litdata mosaicml-streaming webdataset
 	touch $@
 
-.venv-gliner/ready: pyproject.toml constraints-gliner.txt
+.venv-gliner/ready: pyproject.toml tools/constraints-gliner.txt
 	$(PYTHON) -m venv .venv-gliner
-	.venv-gliner/bin/$(INSTALL) --constraint constraints-gliner.txt --editable '.[gliner]' \
+	.venv-gliner/bin/$(INSTALL) --constraint tools/constraints-gliner.txt --editable '.[gliner]' \
 		pytest pytest-timeout hypothesis
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Run the suite and write RESULTS.md: `python -m benchmarks`.
+"""Run the suite and write docs/results/speed.md: `python -m benchmarks`.
 
 `python -m benchmarks encode masking` measures these topics anew and keeps the rows of the others;
 with `--try` it prints and writes nothing. Each topic runs in a process of its own, so that none
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks import inputs
 from benchmarks.harness import Results, is_ours, left_out
-from benchmarks.report import as_json, of_json, page, store, table
+from benchmarks.report import PAGE, as_json, of_json, page, store, table
 
 TOPICS = {
     "reading": "Reading",
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
         if keep:
             store(name, found, root=root)
             text = page(TOPICS, root=root)
-            (root / "benchmarks" / "RESULTS.md").write_text(text, encoding="utf-8")
+            (root / PAGE).write_text(text, encoding="utf-8")
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
     if failed:

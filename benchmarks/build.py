@@ -41,7 +41,7 @@ max_tokens = {_MAX_TOKENS}
 
 _GOAL = 10
 _GOAL_OF_TWO = 1.7
-_WHY_OF_TWO = "RESULTS-growth.md says which share of a build one process does alone"
+_WHY_OF_TWO = "growth.md says which share of a build one process does alone"
 
 _WHAT = (
     "`mslm-data build` of one CoNLL file, start-up, checksums and syncs included; the peer is "

@@ -16,7 +16,7 @@ from benchmarks.harness import AbsentError
 from benchmarks.inputs import ROOT
 
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
-"""Made by `make bench` from `constraints-peers.txt`."""
+"""Made by `make bench` from `tools/constraints-peers.txt`."""
 
 
 class Peer:

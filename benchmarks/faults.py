@@ -3,8 +3,8 @@
 Builds are of several sources and engines. Each is started again by the same command until it ends
 by itself. After a few kills it is left alone. The folder must then be, byte for byte, that of an
 undisturbed build. A kill hits the leading program or one of the processes below it: a worker, the
-process that workers are forked from, a Ray node. Writes RESULTS-faults.md, which also says what the
-precautions cost a build.
+process that workers are forked from, a Ray node. Writes docs/results/faults.md, which also says
+what the precautions cost a build.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engines", nargs="+", default=["local 1", "local 2", "local 4", "ray 2"])
-    parser.add_argument(
-        "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-faults.md"
-    )
+    parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "faults.md")
     options = parser.parse_args(arguments)
 
     chance = random.Random(options.seed)

@@ -3,8 +3,8 @@
 A corpus of each size is made of varied sentences of the project's own. It is built with each number
 of workers, counted by mask-stats, and read for an epoch of shuffled, masked batches. All are whole
 commands. Memory is what their processes have for themselves. Pages of mapped shards belong to the
-system, which takes them back as it likes. Writes RESULTS-growth.md, which also says how much of a
-build is not divided among workers, and what that means for many cores.
+system, which takes them back as it likes. Writes docs/results/growth.md, which also says how much
+of a build is not divided among workers, and what that means for many cores.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rounds", type=int, default=1, help="Build so many times in turn, and take the medians."
     )
     parser.add_argument("--scratch", type=Path, help="Where there is room: 900 bytes a sentence.")
-    parser.add_argument(
-        "--out", type=Path, default=corpora.ROOT / "benchmarks" / "RESULTS-growth.md"
-    )
+    parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "growth.md")
     parser.add_argument("--epoch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
 
@@ -238,7 +236,7 @@ def speed_up(undivided: float, one: float, cores: int) -> float:
 
 
 def page(found: Sequence[Measured], *, rounds: int) -> str:
-    """Return RESULTS-growth.md."""
+    """Return docs/results/growth.md."""
     times = "once" if rounds == 1 else f"{rounds} times in turn (the medians are shown)"
     builds = _table(
         (

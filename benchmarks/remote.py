@@ -3,7 +3,7 @@
 `python -m benchmarks.remote` serves a bucket on this machine, whose every answer comes 50 ms late,
 with BC2GM's sentences twenty times over, and reads it in fresh processes that take turns: ours,
 masked, and litdata, padded alone. Then it reads a split that is a hundred times as large as the
-cache. Writes RESULTS-remote.md.
+cache. Writes docs/results/remote.md.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the folders, read them in turns, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--out", type=Path, default=inputs.ROOT / "benchmarks" / "RESULTS-remote.md"
-    )
+    parser.add_argument("--out", type=Path, default=inputs.ROOT / "docs" / "results" / "remote.md")
     options = parser.parse_args(arguments)
 
     with tempfile.TemporaryDirectory(prefix="mslm-remote-") as folder:

@@ -1,4 +1,4 @@
-"""Keep results, and write RESULTS.md of them: tables, who was compared, on which machine.
+"""Keep results, and write docs/results/speed.md: tables, who was compared, on which machine.
 
 What a topic measured is kept as data, `benchmarks/results/TOPIC.json`, so that one topic can be
 measured anew while the rows of the others stay.
@@ -17,23 +17,22 @@ from pathlib import Path
 
 from benchmarks.harness import MISSED, Ratio, Results, Row, number
 
+PAGE = "docs/results/speed.md"
+"""File of the page that `page` returns."""
 PAGES = {
     "experiments.page": ("What masking does to NER", "experiments/RESULTS.md"),
-    "benchmarks.growth": ("How cost grows with the corpus", "benchmarks/RESULTS-growth.md"),
-    "benchmarks.faults": ("Builds that are killed", "benchmarks/RESULTS-faults.md"),
-    "benchmarks.remote": ("Splits that come from S3", "benchmarks/RESULTS-remote.md"),
+    "benchmarks.growth": ("How cost grows with the corpus", "docs/results/growth.md"),
+    "benchmarks.faults": ("Builds that are killed", "docs/results/faults.md"),
+    "benchmarks.remote": ("Splits that come from S3", "docs/results/remote.md"),
     "benchmarks.slurm": (
         "Array jobs on Slurm that are requeued and cancelled",
-        "benchmarks/RESULTS-slurm.md",
+        "docs/results/slurm.md",
     ),
-    "benchmarks.soak": (
-        "Builds, loads, kills and damaged files in a loop",
-        "benchmarks/RESULTS-soak.md",
-    ),
+    "benchmarks.soak": ("Builds, loads, kills and damaged files in a loop", "docs/results/soak.md"),
 }
 """Module of a program that is run alone -> the subject of its page, and its file."""
 _MADE = (
-    "benchmarks/RESULTS.md",
+    PAGE,
     "benchmarks/results/",
     "experiments/results/",
     "docs/evidence.md",
@@ -91,7 +90,7 @@ def of_json(text: str) -> Results:
 
 
 def page(topics: Mapping[str, str], *, root: Path) -> str:
-    """Return RESULTS.md: the kept results of all topics, each a section.
+    """Return the page of speed: the kept results of all topics, each a section.
 
     Args:
         topics: Topic -> its title, in order.
@@ -107,7 +106,7 @@ def page(topics: Mapping[str, str], *, root: Path) -> str:
     rows = [row for results in kept.values() if results for row in results.rows]
     return "\n".join(
         [
-            "# Results",
+            "# Results of the benchmarks",
             "",
             "Written by `python -m benchmarks` (`make bench`), each section by a run of its own. "
             "Ours, the peer and the limit",
@@ -155,8 +154,7 @@ def _other_pages(root: Path) -> list[str]:
     lines = []
     for module, (what, path) in PAGES.items():
         if (root / path).is_file():
-            link = path.removeprefix("benchmarks/")
-            link = link if link != path else f"../{path}"
+            link = os.path.relpath(path, Path(PAGE).parent)
             lines.append(f"* {what}, by `python -m {module}`: [{Path(path).name}]({link})")
     return ["Pages of their own:", "", *lines, ""] if lines else []
 

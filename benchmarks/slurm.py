@@ -4,7 +4,7 @@
 127.0.0.1 alone, with one node. Each folder is built by the script of the page, as it stands there
 but for paths. Meanwhile tasks of the array are requeued and cancelled at random, at times all of
 them. A job that depends on the array then runs the command without `--part`. The folder must be,
-byte for byte, that of an undisturbed build. Writes RESULTS-slurm.md.
+byte for byte, that of an undisturbed build. Writes docs/results/slurm.md.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folders", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "RESULTS-slurm.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "slurm.md")
     options = parser.parse_args(arguments)
 
     missing = [name for name in NEEDED if not shutil.which(name)]

@@ -1,7 +1,7 @@
 """Run the peers that stream shards of their own, litdata and others.
 
-This runs in the environment of `constraints-peers.txt`, as not all peers install beside ours, so
-nothing here may import `mslm_data`. `elsewhere.py` starts `python -m benchmarks.streamers` with:
+This runs in the environment of `tools/constraints-peers.txt`, as not all peers install beside ours,
+so nothing here may import `mslm_data`. `elsewhere.py` starts `python -m benchmarks.streamers` with:
 
     write PEER FOLDER: make the peer's shards in FOLDER/PEER from FOLDER/values.npy and
         FOLDER/offsets.npy

@@ -65,8 +65,9 @@ def text_of(manual: Path, page: str) -> str:
 
 
 def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
-    for page in (ROOT / "docs").glob("*.md"):
-        assert (manual / f"{page.stem}.html").is_file(), page.name
+    docs = ROOT / "docs"
+    for page in (*docs.glob("*.md"), *(docs / "results").glob("*.md")):
+        assert (manual / page.relative_to(docs).with_suffix(".html")).is_file(), page.name
     assert (manual / "searchindex.js").is_file()
 
 
@@ -147,7 +148,7 @@ def warns(node: ast.AST) -> bool:
 
 
 def test_manual__draws_a_bar_for_each_benchmark_with_a_peer(manual: Path) -> None:
-    text = text_of(manual, "reference/benchmarks")
+    text = text_of(manual, "results/speed")
 
     assert text.count('<div class="rate">') > 30
     for name in ("build, one process", "packing"):
@@ -187,7 +188,7 @@ def test_compatibility__names_the_pythons_of_the_classifiers(
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    pins = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    pins = pinned((ROOT / "tools" / "constraints.txt").read_text(encoding="utf-8"))
 
     assert list(PYTHONS) == claimed
     assert all(f"{python}.9" in SpecifierSet(project["requires-python"]) for python in PYTHONS)

@@ -22,7 +22,8 @@ from tests.test_walks import WALKS
 
 ROOT = Path(__file__).parent.parent
 MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
 
 
 def text_of(page: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-import release
+from tools import release
 
 ROOT = Path(__file__).parent.parent
 WHEEL = "mslm_data-1.2-py3-none-any.whl"
@@ -47,7 +47,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     [
         ("1.2 (2030-01-31)", True),
         ("1.2", False),
-        ("Unreleased", False),
+        ("1.2 (unreleased)", False),
         ("1.20 (2030-01-31)", False),
         ("112 (2030-01-31)", False),
     ],

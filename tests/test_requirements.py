@@ -1,4 +1,4 @@
-"""Requirements files: they pin what pyproject.toml asks for, in the versions of constraints.txt, with hashes."""
+"""Requirements files: they pin what pyproject.toml asks for, in the versions of the constraints, with hashes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
+TOOLS = ROOT / "tools"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, Requirement]:
     """Return package -> its pin in a requirements file; each has hashes, and nothing else stands there."""
-    text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+    text = (TOOLS / "requirements" / name).read_text(encoding="utf-8")
     without_comments = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
     found = {}
@@ -41,7 +42,7 @@ def wanted(name: str) -> list[Requirement]:
 
 @pytest.mark.parametrize("name", ["build.txt", "test.txt", "release.txt"])
 def test_requirements__pin_what_is_asked_for_in_the_versions_of_the_constraints(name: str) -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    lines = (TOOLS / "constraints.txt").read_text(encoding="utf-8").splitlines()
     constraints = dict(line.split("==") for line in lines if not line.startswith("#"))
     versions = {canonicalize_name(package): version for package, version in constraints.items()}
 
@@ -63,5 +64,5 @@ def test_requirements__leave_torch_and_its_files_for_graphics_cards_to_the_const
 
     assert [name for name in pinned if re.match(r"torch$|triton|cuda|nvidia", name)] == []
     assert re.search(
-        r"^torch==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+        r"^torch==", (TOOLS / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import release
+from tools import release
 
 pytestmark = pytest.mark.long
 

@@ -1,4 +1,4 @@
-"""Runs the soak, and writes RESULTS-soak.md."""
+"""Runs the soak, and writes docs/results/soak.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, metavar="N", help="do round N alone, and write no page")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "RESULTS-soak.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "soak.md")
     options = parser.parse_args(arguments)
 
     # As after Ctrl-C, the folder of everything goes.

@@ -8,10 +8,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sphinx.application import Sphinx
+
 from _site.links import ROOT
 
 _LESS_IS_BETTER = ("s", "MiB")
 """Units of rows that are no rates, so that a bar of their ratio would point the wrong way."""
+
+
+def of_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
+    """Draw the bars above the sections of the page of results."""
+    if name == "results/speed":
+        before, heading, after = source[0].partition("\n## ")
+        source[0] = "\n".join([before, "", *of_benchmarks()]) + heading + after
 
 
 def of_benchmarks() -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes the page of what the package works with, from `pyproject.toml` and `constraints.txt`."""
+"""Writes the page of supported versions, from `pyproject.toml` and `tools/constraints.txt`."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _PAGE = """\
 |---|---|
 {pythons}
 
-All four take the same versions of packages: `constraints.txt` of the project pins what the tests
-ran with, and all packages that the tests need have files for each Python. The tests run on Linux
-with x86-64. macOS, Windows and ARM are not tested.
+All four take the same versions of packages: `tools/constraints.txt` of the project pins what the
+tests ran with, and all packages that the tests need have files for each Python. The tests run on
+Linux with x86-64. macOS, Windows and ARM are not tested.
 
 From Python 3.14 on, workers of torch's `DataLoader` start anew and are not forked, unless it is
 given `multiprocessing_context="fork"`.
@@ -68,8 +68,8 @@ given `multiprocessing_context="fork"`.
 |---|---|---|---|---|
 {packages}
 
-`pip install --constraint constraints.txt mslm-data` gives the tested versions. The lowest were
-tried together, with a part of the tests and Python 3.11. Versions between are not tried.
+`pip install --constraint tools/constraints.txt mslm-data` gives the tested versions. The lowest
+were tried together, with a part of the tests and Python 3.11. Versions between are not tried.
 
 ## Extras
 
@@ -78,7 +78,7 @@ tried together, with a part of the tests and Python 3.11. Versions between are n
 {extras}
 
 `gliner` needs a transformers older than 5.17, so it does not go together with the tested
-versions of the others: it has constraints of its own, `constraints-gliner.txt`.
+versions of the others: it has constraints of its own, `tools/constraints-gliner.txt`.
 """
 
 
@@ -93,7 +93,7 @@ def page() -> str:
         if name not in ("all", "test", "docs", "fuzz", "bench")
     }
     core = {one.name: one for one in map(Requirement, project["dependencies"])}
-    pins = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    pins = pinned((ROOT / "tools" / "constraints.txt").read_text(encoding="utf-8"))
 
     packages = []
     for name in SHOWN:

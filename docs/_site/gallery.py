@@ -90,7 +90,7 @@ def _lines(shards: Shards) -> list[str]:
     lines += ["</tbody></table>", ""]
     lines += [
         "Shares are of all tokens of the shipped sample but special ones. Rates are those of",
-        "[the benchmarks](benchmarks.md), on one core.",
+        "[the benchmarks](../results/speed.md), on one core.",
         "",
         "## Side by side",
         "",

@@ -21,12 +21,6 @@ SHOWN = {
     "CONTRIBUTING.md": "reference/contributing",
     "DECISIONS.md": "reference/decisions",
     "mslm_data/shard/FORMAT.md": "reference/format",
-    "benchmarks/RESULTS.md": "reference/benchmarks",
-    "benchmarks/RESULTS-growth.md": "reference/growth",
-    "benchmarks/RESULTS-faults.md": "reference/faults",
-    "benchmarks/RESULTS-soak.md": "reference/soak",
-    "benchmarks/RESULTS-slurm.md": "reference/slurm",
-    "benchmarks/RESULTS-remote.md": "reference/remote",
     "experiments/README.md": "reference/experiments",
     "experiments/RESULTS.md": "reference/outcomes",
 }
@@ -44,7 +38,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 def of_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
     """Let the links of a page in `docs/` lead to pages."""
     if not name.startswith("reference/"):
-        source[0] = led(source[0], folder=Path("docs"), page=name)
+        source[0] = led(source[0], folder=Path("docs", name).parent, page=name)
 
 
 def led(markdown: str, *, folder: Path, page: str) -> str:

@@ -15,7 +15,7 @@ import click
 import docstring_parser
 from sphinx.application import Sphinx
 
-from _site import charts, citing, compatibility, errors, gallery, links, notebooks
+from _site import citing, compatibility, errors, gallery, links, notebooks
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
@@ -54,9 +54,6 @@ def write(docs: Path) -> None:
 def _shown(file: str, page: str) -> str:
     """Return the text of a file of the project, with links that lead to pages."""
     text = (links.ROOT / file).read_text(encoding="utf-8")
-    if page == "reference/benchmarks":
-        before, ruler, after = text.partition("\n## ")
-        text = "\n".join([before, "", *charts.of_benchmarks()]) + ruler + after
     return links.led(text, folder=Path(file).parent, page=page)
 
 

@@ -184,14 +184,14 @@ def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path)
     without = report.page({}, root=tmp_path)
     (tmp_path / "experiments" / "RESULTS.md").touch()
 
-    assert "../experiments" not in without
-    link = "[RESULTS.md](../experiments/RESULTS.md)"
+    assert "/experiments" not in without
+    link = "[RESULTS.md](../../experiments/RESULTS.md)"
     assert link in report.page({}, root=tmp_path)
 
 
 def test_results__are_those_of_the_page_in_the_checkout() -> None:
     """A page that was edited by hand, or results that were stored without it, would tell lies."""
-    written = (inputs.ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    written = (inputs.ROOT / report.PAGE).read_text(encoding="utf-8")
 
     assert written == report.page(suite.TOPICS, root=inputs.ROOT)
 

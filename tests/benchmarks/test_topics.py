@@ -136,6 +136,7 @@ def test_main__keeps_the_rows_of_others_where_a_topic_fails(
     }
     earlier = Results(rows=[Row(name="encode words", what="who", unit="words", ours=4)])
     (tmp_path / "benchmarks").mkdir()
+    (tmp_path / report.PAGE).parent.mkdir(parents=True)
     report.store("encode", earlier, root=tmp_path)
     topics = {"reading": "Reading", "encode": "Encoding", "loss": "Loss"}
     monkeypatch.setattr(suite, "TOPICS", topics)
@@ -145,7 +146,7 @@ def test_main__keeps_the_rows_of_others_where_a_topic_fails(
 
     code = suite.main([], root=tmp_path)
 
-    page = (tmp_path / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    page = (tmp_path / report.PAGE).read_text(encoding="utf-8")
     assert code == 1
     assert "| read words | words | 2 M |" in page
     assert "| encode words | words | 4 |" in page
@@ -175,6 +176,7 @@ def test_main__ends_well_where_a_peer_is_absent(
 ) -> None:
     row = harness.left_out("count n-grams", f"No module named '{NOWHERE}'")
     (tmp_path / "benchmarks").mkdir()
+    (tmp_path / report.PAGE).parent.mkdir(parents=True)
     monkeypatch.setattr(suite, "TOPICS", {"ngrams": "N-grams"})
     monkeypatch.setattr(suite, "run_in_process", lambda _: Results(rows=[row]))
 

@@ -1,8 +1,8 @@
 """Make a release: check it, build it, describe it, and say how it is published.
 
-`make release` tries all of it and changes nothing outside of this folder: what signs, tags, pushes
-or uploads is printed. `make publish` calls `release.py --publish`, which does these steps as well,
-and stops before anything else where the tree or the changelog is not ready.
+`make release` tries all of it and changes nothing outside of the checkout: commands that sign, tag,
+push or upload are printed. `make publish` runs them as well, by `tools/release.py --publish`, and
+stops before anything else if the tree or the changelog is not ready.
 
 The files lie in `dist/` afterwards: the package as source and as a wheel, and for each way of
 installing it a bill of materials (CycloneDX) that names all that the installation brings.
@@ -29,7 +29,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 NAME = "mslm-data"
 
@@ -75,7 +75,7 @@ def make(*, publish: bool, with_tests: bool) -> None:
     """Do all steps of a release.
 
     Args:
-        publish: Whether the steps outside of this folder are done, or only printed.
+        publish: Whether the steps outside of the checkout are done, or only printed.
         with_tests: Whether the tests are run.
 
     Raises:
@@ -270,8 +270,8 @@ def expected_in_source(tracked: Iterable[str]) -> set[str]:
 def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Path:
     """Write a bill of what installing the wheel brings, and check it.
 
-    The wheel is installed into an empty environment, with the versions of `constraints.txt`. The
-    bill is validated against the schema of CycloneDX.
+    The wheel is installed into an empty environment, with the versions of
+    `tools/constraints.txt`. The bill is validated against the schema of CycloneDX.
 
     Args:
         wheel: The wheel.
@@ -287,7 +287,7 @@ def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Pat
         python = Path(folder) / "bin" / "python"
         pip = (sys.executable, "-m", "pip", "--python", python)
         chosen = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        run(*pip, "install", "--quiet", "--constraint", "constraints.txt", chosen)
+        run(*pip, "install", "--quiet", "--constraint", "tools/constraints.txt", chosen)
 
         # The tool reads the package's own name and version from a file that has both.
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -368,7 +368,7 @@ def differences(
     return sorted(wrong)
 
 
-# Outside of this folder ---------------------------------------------------------------------------
+# Outside of the checkout --------------------------------------------------------------------------
 
 
 def outside(

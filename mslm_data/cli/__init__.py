@@ -24,7 +24,7 @@ COMMANDS = {
     "mask-stats": "Count what a strategy masks, and the loss weights that follow.",
     "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
-    "vocab": "Make what strategies need: n-grams, anchors, scores, word pieces, concepts.",
+    "vocab": "Make what strategies need: n-grams, anchors, scores, concepts.",
     "annotate": "Find entities in texts with a trained model, one JSON object a document.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that stand in two splits, exactly or nearly.",

@@ -30,7 +30,7 @@ COMMANDS = {
     "overlap": "Find sentences that stand in two splits, exactly or nearly.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
     "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
-    "doctor": "List what is installed and what is missing, and try a masked batch.",
+    "doctor": "List what is installed, and try a masked batch.",
     "recipes": "List the shipped pipelines and strategies, or print one to copy.",
 }
 """Command -> its line in `--help`; its module has the same name, and its function is `command`."""

@@ -15,7 +15,6 @@ import click
 
 from mslm_data._version import __version__
 from mslm_data.cli import process
-from mslm_data.cli.bus_errors import explained_bus_errors
 from mslm_data.cli.lazy import LazyGroup
 from mslm_data.errors import CallError
 
@@ -80,7 +79,6 @@ def main(args: list[str] | None = None) -> int:
             process.private_files(),
             process.every_character(),
             process.ended_by_signals(),
-            explained_bus_errors(),
             process.log_on_stderr(),
             process.rare_collections(),
         ):

@@ -3,8 +3,8 @@
 Builds are of several sources and engines. Each is started again by the same command until it ends
 by itself. After a few kills it is left alone. The folder must then be, byte for byte, that of an
 undisturbed build. A kill hits the leading program or one of the processes below it: a worker, the
-process that workers are forked from, a Ray node. Writes docs/results/faults.md, which also says
-what the precautions cost a build.
+process that workers are forked from; on Ray, an actor of a cluster of this machine. Writes
+docs/results/faults.md, which also says what the precautions cost a build.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from benchmarks import inputs as corpora
 from benchmarks import notes
 from benchmarks.report import commit, machine
+from mslm_data._optional import load
 
 AT_ONCE = 4
 """Kills of one folder's build at most; then it is left alone."""
@@ -69,7 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     chance = random.Random(options.seed)
-    with tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder,
+        _cluster(options.engines) as raylet,
+    ):
         scratch = Path(folder)
         cases = _cases(scratch, options.engines)
         tables = _undisturbed(cases, scratch)
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         while sum(count["leader"] + count["below"] for count in counts.values()) < options.kills:
             case = cases[turn % len(cases)]
             seconds, expected = tables[case.source]
-            _disturb(case, scratch / "out", chance, seconds, counts[case])
+            _disturb(case, scratch / "out", chance, seconds, counts[case], raylet)
 
             counts[case]["folders"] += 1
             counts[case]["equal"] += tree(scratch / "out") == expected
@@ -139,8 +143,36 @@ def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float,
     return tables
 
 
+@contextmanager
+def _cluster(engines: Sequence[str]) -> Iterator[int]:
+    """Start a Ray cluster of this machine, which RAY_ADDRESS names, if an engine needs one.
+
+    Gives the process whose children are the actors; 0 without a cluster.
+    """
+    cpus = [int(engine.split()[1]) for engine in engines if engine.startswith("ray ")]
+    if not cpus:
+        yield 0
+        return
+
+    load("ray", wanted_by="this benchmark")
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": max(cpus), "include_dashboard": False}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    with patch.dict(os.environ, RAY_ADDRESS=cluster.address):
+        try:
+            yield cluster.head_node.all_processes["raylet"][0].process.pid
+        finally:
+            cluster.shutdown()
+
+
 def _disturb(
-    case: Case, out: Path, chance: random.Random, seconds: float, count: Counter[str]
+    case: Case,
+    out: Path,
+    chance: random.Random,
+    seconds: float,
+    count: Counter[str],
+    raylet: int,
 ) -> None:
     """Build a folder, kill its processes a few times, and then let the build finish."""
     for _ in range(chance.randint(1, AT_ONCE)):
@@ -149,7 +181,7 @@ def _disturb(
         if started.poll() is not None:
             break
 
-        below = _below(started.pid)
+        below = _actors(raylet) if case.engine.startswith("ray ") else _below(started.pid)
         if below and chance.random() < 0.5:
             victim = chance.choice(sorted(below))
             what = "below"
@@ -190,6 +222,18 @@ def _below(pid: int) -> set[int]:
     except OSError:
         return set()
     return children.union(*map(_below, children))
+
+
+def _actors(raylet: int) -> set[int]:
+    """Return the processes of a Ray node that do tasks."""
+    return {pid for pid in _below(raylet) if b"ray::TaskActor" in _command(pid)}
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it is gone
+        return b""
 
 
 def tree(folder: Path) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.engine import nodes
 from tests.support.caches import share_kernels
 
 pytestmark = pytest.mark.long
@@ -23,10 +24,10 @@ DOCS = ROOT / "docs"
 WALKS = ("start", "circle", "pretraining", "exported", "cluster", "coming_from")
 """Pages whose blocks all run: `console`, `python`, and files that name themselves in a comment."""
 
-NOT_RUN = ("pip ", "git ", "make ", "cd ")
-"""Beginnings of commands that fetch packages or the project itself."""
+NOT_RUN = ("pip ", "git ", "make ", "cd ", "ray ", "export RAY_")
+"""Beginnings of commands that fetch packages or the project itself, or that a fixture stands for."""
 
-ON_S3 = "cluster"
+ON_A_CLUSTER = "cluster"
 NAMED = re.compile(r"(?:#!.*\n)?# ([\w./-]+\.(?:toml|sh|py))\b.*\n")
 """The first lines of a block that is a file: its name in a comment, perhaps after `#!`."""
 
@@ -165,13 +166,21 @@ def on_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     moto.stop()
 
 
+@pytest.fixture
+def on_ray() -> Iterator[None]:
+    """A Ray cluster of this machine, which RAY_ADDRESS names: `ray stop` would end others' too."""
+    with nodes.started(cpus=2):
+        yield
+
+
 @pytest.mark.parametrize("page", WALKS)
 @pytest.mark.timeout(1_200)
 def test_walk__does_and_prints_what_the_page_shows(
     page: str, fresh: Path, request: pytest.FixtureRequest
 ) -> None:
-    if page == ON_S3:
+    if page == ON_A_CLUSTER:
         request.getfixturevalue("on_s3")
+        request.getfixturevalue("on_ray")
     names: dict[str, object] = {"__name__": "__main__"}
     steps = steps_of((DOCS / f"{page}.md").read_text(encoding="utf-8"))
     assert any(step.shown for step in steps)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, one_by_one
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
@@ -123,11 +123,6 @@ class Inputs(NamedTuple):
             pattern=getattr(self.source, "pattern", "*"),
             apart_from=apart_from,
         )
-
-    def records(self, split: str) -> Iterator[Document | SetAside | NotChosen]:
-        """Read the documents of a split one by one, file by file."""
-        source = self.source.of_split(split)
-        return chain.from_iterable(map(source.read, self._parts(split)))
 
     def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
         """Read a split in columns, file by file."""

@@ -15,7 +15,6 @@ import click
 
 from mslm_data._version import __version__
 from mslm_data.cli import process
-from mslm_data.cli.bus_errors import explained_bus_errors
 from mslm_data.cli.lazy import LazyGroup
 from mslm_data.errors import CallError
 
@@ -24,13 +23,13 @@ COMMANDS = {
     "mask-stats": "Count what a strategy masks, and the loss weights that follow.",
     "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
-    "vocab": "Make what strategies need: n-grams, anchors, scores, word pieces, concepts.",
+    "vocab": "Make what strategies need: n-grams, anchors, scores, concepts.",
     "annotate": "Find entities in texts with a trained model, one JSON object a document.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that stand in two splits, exactly or nearly.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
     "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
-    "doctor": "List what is installed and what is missing, and try a masked batch.",
+    "doctor": "List what is installed, and try a masked batch.",
     "recipes": "List the shipped pipelines and strategies, or print one to copy.",
 }
 """Command -> its line in `--help`; its module has the same name, and its function is `command`."""
@@ -80,7 +79,6 @@ def main(args: list[str] | None = None) -> int:
             process.private_files(),
             process.every_character(),
             process.ended_by_signals(),
-            explained_bus_errors(),
             process.log_on_stderr(),
             process.rare_collections(),
         ):

@@ -2,193 +2,170 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import platform
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
 
 import click
 
+from mslm_data._version import __version__
 from mslm_data.cli.options import json_option
 from mslm_data.cli.output import echo, print_json
 
-if TYPE_CHECKING:
-    from mslm_data.doctor import Findings
-    from mslm_data.doctor.packages import Package
+_REQUIREMENT = re.compile(r"([\w.-]+)(?:.*;.*extra == ['\"]([\w-]+))?")
+"""A requirement of this package: the name, and the extra that brings it."""
 
-_WIDTH = 100
-"""Characters of a line, where the terminal is not narrower."""
-_NARROWEST = 40
-"""Characters of a line on a terminal that is narrower still."""
-_NAME = 11
-"""Characters that the name of a line takes."""
+_SAMPLE = "blurb/ebm-nlp"
+"""The shipped pipeline with the smallest sample."""
 
 
 @click.command("doctor", short_help="List what is installed, and try a masked batch.")
 @json_option
 def command(as_json: bool) -> int:
-    """List what is installed here and what is missing, and try a masked batch.
+    """List versions, extras, CPUs and the cache folder, and try a masked batch.
 
-    Each package is imported in a process of its own. Then the smallest shipped sample is built into
-    a temporary folder, and a batch of it is masked. The exit code is 1 if something that is needed,
-    or that is installed, does not work; the last lines say what to do. The output names neither the
-    user nor the machine.
+    The smallest shipped sample is built into a temporary folder, and a batch of it is masked. The
+    exit code is 1 if that fails, or if the cache folder cannot be written.
 
     \b
     Example:
         mslm-data doctor
         mslm-data doctor --json
     """  # noqa: D301 - click wants the character
-    from mslm_data.doctor import examine
-
-    found = examine(lambda what: echo(f"{what} ...", err=True))
-    if as_json:
-        print_json(_report(found))
-    else:
+    found = _look()
+    if not as_json:
         for name, words in _lines(found):
-            _print(name, words)
-        for name, notes in (("problem", found.problems), ("advice", found.advice)):
-            for note in notes:
-                _print(name, f"{note.what}; {note.do}")
-        _print("", _verdict(found))
-    return 0 if found.ok else 1
+            echo(f"{name:<10} {words}")
 
+    echo("building the smallest sample and masking a batch of it ...", err=True)
+    try:
+        found |= {"batch": _masked_batch(), "error": None}
+    except Exception as error:  # noqa: BLE001 - a broken package may raise anything
+        found |= {"batch": None, "error": f"{type(error).__name__}: {error}"}
 
-def _report(found: Findings) -> dict[str, Any]:
-    """Return what `--json` prints."""
-    packages = [{**asdict(package), "in_range": package.in_range} for package in found.packages]
-    return {"ok": found.ok, **asdict(found), "packages": packages}
-
-
-def _print(name: str, words: str) -> None:
-    """Print a line with its name, broken between words."""
-    terminal = shutil.get_terminal_size((_WIDTH, 0)).columns
-    echo(
-        textwrap.fill(
-            words,
-            width=min(_WIDTH, max(terminal, _NARROWEST)),
-            initial_indent=name.ljust(_NAME) if name else "",
-            subsequent_indent=" " * _NAME,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    )
-
-
-def _verdict(found: Findings) -> str:
-    if found.problems:
-        number = len(found.problems)
-        return "1 problem to mend" if number == 1 else f"{number} problems to mend"
-
-    there = [package for package in found.packages if package.version is not None]
-    tested = there and all(package.in_range for package in there)
-    which = ", in versions that are tested" if tested else ""
-    return f"all that is needed works{which}"
-
-
-def _lines(found: Findings) -> list[tuple[str, str]]:
-    """Return what is there: the name of each line, and its words."""
-    python, platform = found.python, found.platform
-    system = ", ".join(
-        filter(None, (f"{platform['system']} {platform['machine']}", platform["libc"]))
-    )
-    core = [package for package in found.packages if package.is_core]
-    lines = [
-        (
-            "mslm-data",
-            f"{found.version}   {python['implementation']} {python['version']}   {system}",
-        ),
-        ("core", _packages(core) or "installed without metadata, so what it needs is not known"),
-    ]
-    for extra, missing in found.extras.items():
-        of = [package for package in found.packages if extra in package.extras]
-        words = _packages([package for package in of if package.version is not None])
-        if missing:
-            has = f" (it has {words})" if words else ""
-            words = f"not installed: pip install 'mslm-data[{extra}]'{has}"
-        lines.append((extra, words))
-
-    return [
-        *lines,
-        ("CPUs", _cpus(found)),
-        ("GPU", _gpu(found.gpu)),
-        ("cache", _cache(found.cache)),
-        ("locks", found.locks),
-        ("kernels", _kernels(found.kernels)),
-        ("trial", _trial(found.trial)),
-    ]
-
-
-def _packages(of: list[Package]) -> str:
-    """Return packages with their versions, and a mark where something is the matter."""
-    return ", ".join(f"{package.name} {package.version or ''}{_mark(package)}" for package in of)
-
-
-def _mark(package: Package) -> str:
-    if package.version is None:
-        return "(not installed)"
-    if package.error is not None:
-        return " (broken)"
-    return "" if package.in_range else f" (tested: {package.tested})"
-
-
-def _cpus(found: Findings) -> str:
-    cpus = found.cpus
-    words = f"{cpus['usable']} of {cpus['machine']} can be used"
-    limit = cpus["control_group"]
-    if limit is None:
-        words += ", no limit by a control group"
+    ok = found["batch"] is not None and found["cache"]["error"] is None
+    if as_json:
+        print_json({"ok": ok, **found})
     else:
-        words += f", limited to the time of {limit:g} by a control group"
-    words += f", builds start {_counted(cpus['workers'], 'worker')}"
-    given = [f"{name}={number}" for name, number in found.threads.items()]
-    if found.gpu is not None:
-        given.append(f"torch has {_counted(found.gpu['threads'], 'thread')}")
-    return ", ".join([words, *given])
+        echo(f"{'batch':<10} {_batch(found)}")
+    return 0 if ok else 1
 
 
-def _gpu(gpu: dict[str, Any] | None) -> str:
-    if gpu is None:
-        return "not looked for, as torch is not there"
-    devices = [f"{device['name']}, {device['bytes'] / 2**30:.0f} GiB" for device in gpu["devices"]]
-    if gpu["metal"]:
-        devices.append("Metal")
-    built = f"for CUDA {gpu['cuda']}" if gpu["cuda"] else "without CUDA"
-    return f"{'; '.join(devices) or 'none'} (torch is built {built})"
+def _look() -> dict[str, Any]:
+    """Return what is found without importing anything heavy."""
+    from mslm_data.engine.cpus import cpus, cpus_of_group, usable_cpus
+
+    core, extras = _packages()
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": core,
+        "extras": extras,
+        "cpus": {
+            "usable": usable_cpus(),
+            "control_group": cpus_of_group(),
+            "workers": cpus(),
+        },
+        "cache": _cache(),
+    }
 
 
-def _cache(cache: dict[str, Any]) -> str:
-    by = "MSLM_DATA_CACHE" if cache["named_by"] else "MSLM_DATA_CACHE is not set"
-    state = "can be written" if cache["writable"] else f"cannot be written: {cache['error']}"
-    size = f"{cache['bytes'] / 1e6:,.1f} MB in {cache['files']:,} files"
-    return f"{cache['folder']} ({by}), {state}, {size}"
+def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """Return the version of each package that is always needed, and of those of each extra.
+
+    A version is None where the package is missing. All is empty where this package itself was
+    copied and not installed, as nothing says then what it needs.
+    """
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from mslm_data._optional import EXTRAS
+
+    def version_of(name: str) -> str | None:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return None
+
+    core: dict[str, str | None] = {}
+    extras: dict[str, dict[str, str | None]] = {}
+    try:
+        requirements = requires("mslm-data") or []
+    except PackageNotFoundError:
+        requirements = []
+    for requirement in requirements:
+        name, extra = _REQUIREMENT.match(requirement).groups()  # type: ignore[union-attr]
+        if extra is None:
+            core[name] = version_of(name)
+        elif extra in EXTRAS:
+            extras.setdefault(extra, {})[name] = version_of(name)
+    return core, extras
 
 
-def _kernels(kernels: dict[str, Any]) -> str:
-    if not kernels:
-        return "not looked at, as numba is broken"
-    if kernels["folder"] is None:
-        return "compiled in each run, and not kept"
-    before, after = kernels["stored"], kernels.get("stored_after", kernels["stored"])
-    compiled = f", {after - before} more were compiled now" if after > before else ""
-    words = f"{before} were compiled before{compiled}, kept in the cache folder"
-    others = kernels["others"]
-    if others["folders"]:
-        size = f"{others['bytes'] / 1e6:,.1f} MB"
-        words += f"; {_counted(others['folders'], 'folder')} of other versions: {size}"
-    return words
+def _cache() -> dict[str, Any]:
+    """Return where the cache folder is, and why it cannot be written; None where it can."""
+    from mslm_data.io import cache
+    from mslm_data.io.files import make_folder
+
+    root, home = cache.root(), Path.home()
+    folder = f"~/{root.relative_to(home)}" if root.is_relative_to(home) else str(root)
+    error = None
+    try:
+        make_folder(root)
+        with TemporaryFile(dir=root):
+            pass
+    except OSError as problem:
+        error = problem.strerror
+    return {"folder": folder, "error": error}
 
 
-def _counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _masked_batch() -> dict[str, Any]:
+    """Build the smallest sample, and count what is masked in a batch of its rows."""
+    import mslm_data as md
+
+    with TemporaryDirectory(prefix="mslm-data-doctor-") as folder:
+        shards = md.build(_SAMPLE, sample=True, out=Path(folder) / "sample", workers=1)
+        batch = next(iter(md.Batches(shards["train"], "joint", batch_size=8)))
+    return {
+        "source": _SAMPLE,
+        "rows": len(batch["keys"]),
+        "tokens": int(batch["attention_mask"].sum()),
+        "masked_tokens": int((batch["labels"] != -100).sum()),
+    }
 
 
-def _trial(trial: dict[str, Any] | None) -> str:
-    if trial is None:
-        return "failed"
+def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give the name and the words of each line for people."""
+    yield "mslm-data", f"{found['version']}, Python {found['python']}, {found['platform']}"
+    yield "core", _versions(found["packages"])
+    for extra, packages in found["extras"].items():
+        how = f"; pip install 'mslm-data[{extra}]'" if None in packages.values() else ""
+        yield extra, _versions(packages) + how
+
+    cpus = found["cpus"]
+    limit = cpus["control_group"]
+    limited = "" if limit is None else f", limited to the time of {limit:g} by a control group"
+    yield "CPUs", f"{cpus['usable']}{limited}; workers of a build: {cpus['workers']}"
+
+    cache = found["cache"]
+    state = "can be written"
+    if cache["error"] is not None:
+        state = f"cannot be written: {cache['error']}; set MSLM_DATA_CACHE to another folder"
+    yield "cache", f"{cache['folder']}, {state}"
+
+
+def _versions(packages: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {version or '(missing)'}" for name, version in packages.items())
+
+
+def _batch(found: dict[str, Any]) -> str:
+    batch = found["batch"]
+    if batch is None:
+        return f"failed: {found['error']}"
     return (
-        f"{trial['source']}: {trial['rows']} rows built in {trial['build_s']:.1f} s; a batch of "
-        f"{trial['batch_rows']} rows, {trial['masked_tokens']} of {trial['batch_tokens']} tokens "
-        f"masked, in {trial['batch_s']:.1f} s"
+        f"{batch['rows']} rows of the sample of {batch['source']}, "
+        f"{batch['masked_tokens']} of {batch['tokens']} tokens masked"
     )

@@ -9,18 +9,20 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
 from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
-from mslm_data.engine.ray_cluster import connected
 from mslm_data.errors import BuildError, MslmDataError
 
 _OPTIONS = {
@@ -35,6 +37,8 @@ _LOOK_S = 5.0
 """How often new nodes are looked for."""
 _WITHOUT_CPU_S = 300.0
 """How long a cluster may be without any CPU, as one is whose nodes are being replaced."""
+_PATIENCE_S = 10.0
+"""How long a cluster may take to answer."""
 _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers", "gliner")
 """Packages besides this one whose version can change bytes."""
 
@@ -47,7 +51,7 @@ def run(
     done: Callable[[str], Sequence[AnyTask]],
     preload: Preload,
 ) -> None:
-    """Run tasks on a Ray cluster; `ray_cluster` says on which.
+    """Run tasks on a Ray cluster; see `connected`.
 
     Args:
         work: See `Engine`.
@@ -65,7 +69,7 @@ def run(
     if not tasks:
         return
 
-    with connected(workers) as ray:
+    with connected() as ray:
         try:
             supervise(work, tasks, Actors(ray, work, workers, preload), done)
         except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
@@ -79,6 +83,60 @@ def run(
                 f"engine 'ray': the cluster was lost ({type(error).__name__}); what is finished is "
                 "kept, run the same command again"
             ) from None
+
+
+@contextmanager
+def connected() -> Iterator[Any]:
+    """Give the package `ray`, connected to the cluster that RAY_ADDRESS names.
+
+    A program that is connected to a cluster already stays connected to it. The address must be
+    given: by itself, and for "auto", Ray takes any cluster of this machine. That may be another
+    user's, and notes must not reach it.
+
+    Raises:
+        BuildError: RAY_ADDRESS names no cluster that answers, or one that cannot be joined.
+        MissingExtraError: Ray is not installed.
+    """
+    ray: Any = load("ray", wanted_by="engine 'ray'")
+    if ray.is_initialized():
+        yield ray
+        return
+
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not _answers(address):
+        raise BuildError(
+            "RAY_ADDRESS: expected the host:port of a Ray cluster that answers, got "
+            f"'{address}'; start one with `ray start --head` and set RAY_ADDRESS to the address "
+            "that it prints, or pass --engine local"
+        )
+
+    on_term = signal.getsignal(signal.SIGTERM)
+    try:
+        try:
+            ray.init(address, log_to_driver=False, logging_level="ERROR")
+        except Exception as error:  # noqa: BLE001 - Ray raises many kinds
+            said = str(error).partition("\n")[0]
+            raise BuildError(
+                f"RAY_ADDRESS: expected a Ray cluster that can be joined at {address}, got "
+                f"{type(error).__name__} ({said}); see `ray status`"
+            ) from None
+
+        # In the main thread Ray replaces the handler that ends a command cleanly.
+        if callable(on_term) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_term)
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _answers(address: str) -> bool:
+    """Return whether something listens at `host:port`; Ray would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
 
 
 class Actors:

@@ -174,7 +174,7 @@ def cache_folder() -> Path | None:
 
     It is `kernels/DIGEST` below `$MSLM_DATA_CACHE`, or else below the user's cache folder. numba
     unpickles what it finds there, so a folder that another user owns or may write to is not used.
-    The folder's time is that of its last use, by which `mslm-data doctor` finds unused ones.
+    The folder's time is that of its last use, so that `find -mtime` finds unused ones.
     """
     base = os.environ.get("MSLM_DATA_CACHE")
     caches = Path(base).expanduser() if base else user_cache_path("mslm-data")

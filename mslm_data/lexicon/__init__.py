@@ -11,7 +11,6 @@
 | `scores table` | `table.arrow`, a lexicon | `scores/tables.py` | `informask`, `keywords`, `ccm` |
 | `scores frequency` | `frequency.arrow`, a lexicon | `scores/tables.py` | SpanBERT's random ids |
 | `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
-| `wordpiece` | a tokenizer, any folder | `wordpiece.py` | `build --tokenizer` |
 
 The files of this folder itself are what strategies read: `artefacts.py` holds the stored form and
 the look-up in `DIR/vocab`, `store.py` lexicons, `score_columns.py` score columns, `trie.py` finds

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.engine import ray_cluster
+from mslm_data.engine import ray as engine
 from tests.engine import nodes
 from tests.engine.works import Fake
 
@@ -42,7 +42,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def connected(cluster: Any) -> Iterator[Any]:
     """Ray, connected once for all tests of a module, as it takes seconds."""
-    with ray_cluster.connected(None) as ray:
+    with engine.connected() as ray:
         yield ray
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mslm_data.engine import ray_cluster
+from mslm_data._optional import load
 from tests.engine import works
 
 _QUICK = {
@@ -23,6 +23,12 @@ _QUICK = {
     "health_check_failure_threshold": 3,
 }
 """A dead node is noticed in two seconds, in place of twelve."""
+_OFFLINE = {
+    # Ports are open to this machine only.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # With usage reports off, Ray 2.60 still asks three clouds where it runs. Nobody answers here.
+    "http_proxy": "http://127.0.0.1:9",
+}
 STORE_BYTES = 80 << 20
 """Memory of the first node's object store, near the least that Ray takes, so that it can be filled."""
 
@@ -38,16 +44,16 @@ def short_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def started() -> Iterator[Any]:
-    """Start a cluster of one node with one CPU, on ports of its own; RAY_ADDRESS names it."""
+def started(*, cpus: int = 1) -> Iterator[Any]:
+    """Start a cluster of one node, on ports of its own; RAY_ADDRESS names it."""
     with pytest.MonkeyPatch.context() as patch, short_folder() as folder:
-        for name, value in (ray_cluster._ALONE | {"RAY_TMPDIR": str(folder)}).items():
+        for name, value in (_OFFLINE | {"RAY_TMPDIR": str(folder)}).items():
             patch.setenv(name, value)
-        ray_cluster.load("ray", wanted_by="a test")
+        load("ray", wanted_by="a test")
         from ray.cluster_utils import Cluster
 
         head = {
-            "num_cpus": 1,
+            "num_cpus": cpus,
             "include_dashboard": False,
             "object_store_memory": STORE_BYTES,
             "_system_config": _QUICK,

@@ -47,6 +47,96 @@ def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
     return sorted(done.names)
 
 
+# The cluster --------------------------------------------------------------------------------------
+
+
+def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> None:
+    for _ in range(2):
+        with engine.connected() as ray:
+            with engine.connected() as again:  # a program that is connected stays so
+                pass
+
+            assert again.is_initialized()
+            assert ray.get_runtime_context().gcs_address == cluster.address
+
+        assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "auto", "127.0.0.1:9", "ray://127.0.0.1:10001", "127.0.0.1:99999"]
+)
+def test_connected__takes_a_cluster_that_is_named_and_answers(
+    address: str, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+
+    with (
+        pytest.raises(
+            BuildError, match=rf"^RAY_ADDRESS: .* got '{address}'; .* `ray start --head`"
+        ),
+        engine.connected(),
+    ):
+        pass
+
+
+@pytest.fixture
+def fake_ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A Ray whose cluster answers; `init` does nothing, until a test says otherwise."""
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    fake = SimpleNamespace(
+        is_initialized=lambda: False, init=lambda *_, **__: None, shutdown=lambda: None
+    )
+    monkeypatch.setattr(engine, "load", lambda *_, **__: fake)
+    monkeypatch.setattr(engine, "_answers", lambda _: True)
+    return fake
+
+
+def test_connected__says_what_ray_said(fake_ray: SimpleNamespace) -> None:
+    def init(*_: object, **__: object) -> None:
+        raise ConnectionError("no node here\nand much more")
+
+    fake_ray.init = init
+
+    with (
+        pytest.raises(BuildError, match=r"10\.0\.0\.1:6379, got ConnectionError \(no node here\);"),
+        engine.connected(),
+    ):
+        pass
+
+
+def test_connected__leaves_the_handler_of_sigterm(fake_ray: SimpleNamespace) -> None:
+    def end(*_: object) -> None: ...
+
+    def init(*_: object, **__: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    fake_ray.init = init
+    before = signal.signal(signal.SIGTERM, end)
+
+    with engine.connected():
+        during = signal.getsignal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, before)
+    assert during is end
+
+
+def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
+    called: list[str] = []
+
+    def connect() -> None:
+        with engine.connected():
+            called.append("connected")
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    thread.join()
+
+    signal.signal(signal.SIGTERM, before)
+    assert called == ["connected"]
+
+
 # The same bytes -----------------------------------------------------------------------------------
 
 
@@ -143,6 +233,36 @@ def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
     assert before
     assert psutil.wait_procs(before, timeout=PATIENCE_S)[1] == []
     lines.build(inputs, out, workers=2, engine="ray")
+    assert made.tree(out) == made.tree(tmp_path / "whole")
+
+
+def test_build__that_is_terminated_leaves_no_actor_and_goes_on(
+    cluster: Any, ray: Any, tmp_path: Path
+) -> None:
+    options, out = ("shard.unit_bytes=500",), tmp_path / "out"
+    words = ["build", "--source", "blurb/ncbi-disease", "--sample", "--set", *options]
+    words += ["--engine", "ray", "--workers", "2", "--out", str(out)]
+    building = subprocess.Popen(
+        [sys.executable, "-m", "mslm_data", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    while not list(out.glob(".build/receipts/*.json")):
+        assert building.poll() is None, building.communicate()
+        time.sleep(0.02)
+    before = nodes.actors(cluster)
+
+    building.terminate()
+    output, _ = building.communicate(timeout=60)
+
+    assert building.returncode == 128 + signal.SIGTERM
+    assert b"run the same command again" in output
+    assert b"Traceback" not in output
+    assert before
+    assert psutil.wait_procs(before, timeout=30)[1] == []
+    pipeline = read("blurb/ncbi-disease", sets=options).sampled()
+    made.built(tmp_path / "whole", pipeline=pipeline)
+    made.built(out, pipeline=pipeline)
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
+from mslm_data.lexicon import score_columns
 from mslm_data.lexicon.artefacts import FORMAT
 from mslm_data.lexicon.score_columns import open_scores, write_scores
 from tests.generate import examples_of, row_of
@@ -268,7 +269,11 @@ def test_open_scores__not_arrow_or_not_json(junk: bytes | str, tmp_path: Path) -
         open_scores(tmp_path)
 
 
-def test_open_scores__a_truncated_file_at_every_length(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [0, score_columns.IN_MEMORY])
+def test_open_scores__a_truncated_file_at_every_length(
+    in_memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_columns, "IN_MEMORY", in_memory)
     write(tmp_path, {3: [1, 2], 5: [3, 4, 5, 6]})
     (path,) = tmp_path.glob("*/*.arrow")
     data = path.read_bytes()

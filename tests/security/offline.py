@@ -74,17 +74,6 @@ def commands(folder: Path) -> None:
     command("vocab", "pmi", genes, "--min-count", 2)
     command("vocab", "anchors", genes, "--general", folder / "blurb" / "jnlpba", "--min-count", 2)
     command("vocab", "scores", "frequency", genes)
-    command(
-        "vocab",
-        "wordpiece",
-        "--source",
-        "mimic",
-        "--sample",
-        "--out",
-        folder / "pieces",
-        "--size",
-        300,
-    )
     concepts = path("vocab", "sample/concepts.csv")
     command("vocab", "concepts", "--from", concepts, "--out", folder / "pack")
     command("inspect", genes, "--strategy", "joint", "--strategy", "pmi")

@@ -100,7 +100,6 @@ def test_commands__on_a_folder_of_notes(
         ("mask-stats", out, "--report", world / "page.html"),
         ("mask-stats", out, "--top-words", 5),
         ("push", out, "me/notes"),
-        ("vocab", "wordpiece", "--from-folder", out, "--out", world / "pieces"),
     )
 
     done = [run(*words, *json) for words in works for json in ((), ("--json",))]

@@ -61,18 +61,6 @@ def test_commands__all_they_write_is_private(
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
         ("vocab", "scores", "frequency", out),
-        (
-            "vocab",
-            "wordpiece",
-            "--source",
-            "mimic",
-            "--input",
-            notes,
-            "--out",
-            world / "pieces",
-            "--size",
-            300,
-        ),
         ("vocab", "concepts", "--from", CONCEPTS, "--out", world / "packs" / "mine"),
     )
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples, take
+from mslm_data.errors import ShardError
 from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from tests import made
@@ -219,6 +220,15 @@ def characters(examples: Examples) -> list[list[Any]]:
 def characters_of_rows(split: Split, numbers: Iterable[int]) -> list[list[Any]]:
     rows = [split[number] for number in numbers]
     return [[row["token_starts"] for row in rows], [row["token_ends"] for row in rows]]
+
+
+def test_texts__are_those_of_the_rows(with_text: Split) -> None:
+    assert list(with_text.texts(rows=3)) == [with_text[i]["text"] for i in range(len(with_text))]
+
+
+def test_texts__need_a_folder_that_keeps_them(train: Split) -> None:
+    with pytest.raises(ShardError, match=r"\.arrow: .* build with --set encode.keep_text=true"):
+        list(train.texts())
 
 
 def test_rows__without_text_bring_no_characters(train: Split) -> None:

@@ -10,7 +10,6 @@ COMMANDS = {
     "pmi": "Rank the n-grams of a built folder by pointwise mutual information.",
     "anchors": "Find the words that set a built folder apart from general text (TF-ICF).",
     "scores": "Score words or tokens of a built folder, by an encoder or a table.",
-    "wordpiece": "Train a WordPiece vocabulary on a corpus.",
     "concepts": "Make a MedCAT model pack of concepts.",
 }
 

@@ -23,8 +23,6 @@ UNKNOWN = "unknown"
 _LONGEST = 200
 """Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
 mark and another one pages later."""
-OPENS, CLOSES = "[**", "**]"
-"""The marks of a placeholder that says what it stands for."""
 BLANK = "___"
 """A placeholder that does not. In a longer run of underscores there is none: that is a ruler."""
 BLANK_WORD = "_"
@@ -75,7 +73,7 @@ def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     for mark in _MARK.finditer(text):
         if mark[0] == BLANK:
             found.append(Placeholder(*mark.span(), _word_of_blank(handling)))
-        elif mark[0] == OPENS:
+        elif mark[0] == "[**":
             opened.append(mark.start())
         elif opened:
             start = opened.pop()

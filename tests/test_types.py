@@ -12,6 +12,9 @@ import pytest
 
 import mslm_data as md
 
+pytestmark = pytest.mark.long
+
+
 ROOT = Path(md.__file__).parents[1]
 
 CONFIG = """

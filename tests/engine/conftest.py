@@ -1,9 +1,8 @@
-"""One Ray cluster for all tests of engines, and a deadline for each."""
+"""One Ray cluster for all tests of engines."""
 
 from __future__ import annotations
 
 import importlib.util
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,6 @@ import pytest
 from mslm_data.engine import ray as engine
 from tests.engine import nodes
 from tests.engine.works import Fake
-
-DEADLINE_S = 150
-
-
-@pytest.fixture(autouse=True)
-def deadline() -> Iterator[None]:
-    """End a test that hangs."""
-
-    def late(*_: object) -> None:
-        pytest.fail(f"took more than {DEADLINE_S} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(DEADLINE_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="package")

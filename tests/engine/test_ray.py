@@ -50,6 +50,7 @@ def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
 # The cluster --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> None:
     for _ in range(2):
         with engine.connected() as ray:
@@ -62,6 +63,7 @@ def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> 
         assert not ray.is_initialized()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "address", ["", "auto", "127.0.0.1:9", "ray://127.0.0.1:10001", "127.0.0.1:99999"]
 )
@@ -161,6 +163,7 @@ def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path:
 # Deaths -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_build__goes_on_when_an_actor_and_a_node_are_killed(
     cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +188,7 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
     assert len(works.deaths(out)) == 2
 
 
+@pytest.mark.long
 def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
     cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +218,7 @@ def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
     cluster: Any, ray: Any, tmp_path: Path
 ) -> None:
@@ -236,6 +241,7 @@ def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_build__that_is_terminated_leaves_no_actor_and_goes_on(
     cluster: Any, ray: Any, tmp_path: Path
 ) -> None:
@@ -266,6 +272,7 @@ def test_build__that_is_terminated_leaves_no_actor_and_goes_on(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_build__goes_on_though_the_object_store_is_full(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +287,7 @@ def test_build__goes_on_though_the_object_store_is_full(
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", ["ObjectStoreFullError", "OutOfDiskError"])
 def test_run__says_that_there_is_no_room_for_the_work(
     error: str, ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
@@ -295,6 +303,7 @@ def test_run__says_that_there_is_no_room_for_the_work(
         do(work)
 
 
+@pytest.mark.long
 def test_build__sets_a_document_aside_that_kills_its_actor(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +320,7 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
     assert verify(out)[1] == []
 
 
+@pytest.mark.long
 def test_run__gives_up_where_no_actor_starts(
     ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +356,7 @@ def test_room__gives_up_where_there_is_no_cpu_for_long(
 # What actors see ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
     ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +367,7 @@ def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
     assert len(work.processes()) == 1
 
 
+@pytest.mark.long
 def test_run__does_what_becomes_possible(ray: Any, work: Fake) -> None:
     first, *others = units(5)
     done = Done({first.name: others})
@@ -365,6 +377,7 @@ def test_run__does_what_becomes_possible(ray: Any, work: Fake) -> None:
     assert sorted(done.names) == [unit.name for unit in units(5)]
 
 
+@pytest.mark.long
 def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(
         BuildError,
@@ -416,6 +429,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.long
 def test_build__refuses_a_node_where_another_version_is_installed(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -474,6 +488,7 @@ def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, 
 # Privacy ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[str]) -> None:
     work.how = ("dies", "panics")
 
@@ -492,6 +507,7 @@ def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[
     assert CANARY not in out + err + said
 
 
+@pytest.mark.long
 def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, work: Fake) -> None:
     with pytest.raises(
         BuildError,

@@ -25,6 +25,9 @@ from tests.engine.nodes import actors, kill_node
 from tests.engine.works import finely
 from tests.faults.corpora import CORPORA
 
+pytestmark = pytest.mark.long
+
+
 ROUNDS = int(os.environ.get("FAULT_ROUNDS") or 0)
 KILLS = 10
 

@@ -21,6 +21,9 @@ from experiments.queue import Queue  # noqa: E402
 from mslm_data.torch import MslmModel, evaluate  # noqa: E402
 from tests.torch.second_device import second_device  # noqa: E402
 
+pytestmark = pytest.mark.long
+
+
 if TYPE_CHECKING:
     from experiments.corpora import Cache
 

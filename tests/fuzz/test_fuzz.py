@@ -15,6 +15,9 @@ from tests.fuzz.mutations import KINDS, Change, mutate
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watch import watched
 
+pytestmark = pytest.mark.long
+
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 0)
 numbers = st.integers(0, (1 << 20) - 1)
 changes = st.lists(

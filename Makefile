@@ -25,6 +25,7 @@ test: check  ## Style, types, layers, and the tests of every promise, on all cor
 
 test-long: .venv/ready  ## The rest, and all properties on many examples: half an hour.
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile long
+	$(MAKE) --no-print-directory test-gliner
 
 check: .venv/ready
 	$(BIN)/ruff check

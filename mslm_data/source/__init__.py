@@ -9,16 +9,8 @@ fields are the options of the pipeline's `[source]` table.
 | `reading/` | what formats share: files, splits, records, tagged lines, tables, offsets, XML |
 | `inputs/` | how `--input` or a pipeline's public home becomes local files |
 
-To add a format, touch three places:
-
-1. `formats/NAME.py`: a subclass of `Source` with `suffixes`, `read` and `recognises`. Override
-   `cut` if a file can be read in parts, `files` if a document spans several files, and `batches`
-   if files are read into arrays.
-2. `table.py`: one line.
-3. `tests/source/formats/fixtures/NAME.py`: one function that writes a small corpus and says what
-   must be read from it. The contract test then tries all that is promised here.
-
-Most readers are short, because `reading/` does the work that formats share:
+CONTRIBUTING.md says how a source is added. Most readers are short, because `reading/` does the work
+that formats share:
 
 | if the format has | use |
 |---|---|

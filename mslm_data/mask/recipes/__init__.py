@@ -1,5 +1,5 @@
 """The shipped strategies: functions of their options that return picks and a corruption.
 
-To add one: write a function here, a line in `mask/table.py`, and a row in `tests/mask/contract.py`.
-The docstring says what the paper and its code do, and where this differs.
+The docstring of each says what the paper and its code do, and where this differs. CONTRIBUTING.md
+says how one is added.
 """

@@ -69,24 +69,28 @@ MAKERS = {
     "difference.arrow": "mslm-data vocab scores anchors DIR --encoder MODEL",
     "frequency.arrow": "mslm-data vocab scores frequency DIR",
     "table.arrow": "mslm-data vocab scores table DIR --from TABLE.tsv",
-    "concepts.arrow": "mslm-data vocab scores table DIR --from TERMS.tsv --out PATH",
-    "keywords.arrow": "mslm-data vocab scores table DIR --from WORDS.tsv --out PATH",
-    "informask.arrow": "mslm-data vocab scores table DIR --from RATES.tsv --by ids --out PATH",
+    "concepts.arrow": "mslm-data vocab scores table DIR --from TERMS.tsv "
+    "--out DIR/vocab/concepts.arrow",
+    "keywords.arrow": "mslm-data vocab scores table DIR --from WORDS.tsv "
+    "--out DIR/vocab/keywords.arrow",
+    "informask.arrow": "mslm-data vocab scores table DIR --from RATES.tsv --by ids "
+    "--out DIR/vocab/informask.arrow",
     "attention": "mslm-data vocab scores attention DIR --encoder MODEL",
     "logits": "mslm-data vocab scores logits DIR --encoder MODEL --class LABEL",
     "confidence": "mslm-data vocab scores confidence DIR --callable MODULE:FUNCTION",
 }
-"""Usual name of an artefact -> the command that makes it. `PATH` stands for the artefact's own
-path."""
+"""Usual name of an artefact -> the command that makes it."""
 
-_ANY = {
-    LEXICON.key: "`mslm-data vocab pmi`, `mslm-data vocab anchors`, "
-    "`mslm-data vocab scores anchors`, "
-    "`mslm-data vocab scores frequency` or `mslm-data vocab scores table`, with --out,",
-    SCORE_COLUMN.key: "`mslm-data vocab scores attention`, `mslm-data vocab scores logits` or "
-    "`mslm-data vocab scores confidence`, with --out,",
-}
-"""All commands that make a kind, for artefacts of other names."""
+
+def how_to_make(path: Path) -> str:
+    """Return which command makes an artefact, as the end of an error about it.
+
+    Args:
+        path: The lexicon, or the folder or a file of the score column. `mslm-data vocab` lists the
+            commands that make those of other names.
+    """
+    column = path.parent.parent.name  # of COLUMN/SPLIT/SHARD.arrow
+    return f"make it with `{MAKERS.get(path.name) or MAKERS.get(column, 'mslm-data vocab')}`"
 
 
 def _columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
@@ -153,12 +157,12 @@ def read_artefact(
         raise _unreadable(path, kind, error) from None
 
     if len(batches) != 1:
-        raise damaged(path, kind, f"one batch of rows, got {len(batches)}", about)
+        raise damaged(path, f"one batch of rows, got {len(batches)}")
 
     columns = batches[0].columns
     lists = [column.values for column in columns if pa.types.is_list(column.type)]
     if any(array.null_count for array in (*columns, *lists)):
-        raise damaged(path, kind, "no nulls", about)
+        raise damaged(path, "no nulls")
 
     return about, columns
 
@@ -213,8 +217,8 @@ def find_artefact(
     about = about_of(path, kind)
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
-            f"{path}: expected ids of the tokenizer of {folder}, got those of another one; make it "
-            f"again with {remake(about, path, kind)}"
+            f"{path}: expected ids of the tokenizer of {folder}, got those of another one; "
+            f"{how_to_make(path)}"
         )
 
     return path
@@ -230,63 +234,25 @@ def check_about(about: Mapping[str, Any]) -> None:
         raise ValueError("about: expected the tokenizer's size, a whole number, got none")
 
 
-def missing(path: Path, kind: ArtefactKind, *, made_by: str = "") -> VocabularyError:
-    """Return the error for an artefact that is not there, which names the command that makes it.
-
-    Args:
-        path: The artefact.
-        kind: What was expected.
-        made_by: The command; "" for the one in `MAKERS`.
-    """
+def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
+    """Return the error for an artefact that is not there."""
     found = "found none"
     if kind is LEXICON and path.is_dir():
         found = "which is a file, got a folder"
     elif kind is SCORE_COLUMN and path.is_file():
         found = "which is a folder, got a file"
-
-    commands = f"`{made_by}`" if made_by else _commands(path, kind)
-    return VocabularyError(f"{path}: expected {kind.name}, {found}; {commands} makes one")
+    return VocabularyError(f"{path}: expected {kind.name}, {found}; {how_to_make(path)}")
 
 
-def damaged(
-    path: Path, kind: ArtefactKind, expected: str, about: Mapping[str, Any]
-) -> VocabularyError:
-    """Return the error for a file whose values break a law of its kind.
-
-    Args:
-        path: The file.
-        kind: What it is.
-        expected: The law, such as "finite scores".
-        about: What the file says of itself.
-    """
-    again = remake(about, path, kind)
-    return VocabularyError(
-        f"{path}: expected {expected}; the file is damaged: make it again with {again}"
-    )
+def damaged(path: Path, expected: str) -> VocabularyError:
+    """Return the error for a file whose values break a law of its kind, such as "finite scores"."""
+    return VocabularyError(f"{path}: expected {expected}; the file is damaged: {how_to_make(path)}")
 
 
-def remake(about: Mapping[str, Any], path: Path = Path(), kind: ArtefactKind = LEXICON) -> str:
-    """Return the command that made an artefact, without its options, in backquotes.
-
-    Args:
-        about: What the artefact says of itself.
-        path: Its file, whose name says the command where `about` does not.
-        kind: What it is.
-    """
-    maker = maker_of(about)
-    return f"`{maker}`" if maker else _commands(path, kind)
-
-
-def maker_of(about: Mapping[str, Any]) -> str:
-    """Return the command that made an artefact, such as `mslm-data vocab pmi`.
-
-    The file may come from anybody: "" if it names none of our own commands.
-    """
+def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the command and the options that made an artefact; nothing if it does not say."""
     made = about.get("made")
-    made = made if isinstance(made, dict) else {}
-    words = f"mslm-data {made.get('command')} {made.get('of', '')}".rstrip()
-    known = any(maker.startswith(f"{words} DIR") for maker in MAKERS.values())
-    return words if known else ""
+    return made if isinstance(made, dict) else {}
 
 
 def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
@@ -294,21 +260,20 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
     if not (isinstance(about, dict) and _is_count(about.get("format")) and _has_size(about)):
         raise VocabularyError(
-            f"{path}: expected {kind.name} of mslm-data, got another Arrow file; make one with "
-            f"{_commands(path, kind)}"
+            f"{path}: expected {kind.name} of mslm-data, got another Arrow file; "
+            f"{how_to_make(path)}"
         )
 
     if about["format"] > FORMAT:
         raise VocabularyError(
-            f"{path}: expected format {FORMAT} or older, got {about['format']}; a newer mslm-data "
-            f"wrote it: update mslm-data, or make it again with {remake(about, path, kind)}"
+            f"{path}: expected format {FORMAT} or older, got {about['format']} of a newer "
+            f"mslm-data; update mslm-data, or {how_to_make(path)}"
         )
 
     if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
         raise VocabularyError(
             f"{path}: expected the columns {_columns(kind.columns.items())}, got "
-            f"{_columns((field.name, field.type) for field in schema)}; make it again with "
-            f"{remake(about, path, kind)}"
+            f"{_columns((field.name, field.type) for field in schema)}; {how_to_make(path)}"
         )
 
     return about
@@ -317,7 +282,7 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
 def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyError:
     return VocabularyError(
         f"{path}: expected {kind.name}, got a file that cannot be read as one "
-        f"({type(error).__name__}); make it again with {_commands(path, kind)}"
+        f"({type(error).__name__}); {how_to_make(path)}"
     )
 
 
@@ -328,17 +293,3 @@ def _has_size(about: Mapping[str, Any]) -> bool:
 def _is_count(value: Any) -> bool:
     """Return whether a value of JSON is a whole number; True is not."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _commands(path: Path, kind: ArtefactKind) -> str:
-    """Return the command that makes an artefact of this name, or all that make its kind."""
-    if kind is SCORE_COLUMN and path.suffix:
-        path = path.parent.parent  # of COLUMN/SPLIT/SHARD.arrow the column
-
-    if path.name not in MAKERS:
-        return _ANY[kind.key]
-
-    # An artefact in the `vocab/` of a folder was made, and is to be made, from that folder.
-    folder = str(path.parent.parent) if path.parent.name == "vocab" else "DIR"
-    command = MAKERS[path.name].replace("DIR", folder).replace("PATH", str(path))
-    return f"`{command}`"

@@ -84,7 +84,7 @@ def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], Sh
 
     values = numbers(lists.values)
     if not np.isfinite(values).all():
-        raise damaged(path, SCORE_COLUMN, "finite numbers, got NaN or infinity", about)
+        raise damaged(path, "finite numbers, got NaN or infinity")
 
     return about, ShardScores(numbers(keys), numbers(lists.offsets), values)
 

@@ -100,18 +100,13 @@ def read_lexicon(path: Path) -> Lexicon:
     )
     expected = _broken_law(lexicon)
     if expected:
-        raise damaged(path, LEXICON, expected, about)
+        raise damaged(path, expected)
 
     return lexicon
 
 
-def open_lexicon(path: Path, *, made_by: str = "") -> Lexicon:
+def open_lexicon(path: Path) -> Lexicon:
     """Read a lexicon. The last 16 are remembered as long as their files do not change.
-
-    Args:
-        path: The lexicon's file.
-        made_by: The command that makes it, for the message where it is missing; "" for the usual
-            one for its name.
 
     Raises:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
@@ -119,7 +114,7 @@ def open_lexicon(path: Path, *, made_by: str = "") -> Lexicon:
     try:
         status = path.stat()
     except OSError:
-        raise missing(path, LEXICON, made_by=made_by) from None
+        raise missing(path, LEXICON) from None
 
     return _remembered(path, (status.st_ino, status.st_mtime_ns, status.st_size))
 

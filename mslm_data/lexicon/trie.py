@@ -18,11 +18,8 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.hashing import EMPTY
 from mslm_data.kernels.token_trie import add_entries, exact_values, match_entries
-from mslm_data.lexicon.artefacts import maker_of, remake
+from mslm_data.lexicon.artefacts import made_by
 from mslm_data.lexicon.store import Lexicon, open_lexicon
-
-_COUNTS_IDS = "mslm-data vocab scores frequency"
-_READS_TABLES = "mslm-data vocab scores table"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,41 +131,32 @@ class Trie:
         if size != examples.ids.size:
             raise VocabularyError(
                 f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of "
-                f"{size}; "
-                f"make it again from these shards with {remake(self.lexicon.about)}"
+                f"{size}; make it from these shards"
             )
 
 
-def open_trie(path: Path, *, made_by: str = "") -> Trie:
+def open_trie(path: Path) -> Trie:
     """Read a lexicon and lay it out.
 
     The last 8 are remembered as long as their files do not change.
 
-    Args:
-        path: The lexicon's file.
-        made_by: The command that makes it, for the message where it is missing; "" for the usual
-            one for its name.
-
     Raises:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
     """
-    return _laid_out(open_lexicon(path, made_by=made_by))
+    return _laid_out(open_lexicon(path))
 
 
-def open_words(path: Path, *, made_by: str = "") -> Trie:
+def open_words(path: Path) -> Trie:
     """Read a lexicon of words or n-grams and lay it out; see `open_trie`.
 
     Raises:
         VocabularyError: See `open_trie`; or the lexicon lists token ids, which are pieces of words.
     """
-    trie = open_trie(path, made_by=made_by)
+    trie = open_trie(path)
 
-    about = trie.lexicon.about
-    maker = maker_of(about)
-    if maker == _COUNTS_IDS or (maker == _READS_TABLES and about["made"].get("by") == "ids"):
-        raise VocabularyError(
-            f"{path}: expected entries of words, got token ids, as `{maker}` lists them"
-        )
+    made = made_by(trie.lexicon.about)
+    if made.get("of") == "frequency" or made.get("by") == "ids":
+        raise VocabularyError(f"{path}: expected entries of words, got numbers of token ids")
     return trie
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattere
 from mslm_data.kernels.tokens import count_numbered
 from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon
+from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, Draws
-from mslm_data.mask.pick import free_tokens, trie_of
+from mslm_data.mask.pick import free_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.units import Units
@@ -58,7 +60,7 @@ class InOrder:
         if self.rate == 0:
             return
 
-        starts, ends, entries = trie_of(self.lexicon).matches(examples)
+        starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         pool, real = free_tokens(examples, draft)
         quota = quotas(rate_at(self.rate, draws), real, "up", draws)
 
@@ -104,7 +106,7 @@ class Scattered:
         if self.rate == 0:
             return
 
-        trie = trie_of(self.lexicon)
+        trie = open_words(Path(self.lexicon))
         trie.check(examples)
 
         ids = examples.input_ids
@@ -160,7 +162,7 @@ class Occurrences:
         return follows_training(self.rate)
 
     def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
-        starts, ends, entries = trie_of(self.lexicon, usual="concepts.arrow").matches(examples)
+        starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, draft)
 

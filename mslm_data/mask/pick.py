@@ -21,8 +21,8 @@ from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, f
 from mslm_data.kernels.grams import unite_words
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from mslm_data.kernels.tokens import count_numbered, open_pool
-from mslm_data.lexicon.artefacts import LEXICON, MAKERS
-from mslm_data.lexicon.trie import Trie, open_words
+from mslm_data.lexicon.artefacts import LEXICON
+from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.draws import BRANCH, Draws
@@ -82,7 +82,7 @@ class Listed:
         Raises:
             VocabularyError: The lexicon is missing, damaged, or of another tokenizer.
         """
-        starts, ends, _ = trie_of(self.lexicon).matches(examples)
+        starts, ends, _ = open_words(Path(self.lexicon)).matches(examples)
         offsets = examples.input_ids.offsets
         word_ids = examples.word_ids.values
 
@@ -557,18 +557,3 @@ def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
     real = np.empty(len(examples), np.int64)
     count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
     return real
-
-
-def trie_of(lexicon: str, *, usual: str = "pmi.arrow") -> Trie:
-    """Return a lexicon laid out for looking up.
-
-    Args:
-        lexicon: Its file.
-        usual: The usual name of such a lexicon, whose command is named if the file is missing.
-
-    Raises:
-        VocabularyError: The file is missing, damaged, or not a lexicon of words.
-    """
-    path = Path(lexicon)
-    made_by = "" if path.name in MAKERS else MAKERS[usual]
-    return open_words(path, made_by=made_by)

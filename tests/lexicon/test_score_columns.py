@@ -200,7 +200,7 @@ def test_open_scores__missing(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(
             VocabularyError,
-            match=r"expected a score column, found none; `mslm-data vocab scores attention`, .* makes one$",
+            match=r"expected a score column, found none; make it with `mslm-data vocab`$",
         ):
             open_scores(folder)
 
@@ -222,12 +222,12 @@ def test_open_scores__newer_foreign_columns_and_batches(tmp_path: Path) -> None:
     foreign = arrow(tmp_path / "foreign" / "train" / "x.arrow", keys=pa.array([1], pa.int64()))
 
     with pytest.raises(
-        VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1}; a newer mslm"
+        VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1} of a newer"
     ):
         open_scores(newer)
     with pytest.raises(
         VocabularyError,
-        match=r"expected the columns key \(uint64\), scores \(list.*\), got .*; make it again with",
+        match=r"expected the columns key \(uint64\), scores \(list.*\), got .*; make it with",
     ):
         open_scores(foreign)
     for times in (0, 2):

@@ -212,16 +212,16 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
 
     with pytest.raises(
         VocabularyError,
-        match=r"missing.arrow: expected a lexicon, found none; `mslm-data vocab pmi`, .* makes one$",
+        match=r"missing.arrow: expected a lexicon, found none; make it with `mslm-data vocab`$",
     ):
         read_lexicon(tmp_path / "missing.arrow")
     with pytest.raises(
-        VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1}; a newer"
+        VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1} of a newer"
     ):
         read_lexicon(newer)
     with pytest.raises(
         VocabularyError,
-        match=r"expected the columns tokens .*, got .*; make it again with `mslm",
+        match=r"expected the columns tokens .*, got .*; make it with `mslm",
     ):
         read_lexicon(renamed)
     for path, times in ((twice, 2), (none, 0)):

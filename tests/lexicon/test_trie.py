@@ -138,7 +138,9 @@ def test_matches__lexicon_of_another_tokenizer():
     examples = examples_of([Row(key=0, ids=[5], word_ids=[0])])
     trie = Trie.of(lexicon_of([(5,)], size=50))
 
-    message = r"^lexicon: expected one of a tokenizer of 40 ids, got one of 50; make it again from these shards"
+    message = (
+        r"^lexicon: expected one of a tokenizer of 40 ids, got one of 50; make it from these shards"
+    )
     with pytest.raises(VocabularyError, match=message):
         trie.matches(examples)
     units = words(examples)
@@ -154,16 +156,3 @@ def test_open_trie__once_until_the_file_changes(tmp_path):
     assert open_trie(path) is first
     write_lexicon(path, lexicon_of([(5,), (6,)]))
     assert len(open_trie(path).lexicon) == 2
-
-
-def test_open_trie__missing_file_says_what_makes_one(tmp_path):
-    with pytest.raises(
-        VocabularyError,
-        match=r"none.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR`",
-    ):
-        open_trie(tmp_path / "none.arrow", made_by="mslm-data vocab pmi DIR")
-    with pytest.raises(
-        VocabularyError,
-        match=r"none.arrow: expected a lexicon, found none; `mslm-data vocab pmi`, .* makes",
-    ):
-        open_trie(tmp_path / "none.arrow")

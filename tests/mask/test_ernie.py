@@ -111,7 +111,7 @@ def test_ernie__missing_list_says_what_makes_one(tmp_path):
 
     with pytest.raises(
         VocabularyError,
-        match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR`",
+        match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
     ):
         made.plan(examples_of([row_of([1])]))
 

@@ -222,7 +222,7 @@ def test_pmi_levine__a_unit_has_one_fate(listed):
 def test_plan__missing_list_says_what_makes_one(name, tmp_path):
     made = md.strategy(name, lexicon=str(tmp_path / "none.arrow"))
 
-    message = r"none\.arrow: expected a lexicon, found none; `mslm-data vocab pmi DIR` makes one$"
+    message = r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`$"
     with pytest.raises(VocabularyError, match=message):
         made.plan(one_row([5]))
 

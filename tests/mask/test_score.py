@@ -177,12 +177,13 @@ def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
     examples = examples_of([row_of([1])])
 
     with pytest.raises(
-        VocabularyError, match=r"none\.arrow: expected a lexicon, found none; `mslm-data vocab"
+        VocabularyError,
+        match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
     ):
         Score(lexicon=str(tmp_path / "none.arrow"), by=by).of(examples, None)
     with pytest.raises(
         VocabularyError,
-        match=r"none: expected a score column, found none; `mslm-data vocab scores attention`",
+        match=r"none: expected a score column, found none; make it with `mslm-data vocab`",
     ):
         Score(column=str(tmp_path / "none")).of(examples, None)
 

@@ -336,6 +336,7 @@ def test_strategies__name_the_command_that_makes_their_file(name, missing, tmp_p
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(
-        VocabularyError, match=rf"^{missing}: expected .*, found none; `mslm-data vocab"
+        VocabularyError,
+        match=rf"^{missing}: expected .*, found none; make it with `mslm-data vocab ",
     ):
         md.strategy(name).plan(examples_of([row_of([1])]))

@@ -224,7 +224,7 @@ def test_strategy__looks_for_no_lexicon_outside_vocab(name: str, folder: Path, u
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 1.0))
 
     with pytest.raises(
-        VocabularyError, match=r"^\S*\.arrow: expected a lexicon, found none; `mslm"
+        VocabularyError, match=r"^\S*\.arrow: expected a lexicon, found none; make it"
     ):
         lexicon_of(shards, name)
 

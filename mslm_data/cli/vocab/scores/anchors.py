@@ -139,12 +139,12 @@ def _refuse_others(path: Path, lexicon: Lexicon) -> None:
         VocabularyError: One of a command that makes such.
     """
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon.artefacts import MAKERS, maker_of
+    from mslm_data.lexicon.artefacts import MAKERS, made_by
 
-    maker = maker_of(lexicon.about)
-    names = ("pmi.arrow", "difference.arrow", "frequency.arrow")
-    if maker and any(MAKERS[name].startswith(f"{maker} DIR") for name in names):
+    made = made_by(lexicon.about)
+    command = f"{made.get('command')} {made.get('of', '')}".rstrip()
+    if command in ("vocab pmi", "vocab scores anchors", "vocab scores frequency"):
         raise VocabularyError(
-            f"{path}: expected anchors, got a lexicon of `{maker}`; `{MAKERS['anchors.arrow']}` "
-            "makes them"
+            f"{path}: expected anchors, got a lexicon of `mslm-data {command}`; make them with "
+            f"`{MAKERS['anchors.arrow']}`"
         )

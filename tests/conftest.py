@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+import mslm_data as md
+from tests import made
 from tests.support.properties import register_profiles
 
 # Threads wait for each other longer than models this small compute, and tests run side by side.
@@ -31,6 +34,20 @@ def unsynced() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled(unsynced: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let one process compile the kernels of a build and of joint masking; the others load them.
+
+    Otherwise each process of a run compiles the same kernels at the same time, and so does each
+    program that a test starts.
+    """
+    shared = tmp_path_factory.getbasetemp().parent  # by the processes of a run
+    out = tmp_path_factory.mktemp("compiled") / "ncbi"
+    with FileLock(shared / "kernels.lock"):
+        made.built(out)
+        next(iter(md.Batches(md.load(out)["train"], md.strategy("joint"), batch_size=8)))
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from tests import made
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.lexicon.test_counting import of_words
 from tests.reference import ngrams as reference
+from tests.support.cases import long
 from tests.support.properties import fewer
 
 EASY = NgramChoice(lengths=(2, 3), min_counts=(1,))
@@ -347,7 +348,7 @@ GOLD = {  # measured on the lists that the authors published, and on the paper's
 }
 
 
-@pytest.fixture(scope="module", params=GOLD)
+@pytest.fixture(scope="module", params=[*long("BC2GM-IOB"), *list(GOLD)[1:]])
 def corpus(
     request: pytest.FixtureRequest, real: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Shards]:

@@ -181,7 +181,7 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
         with _whole_build(out) if not alone else nullcontext():
             # Another part may have begun anew by now, and be at work.
             if _is_refused(out, record):
-                _begin_anew(out)
+                discard_build(out)
     if not path.is_file():
         with _whole_build(out) if not alone else nullcontext():
             # Parts that begin at once all look here: only the first may write its plan.
@@ -218,8 +218,8 @@ def _whole_build(out: Path) -> AbstractContextManager[None]:
     return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
 
 
-def _begin_anew(out: Path) -> None:
-    """Remove all that another plan has left; the caller holds the lock of the whole build."""
+def discard_build(out: Path) -> None:
+    """Remove all that a build has left; the caller holds the lock of the whole build."""
     build = out / ".build"
     # Records of joined shards go first: without one a shard is joined again.
     for path in (build / "shards").glob("*.json"):

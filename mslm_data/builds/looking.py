@@ -79,11 +79,9 @@ class Looking:
 
     def tasks(self) -> list[Task]:
         """Return the first tasks, and find out at once what costs nothing."""
-        tasks: list[Task] = []
-        for number, paths in enumerate(_in_groups(self._inputs.every_file())):
-            digest = Digest(number, tuple(map(str, paths)))
-            self._digesting[digest.name] = digest
-            tasks.append(digest)
+        digests = self.digests()
+        self._digesting = {digest.name: digest for digest in digests}
+        tasks: list[Task] = [*digests]
 
         large = dict.fromkeys(self._worth_unpacking() if self._staging else ())
         for number, path in enumerate(large):
@@ -94,6 +92,24 @@ class Looking:
             if path not in large:
                 tasks += self._shards(path, path)
         return tasks
+
+    def digests(self) -> list[Digest]:
+        """Return the tasks that digest every input file."""
+        groups = _in_groups(self._inputs.every_file())
+        return [Digest(number, tuple(map(str, paths))) for number, paths in enumerate(groups)]
+
+    def changed(self, digest: Digest, value: Any) -> list[str]:
+        """Return the files that a second digest finds changed.
+
+        Args:
+            digest: A task of `digests`.
+            value: What it was answered with.
+        """
+        return [
+            path
+            for path, row in zip(digest.paths, value, strict=True)
+            if Fingerprint(*row) != self.fingerprints[Path(path)]
+        ]
 
     def take(self, name: str, value: Any) -> list[Task]:
         """Take the answer of a task, and return the tasks that have become possible.
@@ -235,7 +251,7 @@ def _staged(staging: Path | None, path: Path) -> Path:
     """
     assert staging is not None  # noqa: S101 - for the type checker
     status = path.stat()
-    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
+    stamp = f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
     key = hashlib.sha256(stamp.encode()).hexdigest()[:16]
     return staging / key / folder_name(path) / path.name.removesuffix(".gz")
 

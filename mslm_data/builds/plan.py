@@ -48,11 +48,16 @@ _LISTED = 64
 
 
 class Stamp(NamedTuple):
-    """Size and time of a file, which change with its bytes unless somebody sees to it."""
+    """Size and times of a file, which change with its bytes.
+
+    No program can set `ctime_ns`. The inode is not compared: mounts of buckets and sshfs give a
+    file another one when they have forgotten it.
+    """
 
     path: str
     size: int
     mtime_ns: int
+    ctime_ns: int
 
 
 class PlannedShard(NamedTuple):
@@ -381,15 +386,20 @@ def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) 
         except OSError:
             same = False
         if not same:
-            raise SourceError(
-                f"{stamp.path}: expected a file that stays as it is, got another than when the "
-                "command began; restore it and run the same command again, or choose another --out"
-            )
+            raise changed(stamp.path)
+
+
+def changed(path: str | Path) -> SourceError:
+    """Return the error for an input that is not what it was when the command began."""
+    return SourceError(
+        f"{path}: expected a file that stays as it is, got another than when the command began; "
+        "restore it and run the same command again, or choose another --out"
+    )
 
 
 def _stamp(path: Path) -> Stamp:
     status = path.stat()
-    return Stamp(str(path), status.st_size, status.st_mtime_ns)
+    return Stamp(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def fingerprints(

@@ -153,7 +153,7 @@ class Agenda:
     def _signs(self) -> list[Task]:
         """Return the units to be signed, where copies are looked for and are not known yet."""
         is_wanted = self._plan.pipeline.duplicates != "keep" and self._missing
-        if not is_wanted or is_matched(self._out):
+        if not is_wanted or is_matched(self._out, self._plan.units):
             return self._wait_for(self._missing, self._after)
         units = [unit for unit in self._plan.units if not is_signed(self._out, unit)]
         return self._wait_for([*map(Sign, units)], self._match)

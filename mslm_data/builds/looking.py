@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from mslm_data.builds.stages import Inputs, annotator_of
 from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
 from mslm_data.data.document import Part
-from mslm_data.io.files import make_folder, sha256_of, write_whole
+from mslm_data.io.files import (
+    make_folder,
+    read_sealed,
+    sha256_of,
+    write_sealed,
+    write_whole,
+)
 from mslm_data.source import Source
 from mslm_data.source.reading.files import folder_name, opened
 
@@ -226,7 +232,7 @@ def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
 
 
 def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
-    """Unpack a file into a folder of the unfinished build, if it is not there yet.
+    """Unpack a file into a folder of the unfinished build, if it is not there yet, whole.
 
     It may be patients' text: the folder is private, and goes when the build is finished.
 
@@ -239,9 +245,13 @@ def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
         SourceError: As from `files.opened`, or from `refuse_changed`.
     """
     into = Path(task.into)
-    if not into.is_file():
-        make_folder(into.parent)
-        write_whole(into, _unpacked(Path(task.path), refuse_changed))
+    record = into.with_name(f"{into.name}.sha256")
+    if into.is_file() and read_sealed(record) == sha256_of(into).encode():
+        return
+
+    make_folder(into.parent)
+    write_whole(into, _unpacked(Path(task.path), refuse_changed))
+    write_sealed(record, sha256_of(into).encode())
 
 
 def _staged(staging: Path | None, path: Path) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from mslm_data.builds.folder import (
     require_receipt,
 )
 from mslm_data.builds.looking import Looking
-from mslm_data.builds.losses import refuse_losses
+from mslm_data.builds.losses import refuse_losses, refuse_texts
 from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
 from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.stages import Inputs
@@ -195,15 +196,28 @@ class Agenda:
 
     def _joins(self) -> list[Task]:
         """Return the shards that are not joined, unless too much of the corpus is lost."""
+        receipts = receipts_of(self._out, self._plan)
+        every = [*chain.from_iterable(receipts.values())]
+        labels = self._labels()
+        doc_labels = self._doc_labels()
         try:
-            refuse_losses(self._inputs, receipts_of(self._out, self._plan))
+            refuse_texts(
+                self._plan.pipeline,
+                labels=labels,
+                mentions=sum(receipt.given_mentions for receipt in every),
+                doc_labels=doc_labels or (),
+                documents=sum(receipt.read - len(receipt.set_aside) for receipt in every),
+            )
+        except BuildError:
+            discard_build(self._out)  # receipts have labels, and must not have text
+            raise
+        try:
+            refuse_losses(self._inputs, receipts)
         except BuildError:
             mark_refused(self._out)
             raise
         mark_accepted(self._out)
         totals = self._plan.totals()
-        labels = self._labels()
-        doc_labels = self._doc_labels()
         joins = [
             Join(
                 shard.split,

@@ -20,6 +20,7 @@ from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.leave_out import record_of
 from mslm_data.builds.looking import Fingerprint, Looking
+from mslm_data.builds.losses import refuse_texts
 from mslm_data.builds.stages import (
     Inputs,
     annotator_of,
@@ -346,17 +347,21 @@ def labels_of(found: Inputs) -> tuple[str, ...]:
 
     Raises:
         SourceError: A file cannot be read.
+        BuildError: Labels seem to be texts.
     """
     if found.pipeline.annotate.labels:
         return found.pipeline.annotate.labels
 
     labels: set[str] = set()
+    given = 0
     for split in found.files:
         for record in found.batches(split):
             if isinstance(record, Documents):
                 rename = found.pipeline.annotate.rename
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
                 labels.update(mentions.labels_found())
+                given += len(mentions)
+    refuse_texts(found.pipeline, labels=labels, mentions=given)
     return tuple(sorted(labels))
 
 

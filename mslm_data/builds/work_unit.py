@@ -138,7 +138,7 @@ def _receipt(
             FoundByRecord(label=label, by=by, mentions=number)
             for (label, by), number in sorted(reading.found_by.items())
         ),
-        adjusted=dict(sorted(reading.adjusted.items())),
+        adjusted=dict(sorted((reading.adjusted + account.adjusted).items())),
         cut_mentions=account.cut_mentions,
         cut_pieces=account.cut_pieces,
         widened_mentions=account.widened,

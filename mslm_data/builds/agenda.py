@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from mslm_data.builds.duplicates import is_matched, is_signed
 from mslm_data.builds.finish import finish, receipts_of
 from mslm_data.builds.folder import (
+    discard_build,
     is_done,
     is_joined,
     keep_plan,
@@ -23,11 +25,11 @@ from mslm_data.builds.folder import (
     require_receipt,
 )
 from mslm_data.builds.looking import Looking
-from mslm_data.builds.losses import refuse_losses
-from mslm_data.builds.plan import Plan, make_plan, refuse_too_many
+from mslm_data.builds.losses import refuse_losses, refuse_texts
+from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
 from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import Compare, Join, Match, Sign, Task, WorkUnit, read_answer
+from mslm_data.builds.tasks import Compare, Digest, Join, Match, Sign, Task, WorkUnit, read_answer
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.shard.manifest import Manifest
@@ -93,7 +95,7 @@ class Agenda:
         self._all: list[WorkUnit]  # every unit of the plan
         self._missing: list[WorkUnit]  # those of this build that are not done
         self._waiting: set[str] = set()  # names of the tasks under way
-        self._compared: list[Any] = []  # answers of comparisons
+        self._answers: dict[str, Any] = {}  # of the tasks under way that are done
         self._next: Callable[[], list[Task]] = self._units
         self._after: Callable[[], list[Task]] = self._over
         self.manifest: Manifest | None = None
@@ -109,6 +111,7 @@ class Agenda:
         Raises:
             BuildError: The folder follows another plan, documents of two files share an id, or too
                 much of the corpus is lost.
+            SourceError: An input has changed since the build began.
         """
         name, value = read_answer(text)
         if not self._looking.is_over():
@@ -117,8 +120,7 @@ class Agenda:
 
         self._waiting.discard(name)
         self._progress.count(name)
-        if value is not None:
-            self._compared.append(value)
+        self._answers[name] = value
         return () if self._waiting else self._next()
 
     def _units(self) -> list[Task]:
@@ -127,7 +129,7 @@ class Agenda:
         keep_plan(self._out, self._plan, alone=self._part is None)
 
         units = known_repeats(self._out, self._plan.units)
-        then = self._comparisons if units is None else self._joins
+        then = self._comparisons if units is None else self._digests
         self._all = units or self._plan.units
 
         # The pieces of a shard are removed when it is joined.
@@ -152,7 +154,7 @@ class Agenda:
     def _signs(self) -> list[Task]:
         """Return the units to be signed, where copies are looked for and are not known yet."""
         is_wanted = self._plan.pipeline.duplicates != "keep" and self._missing
-        if not is_wanted or is_matched(self._out):
+        if not is_wanted or is_matched(self._out, self._plan.units):
             return self._wait_for(self._missing, self._after)
         units = [unit for unit in self._plan.units if not is_signed(self._out, unit)]
         return self._wait_for([*map(Sign, units)], self._match)
@@ -172,21 +174,50 @@ class Agenda:
 
     def _repeats(self) -> list[Task]:
         """Return the units to be done again, because their documents' ids came before."""
-        self._all = keep_repeats(self._out, self._all, self._compared)
+        self._all = keep_repeats(self._out, self._all, self._answers.values())
         again = [unit for unit in self._all if unit.repeated]
-        return self._wait_for(again, self._joins)
+        return self._wait_for(again, self._digests)
+
+    def _digests(self) -> list[Task]:
+        """Return the tasks that digest the inputs again, which nothing reads from here on.
+
+        Stamps do not show every change: a network file system may keep times to the second.
+        """
+        digests = self._looking.digests()
+        return self._wait_for(digests, lambda: self._unchanged(digests))
+
+    def _unchanged(self, digests: Sequence[Digest]) -> list[Task]:
+        """Go on if the inputs are still those of the plan; else nothing of them is kept."""
+        for digest in digests:
+            for path in self._looking.changed(digest, self._answers[digest.name]):
+                discard_build(self._out)
+                raise changed(path)
+        return self._joins()
 
     def _joins(self) -> list[Task]:
         """Return the shards that are not joined, unless too much of the corpus is lost."""
+        receipts = receipts_of(self._out, self._plan)
+        every = [*chain.from_iterable(receipts.values())]
+        labels = self._labels()
+        doc_labels = self._doc_labels()
         try:
-            refuse_losses(self._inputs, receipts_of(self._out, self._plan))
+            refuse_texts(
+                self._plan.pipeline,
+                labels=labels,
+                mentions=sum(receipt.given_mentions for receipt in every),
+                doc_labels=doc_labels or (),
+                documents=sum(receipt.read - len(receipt.set_aside) for receipt in every),
+            )
+        except BuildError:
+            discard_build(self._out)  # receipts have labels, and must not have text
+            raise
+        try:
+            refuse_losses(self._inputs, receipts)
         except BuildError:
             mark_refused(self._out)
             raise
         mark_accepted(self._out)
         totals = self._plan.totals()
-        labels = self._labels()
-        doc_labels = self._doc_labels()
         joins = [
             Join(
                 shard.split,
@@ -209,11 +240,12 @@ class Agenda:
 
     def _wait_for(
         self,
-        tasks: Sequence[Sign | Match | WorkUnit | Compare | Join],
+        tasks: Sequence[Sign | Match | WorkUnit | Compare | Digest | Join],
         then: Callable[[], list[Task]],
     ) -> list[Task]:
         """Return tasks, after which something else becomes possible; at once if there is none."""
         self._next = then
+        self._answers = {}
         self._waiting = {task.name for task in tasks}
         return list(tasks) if tasks else then()
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
-from mslm_data.builds.losses import refuse_losses
+from mslm_data.builds.losses import refuse_losses, refuse_texts
 from mslm_data.builds.reading import REPEATED
 from mslm_data.builds.stages import (
     Inputs,
@@ -411,7 +411,15 @@ def _refuse_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
         ]
         for split, account in accounts.items()
     }
+    every = [*accounts.values()]
     try:
+        refuse_texts(
+            found.pipeline,
+            labels={label for account in every for label in account.labels},
+            mentions=sum(account.given_mentions for account in every),
+            doc_labels={label for account in every for label in account.doc_labels},
+            documents=sum(account.read - len(account.set_aside) for account in every),
+        )
         refuse_losses(found, of_any_label)
     except BuildError as error:
         said = str(error).replace("--set ", "--gold-set ").replace("--input", "--gold")

@@ -31,7 +31,8 @@ from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.ragged import Array, offsets_of
-from mslm_data.io.files import make_folder, write_whole
+from mslm_data.errors import BuildError
+from mslm_data.io.files import make_folder, read_sealed, write_sealed
 from mslm_data.kernels.hashing import hash_ngrams, hash_rows
 from mslm_data.kernels.near_copies import GOES, MAY_STAY, PASSED_OVER, STAYS, thin
 from mslm_data.pipeline import KEPT_WHOLE, Pipeline
@@ -174,7 +175,7 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
     """
     # Stable: in the order of the corpus, after the splits that keep theirs.
     units = sorted(task.units, key=lambda unit: unit[0] not in KEPT_WHOLE)
-    signed = [_read(_signatures(out, name), pipeline.duplicate_similarity) for _, name in units]
+    signed = [_signed(_signatures(out, name), pipeline.duplicate_similarity) for _, name in units]
     sizes = [len(unit.ids) for unit in signed]
     splits = {split: number for number, split in enumerate(dict.fromkeys(s for s, _ in units))}
     of_splits = np.repeat([splits[split] for split, _ in units], sizes).astype(np.int64)
@@ -187,7 +188,6 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
     bounds = offsets_of(np.array(sizes, np.int64))
     for (_, name), start, stop in zip(units, bounds[:-1], bounds[1:], strict=True):
         _write(_copies(out, name), kinds[start:stop].tobytes())
-    write_whole(_done(out), [b""])
 
 
 def find_copies(
@@ -269,14 +269,14 @@ def _is_first(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 # Work units ---------------------------------------------------------------------------------------
 
 
-def is_matched(out: Path) -> bool:
-    """Return whether it is known which documents are copies."""
-    return _done(out).is_file()
+def is_matched(out: Path, units: Iterable[WorkUnit]) -> bool:
+    """Return whether it is known which documents of these units are copies."""
+    return all(read_sealed(_copies(out, unit.name)) is not None for unit in units)
 
 
 def is_signed(out: Path, unit: WorkUnit) -> bool:
     """Return whether a unit has left its signatures."""
-    return _signatures(out, unit.name).is_file()
+    return read_sealed(_signatures(out, unit.name)) is not None
 
 
 class Copies:
@@ -299,7 +299,7 @@ class Copies:
         self._kinds: npt.NDArray[np.uint8] | None = None
         self._num_read = 0
         if pipeline.duplicates != "keep":
-            self._kinds = np.frombuffer(_copies(out, name).read_bytes(), np.uint8)
+            self._kinds = np.frombuffer(_read(_copies(out, name)), np.uint8)
 
     def choose(self, documents: Documents) -> tuple[Documents, list[SetAside]]:
         """Return the documents to keep, and the copies that are set aside.
@@ -336,10 +336,6 @@ def _copies(out: Path, name: str) -> Path:
     return out / ".build" / "copies" / f"{name}"
 
 
-def _done(out: Path) -> Path:
-    return out / ".build" / "copies" / "done"
-
-
 def _records(similarity: float) -> np.dtype[np.void]:
     """Return the type of a document's signatures as a file of them has it."""
     bands, places = (bands_of(similarity)[0], PLACES) if similarity < 1 else (0, 0)
@@ -356,9 +352,24 @@ def _records(similarity: float) -> np.dtype[np.void]:
 
 def _write(path: Path, data: bytes) -> None:
     make_folder(path.parent)
-    write_whole(path, [data])
+    write_sealed(path, data)
 
 
-def _read(path: Path, similarity: float) -> Signatures:
-    records = np.frombuffer(path.read_bytes(), _records(similarity))
+def _read(path: Path) -> bytes:
+    """Return what `_write` wrote.
+
+    Raises:
+        BuildError: The file is missing or damaged.
+    """
+    data = read_sealed(path)
+    if data is None:
+        raise BuildError(
+            f"{path}: expected the bytes that were written, got none or others; run the same "
+            "command again"
+        )
+    return data
+
+
+def _signed(path: Path, similarity: float) -> Signatures:
+    records = np.frombuffer(_read(path), _records(similarity))
     return Signatures(*(records[name] for name in Signatures._fields))

@@ -12,6 +12,9 @@ DIR/.build/shards/      one for each shard that is joined
 DIR/.build/refused      there where all units are done, and lose too much
 DIR/.build/trails/      for units at which processes died
 DIR/SPLIT/              the shards
+
+Nothing in `.build` is believed by its name: whatever is found there by a build that is resumed is
+compared with a digest, and made again if it differs.
 """
 
 from __future__ import annotations
@@ -35,9 +38,10 @@ from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
     make_folder,
+    read_sealed,
     sha256_of,
+    write_sealed,
     write_whole,
-    writing_whole,
 )
 from mslm_data.io.locks import HeldError, locked
 from mslm_data.log import LOGGER
@@ -173,24 +177,33 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
         alone: Whether the caller holds the lock of the whole build; parts share the folder.
 
     Raises:
-        BuildError: They follow another.
+        BuildError: They follow another, or nobody knows which.
     """
-    path = out / ".build" / "plan.json"
+    path = _plan(out)
     record = canonical_json(plan.record)
     if _is_refused(out, record):
         with _whole_build(out) if not alone else nullcontext():
             # Another part may have begun anew by now, and be at work.
             if _is_refused(out, record):
-                _begin_anew(out)
+                discard_build(out)
     if not path.is_file():
         with _whole_build(out) if not alone else nullcontext():
             # Parts that begin at once all look here: only the first may write its plan.
             if not path.is_file():
-                write_whole(path, [record])
+                write_sealed(path, record)
 
-    before = msgspec.json.decode(path.read_bytes())
-    now = msgspec.json.decode(record)
-    _refuse_difference(out, before, now, "an unfinished build of something else")
+    before = read_sealed(path)
+    if before is None:
+        raise BuildError(
+            f"{path}: expected the plan of the unfinished build, got other bytes than were "
+            f"written; remove {out} and run the same command again, or choose another --out"
+        )
+    _refuse_difference(
+        out,
+        msgspec.json.decode(before),
+        msgspec.json.decode(record),
+        "an unfinished build of something else",
+    )
 
 
 def mark_refused(out: Path) -> None:
@@ -203,14 +216,17 @@ def mark_accepted(out: Path) -> None:
     _refused(out).unlink(missing_ok=True)
 
 
+def _plan(out: Path) -> Path:
+    return out / ".build" / "plan.json"
+
+
 def _refused(out: Path) -> Path:
     return out / ".build" / "refused"
 
 
 def _is_refused(out: Path, record: bytes) -> bool:
     """Return whether a build of another plan than this was refused."""
-    path = out / ".build" / "plan.json"
-    return _refused(out).is_file() and path.is_file() and path.read_bytes() != record
+    return _refused(out).is_file() and read_sealed(_plan(out)) not in (None, record)
 
 
 def _whole_build(out: Path) -> AbstractContextManager[None]:
@@ -218,8 +234,8 @@ def _whole_build(out: Path) -> AbstractContextManager[None]:
     return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
 
 
-def _begin_anew(out: Path) -> None:
-    """Remove all that another plan has left; the caller holds the lock of the whole build."""
+def discard_build(out: Path) -> None:
+    """Remove all that a build has left; the caller holds the lock of the whole build."""
     build = out / ".build"
     # Records of joined shards go first: without one a shard is joined again.
     for path in (build / "shards").glob("*.json"):
@@ -447,12 +463,9 @@ def is_whole(path: Path, record: ShardRecord) -> bool:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     """Write a receipt. It need not outlive a crash of the machine: what it lacks is done again."""
-    with writing_whole(path, durable=False) as file:
-        file.write(canonical_json(content))
+    write_sealed(path, canonical_json(content), durable=False)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
-        return None
+    data = read_sealed(path)
+    return None if data is None else msgspec.json.decode(data, type=kind)

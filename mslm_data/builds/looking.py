@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from mslm_data.builds.stages import Inputs, annotator_of
 from mslm_data.builds.tasks import Cut, Digest, Task, Unpack
 from mslm_data.data.document import Part
-from mslm_data.io.files import make_folder, sha256_of, write_whole
+from mslm_data.io.files import (
+    make_folder,
+    read_sealed,
+    sha256_of,
+    write_sealed,
+    write_whole,
+)
 from mslm_data.source import Source
 from mslm_data.source.reading.files import folder_name, opened
 
@@ -79,11 +85,9 @@ class Looking:
 
     def tasks(self) -> list[Task]:
         """Return the first tasks, and find out at once what costs nothing."""
-        tasks: list[Task] = []
-        for number, paths in enumerate(_in_groups(self._inputs.every_file())):
-            digest = Digest(number, tuple(map(str, paths)))
-            self._digesting[digest.name] = digest
-            tasks.append(digest)
+        digests = self.digests()
+        self._digesting = {digest.name: digest for digest in digests}
+        tasks: list[Task] = [*digests]
 
         large = dict.fromkeys(self._worth_unpacking() if self._staging else ())
         for number, path in enumerate(large):
@@ -94,6 +98,24 @@ class Looking:
             if path not in large:
                 tasks += self._shards(path, path)
         return tasks
+
+    def digests(self) -> list[Digest]:
+        """Return the tasks that digest every input file."""
+        groups = _in_groups(self._inputs.every_file())
+        return [Digest(number, tuple(map(str, paths))) for number, paths in enumerate(groups)]
+
+    def changed(self, digest: Digest, value: Any) -> list[str]:
+        """Return the files that a second digest finds changed.
+
+        Args:
+            digest: A task of `digests`.
+            value: What it was answered with.
+        """
+        return [
+            path
+            for path, row in zip(digest.paths, value, strict=True)
+            if Fingerprint(*row) != self.fingerprints[Path(path)]
+        ]
 
     def take(self, name: str, value: Any) -> list[Task]:
         """Take the answer of a task, and return the tasks that have become possible.
@@ -210,7 +232,7 @@ def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
 
 
 def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
-    """Unpack a file into a folder of the unfinished build, if it is not there yet.
+    """Unpack a file into a folder of the unfinished build, if it is not there yet, whole.
 
     It may be patients' text: the folder is private, and goes when the build is finished.
 
@@ -223,9 +245,13 @@ def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
         SourceError: As from `files.opened`, or from `refuse_changed`.
     """
     into = Path(task.into)
-    if not into.is_file():
-        make_folder(into.parent)
-        write_whole(into, _unpacked(Path(task.path), refuse_changed))
+    record = into.with_name(f"{into.name}.sha256")
+    if into.is_file() and read_sealed(record) == sha256_of(into).encode():
+        return
+
+    make_folder(into.parent)
+    write_whole(into, _unpacked(Path(task.path), refuse_changed))
+    write_sealed(record, sha256_of(into).encode())
 
 
 def _staged(staging: Path | None, path: Path) -> Path:
@@ -235,7 +261,7 @@ def _staged(staging: Path | None, path: Path) -> Path:
     """
     assert staging is not None  # noqa: S101 - for the type checker
     status = path.stat()
-    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
+    stamp = f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
     key = hashlib.sha256(stamp.encode()).hexdigest()[:16]
     return staging / key / folder_name(path) / path.name.removesuffix(".gz")
 

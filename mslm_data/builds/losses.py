@@ -1,14 +1,17 @@
 """Refuses a build that loses more of its input than the pipeline allows, or finds no mention.
 
+It also refuses labels that are texts: labels stand in the manifest, the card and messages.
+
 Every loss is counted anyway. Here is decided which losses nobody can have wanted, and which option
 would help.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import NamedTuple, Protocol
 
@@ -39,6 +42,14 @@ RULES = frozenset(
 _SHOWN = 3
 """Reasons that a message names."""
 _NUMBER = re.compile(r"\d+")
+_LONGEST_LABEL = 256
+"""Most characters of a label: the longest titles of ICD-10-CM have some 230."""
+_LONG_LABEL = 64
+"""Labels that are longer have to repeat, however few there are."""
+_MANY = 20
+"""So many labels and more have to repeat, however short they are."""
+_NEARLY_ALL = 0.8
+"""Labels repeat where there are fewer than this share of what has them."""
 
 
 class Accounted(Protocol):
@@ -194,6 +205,76 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]]) -
     _warn_of_absent_labels(pipeline, every)
 
 
+def refuse_texts(
+    pipeline: Pipeline,
+    *,
+    labels: Collection[str] = (),
+    mentions: float = math.inf,
+    doc_labels: Collection[str] = (),
+    documents: float = math.inf,
+) -> None:
+    """Refuse labels that seem to be texts, as where a column of texts was named for that of labels.
+
+    A label is short and repeats. Labels of mentions that the pipeline names are what somebody
+    wanted.
+
+    Args:
+        pipeline: Says where labels stand.
+        labels: Labels of mentions, each once.
+        mentions: Mentions that have them; infinite as long as it is not known.
+        doc_labels: Labels of documents, each once.
+        documents: Documents that have them; infinite as long as it is not known.
+
+    Raises:
+        BuildError: Labels are long, or nearly as many as the documents or mentions that have them.
+    """
+    where = f"pipeline '{pipeline.name}', [source]"
+    if seem_texts(doc_labels, documents):
+        column = plain(str(pipeline.source.options.get("doc_label", "")))
+        raise BuildError(
+            f"{where} doc_label: expected labels of documents that are short and repeat, got "
+            f"{_shape(doc_labels, documents)}; name the column of labels in place of '{column}'"
+        )
+    are_free = pipeline.annotate.use == "gold" and not pipeline.annotate.labels
+    if are_free and seem_texts(labels, mentions):
+        raise BuildError(
+            f"{where}: expected labels of mentions that are short and repeat, got "
+            f"{_shape(labels, mentions)}; say where labels stand{_label_options(pipeline)}, "
+            "or choose some with --set 'annotate.labels=[...]'"
+        )
+
+
+def seem_texts(labels: Collection[str], items: float) -> bool:
+    """Return whether labels seem to be texts: long, or nearly as many as what has them.
+
+    Args:
+        labels: Labels, each once.
+        items: Documents or mentions that they are of.
+    """
+    longest = max(map(len, labels), default=0)
+    if longest > _LONGEST_LABEL:
+        return True
+    must_repeat = len(labels) >= _MANY or (len(labels) > 1 and longest > _LONG_LABEL)
+    return must_repeat and len(labels) >= _NEARLY_ALL * items
+
+
+def _shape(labels: Collection[str], items: float) -> str:
+    """Say how many labels there are and how long they are, and not what they are."""
+    of = "" if math.isinf(items) else f" in {items:,} places"
+    return f"{len(labels):,}{of}, of up to {max(map(len, labels)):,} characters"
+
+
+def _label_options(pipeline: Pipeline) -> str:
+    """Return the options of the source that were set and speak of labels, for a message."""
+    given = {
+        name: value
+        for name, value in pipeline.source.options.items()
+        if ("label" in name or "tag" in name) and isinstance(value, str | int) and value
+    }
+    listed = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    return f" in place of {plain(listed)}" if listed else ""
+
+
 def refuse_set_aside(
     inputs: Inputs, split: str, set_aside: Sequence[SetAside], *, read: int
 ) -> None:
@@ -313,7 +394,7 @@ def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Accounted]) -> None:
             f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
             f"[source]{_columns(inputs)}, or {none}"
         )
-    there = _listed(label for receipt in receipts for label in receipt.unwanted)
+    there = _unwanted(receipts)
     if there:
         raise BuildError(
             f"{where}: expected mentions with the labels {_listed(annotate.labels)}, got "
@@ -355,7 +436,7 @@ def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) ->
     there = {label for receipt in receipts for label in receipt.labels}
     absent = [label for label in pipeline.annotate.labels if label not in there]
     if absent:
-        unwanted = _listed(label for receipt in receipts for label in receipt.unwanted)
+        unwanted = _unwanted(receipts)
         LOGGER.warning(
             "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
             "annotate.rename",
@@ -364,6 +445,15 @@ def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) ->
             f"mentions that are left out have {unwanted}; " if unwanted else "",
             extra=TO_KEEP,
         )
+
+
+def _unwanted(receipts: Sequence[Accounted]) -> str:
+    """Return the labels of mentions that were left out because of them, for a message."""
+    unwanted = {label for receipt in receipts for label in receipt.unwanted}
+    given = sum(receipt.given_mentions for receipt in receipts)
+    if seem_texts(unwanted, given):
+        return f"not shown, as they seem to be texts ({_shape(unwanted, given)})"
+    return _listed(unwanted)
 
 
 def _listed(labels: Iterable[str]) -> str:

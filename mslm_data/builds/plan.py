@@ -20,6 +20,7 @@ from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.leave_out import record_of
 from mslm_data.builds.looking import Fingerprint, Looking
+from mslm_data.builds.losses import refuse_texts
 from mslm_data.builds.stages import (
     Inputs,
     annotator_of,
@@ -48,11 +49,16 @@ _LISTED = 64
 
 
 class Stamp(NamedTuple):
-    """Size and time of a file, which change with its bytes unless somebody sees to it."""
+    """Size and times of a file, which change with its bytes.
+
+    No program can set `ctime_ns`. The inode is not compared: mounts of buckets and sshfs give a
+    file another one when they have forgotten it.
+    """
 
     path: str
     size: int
     mtime_ns: int
+    ctime_ns: int
 
 
 class PlannedShard(NamedTuple):
@@ -341,17 +347,21 @@ def labels_of(found: Inputs) -> tuple[str, ...]:
 
     Raises:
         SourceError: A file cannot be read.
+        BuildError: Labels seem to be texts.
     """
     if found.pipeline.annotate.labels:
         return found.pipeline.annotate.labels
 
     labels: set[str] = set()
+    given = 0
     for split in found.files:
         for record in found.batches(split):
             if isinstance(record, Documents):
                 rename = found.pipeline.annotate.rename
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
                 labels.update(mentions.labels_found())
+                given += len(mentions)
+    refuse_texts(found.pipeline, labels=labels, mentions=given)
     return tuple(sorted(labels))
 
 
@@ -381,15 +391,20 @@ def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) 
         except OSError:
             same = False
         if not same:
-            raise SourceError(
-                f"{stamp.path}: expected a file that stays as it is, got another than when the "
-                "command began; restore it and run the same command again, or choose another --out"
-            )
+            raise changed(stamp.path)
+
+
+def changed(path: str | Path) -> SourceError:
+    """Return the error for an input that is not what it was when the command began."""
+    return SourceError(
+        f"{path}: expected a file that stays as it is, got another than when the command began; "
+        "restore it and run the same command again, or choose another --out"
+    )
 
 
 def _stamp(path: Path) -> Stamp:
     status = path.stat()
-    return Stamp(str(path), status.st_size, status.st_mtime_ns)
+    return Stamp(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def fingerprints(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mslm_data.builds.folder import piece_path, require_receipt
 from mslm_data.builds.reading import shared_id
 from mslm_data.builds.tasks import Compare, WorkUnit
-from mslm_data.io.files import canonical_json, write_whole
+from mslm_data.io.files import canonical_json, read_sealed, write_sealed
 from mslm_data.shard.pieces import document_hashes, document_ids, hashes_of
 
 COMPARED_AT_ONCE = 1_000_000
@@ -30,10 +30,10 @@ def known_repeats(out: Path, units: Sequence[WorkUnit]) -> list[WorkUnit] | None
         out: The unfinished folder.
         units: Its units.
     """
-    try:
-        repeated = msgspec.json.decode(_file(out).read_bytes(), type=dict[str, list[str]])
-    except (OSError, msgspec.DecodeError):
+    data = read_sealed(_file(out))
+    if data is None:
         return None
+    repeated = msgspec.json.decode(data, type=dict[str, list[str]])
     return [unit._replace(repeated=frozenset(repeated.get(unit.name, ()))) for unit in units]
 
 
@@ -114,7 +114,7 @@ def keep_repeats(
                     _refuse_other_file(before, unit, doc_id)
                     repeated.setdefault(unit.name, []).append(doc_id)
 
-    write_whole(_file(out), [canonical_json(repeated)])
+    write_sealed(_file(out), canonical_json(repeated))
     return [unit._replace(repeated=frozenset(repeated.get(unit.name, ()))) for unit in units]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from mslm_data.errors import BuildError
-from mslm_data.io.files import canonical_json, make_folder, write_whole
+from mslm_data.io.files import canonical_json, make_folder, read_sealed, write_sealed
 
 _FATAL = 2
 """A document is set aside after so many deaths at it that were noted.
@@ -53,11 +53,8 @@ class Trail:
         self._place = self._folder / f"{name}.at"
         self._handle = -1
 
-        try:
-            content = self._deaths_file.read_bytes()
-            self._deaths = Counter(msgspec.json.decode(content, type=dict[str, int]))
-        except (OSError, msgspec.DecodeError):
-            self._deaths = Counter()
+        data = read_sealed(self._deaths_file)
+        self._deaths = Counter(msgspec.json.decode(data or b"{}", type=dict[str, int]))
         self.careful = bool(self._deaths)
         self.fatal = {
             int(place)
@@ -104,4 +101,4 @@ class Trail:
             )
 
         make_folder(self._folder)
-        write_whole(self._deaths_file, [canonical_json(self._deaths)])
+        write_sealed(self._deaths_file, canonical_json(self._deaths))

@@ -8,6 +8,7 @@ from pathlib import Path
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.leave_out import choose
+from mslm_data.builds.losses import refuse_texts
 from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
@@ -55,7 +56,10 @@ def build_unit(
     named = None if doc_labels is None else [*doc_labels]
     schema = schema_of(pipeline, [*labels], named)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    write_receipt(out, unit, _receipt(unit, reading, account, named or [], piece))
+    receipt = _receipt(unit, reading, account, named or [], piece)
+    # Many labels may be but those of this unit; long ones are refused before they stand anywhere.
+    refuse_texts(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
+    write_receipt(out, unit, receipt)
 
 
 def _examples(
@@ -134,7 +138,7 @@ def _receipt(
             FoundByRecord(label=label, by=by, mentions=number)
             for (label, by), number in sorted(reading.found_by.items())
         ),
-        adjusted=dict(sorted(reading.adjusted.items())),
+        adjusted=dict(sorted((reading.adjusted + account.adjusted).items())),
         cut_mentions=account.cut_mentions,
         cut_pieces=account.cut_pieces,
         widened_mentions=account.widened,

@@ -12,6 +12,10 @@ import numpy.typing as npt
 from mslm_data.data.documents import Mentions
 from mslm_data.encode.layout import Ints, Layout, number_within
 
+NARROWED = "begins within a token that another mention has"
+"""Reason in `Account.adjusted`: a mention lacks the token that it begins in, as the one before it
+ends there."""
+
 
 @dataclass(slots=True)
 class Account:
@@ -21,6 +25,7 @@ class Account:
 
     Attributes:
         left_out: Reason -> number of mentions that are in no row.
+        adjusted: Reason -> number of mentions that lack a token of theirs.
         cut_mentions: Mentions longer than a row, which lie in several rows.
         cut_pieces: Spans that those became, less one each.
         windowed: Sentences that were too long for one row.
@@ -29,6 +34,7 @@ class Account:
     """
 
     left_out: Counter[str] = field(default_factory=Counter)
+    adjusted: Counter[str] = field(default_factory=Counter)
     cut_mentions: int = 0
     cut_pieces: int = 0
     windowed: int = 0
@@ -56,7 +62,7 @@ class TokenMentions:
 def align(
     mentions: Mentions, layout: Layout, labels: Mapping[str, int], account: Account
 ) -> TokenMentions:
-    """Find the tokens of each mention: all that share a character with it.
+    """Find the tokens of each mention: all that share a character with it, and not with another.
 
     Args:
         mentions: Flat and sorted.
@@ -78,8 +84,10 @@ def align(
     # A token that two mentions share belongs to the first. Mentions without a token take none.
     ends = np.where(is_bare, 0, ends)
     taken = np.concatenate([[0], np.maximum.accumulate(ends)])[:-1]
+    is_late = ~is_bare & (starts < taken)
     starts = np.maximum(starts, taken)
     is_shared = ~is_bare & (starts >= ends)
+    num_narrowed = int((is_late & ~is_shared).sum())
 
     kept = np.flatnonzero(~is_bare & ~is_shared)
     begins_within = layout.starts[starts[kept]] < begins[kept]
@@ -87,6 +95,8 @@ def align(
 
     account.left_out["no token"] += int(is_bare.sum())
     account.left_out["shares its tokens with another"] += int(is_shared.sum())
+    if num_narrowed:
+        account.adjusted[NARROWED] += num_narrowed
     account.widened += int((begins_within | ends_within).sum())
     return TokenMentions(starts[kept], ends[kept], indices[kept], kept)
 

@@ -1,7 +1,8 @@
 """Loads tokenizers from any form that users have them in, and makes them encode text exactly.
 
-Three things are set right on every tokenizer. Truncation and padding are off; a `tokenizer.json`
-may carry them. Text that spells a special token (`[SEP]`) is text, never that token.
+Some things are set right on every tokenizer. Truncation, padding, and the dropout of BPE, which
+draws pieces at random, are off; a `tokenizer.json` may carry them. Text that spells a special token
+(`[SEP]`) is text, never that token.
 """
 
 from __future__ import annotations
@@ -342,6 +343,8 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     """
     core.no_truncation()
     core.no_padding()
+    if isinstance(core.model, models.BPE):
+        core.model.dropout = None
     core.encode_special_tokens = True
     size = _size(core)
     text = core.to_str()

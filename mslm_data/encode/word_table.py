@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,15 @@ from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
 """Words in one sequence of the tokenizers library, which encodes sequences in parallel."""
+
+_AT_ONCE = 1 << 18
+"""Characters that the library gets at once, as it takes up to a KiB for each token of them."""
+
+_LONGEST = 1 << 16
+"""Characters of a word from which it is tokenised in parts, each as if it stood alone."""
+
+_REACH = 1 << 10
+"""Characters at the end of such a part among which it is ended before one that is no letter."""
 
 _MANY = 4096
 """Words from which it is worth while to read a tokenizer's vocabulary, to cut them faster."""
@@ -197,34 +206,52 @@ class WordTable:
             The word of each piece, and the pieces, whose last column is 0.
         """
         lead = self.tokenizer.lead
-        groups = [words[i : i + _GROUP] for i in range(0, len(words), _GROUP)]
+        parts, word_of_part, begins = _parts(words, lengths)
         if lead:
-            groups = [[lead + word for word in group] for group in groups]
+            texts = zip(parts, begins.tolist(), strict=True)
+            parts = [part if begin else lead + part for part, begin in texts]
+        # Characters count from the word's first, so without the lead.
+        shifts = np.where(begins > 0, begins, -len(lead))
+
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
+        batches = [parts[start:end] for start, end in pairwise([0, *cuts.tolist(), len(parts)])]
+        found = [self._encoded_at_once(batch) for batch in batches]
+        ids = np.concatenate([ids for ids, _, _ in found])
+        part_of_piece = np.concatenate(
+            [of_batch + first for (_, of_batch, _), first in zip(found, [0, *cuts], strict=True)]
+        )
+        spans = np.concatenate([spans for _, _, spans in found]) + shifts[part_of_piece, None]
+
+        # A piece of nothing but the lead, or of no character, gets the nearest character of the
+        # word.
+        word_of_piece = word_of_part[part_of_piece]
+        pieces = np.zeros((len(ids), 4), np.int32)
+        pieces[:, 0] = ids
+        pieces[:, 1] = np.clip(spans[:, 0], 0, lengths[word_of_piece] - 1)
+        pieces[:, 2] = np.clip(spans[:, 1], pieces[:, 1] + 1, lengths[word_of_piece])
+        return word_of_piece, pieces
+
+    def _encoded_at_once(self, texts: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+        """Tokenise texts; return `[P]` ids, `[P]` texts and `[P, 2]` characters of the pieces."""
+        groups = [texts[i : i + _GROUP] for i in range(0, len(texts), _GROUP)]
         with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
             encodings = self.tokenizer.core.encode_batch(
                 groups, is_pretokenized=True, add_special_tokens=False
             )
 
-        ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int32)
-        word_of_piece = np.array(
+        ids = np.array([id_ for encoding in encodings for id_ in encoding.ids], np.int64)
+        text_of_piece = np.array(
             [
-                number * _GROUP + word
+                number * _GROUP + text
                 for number, encoding in enumerate(encodings)
-                for word in encoding.word_ids
-                if word is not None
+                for text in encoding.word_ids
+                if text is not None
             ],
             np.int64,
         )
-
-        # Characters count from the word's first, so without the lead. A piece of nothing but the
-        # lead, or of no character, gets the nearest character of the word.
         spans = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
-        starts, ends = np.fromiter(spans, np.int64, 2 * len(ids)).reshape(-1, 2).T - len(lead)
-        pieces = np.zeros((len(ids), 4), np.int32)
-        pieces[:, 0] = ids
-        pieces[:, 1] = np.clip(starts, 0, lengths[word_of_piece] - 1)
-        pieces[:, 2] = np.clip(ends, pieces[:, 1] + 1, lengths[word_of_piece])
-        return word_of_piece, pieces
+        return ids, text_of_piece, np.fromiter(spans, np.int64, 2 * len(ids)).reshape(-1, 2)
 
     def _make_unknown(self, ids: npt.NDArray[np.int32]) -> None:
         """Turn special ids that came of text into the unknown token's, in place.
@@ -266,6 +293,45 @@ class Growing:
         self._length = length
 
 
+def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, Ints]:
+    """Cut words that are very long.
+
+    Args:
+        words: Words.
+        lengths: Their characters.
+
+    Returns:
+        The parts, and of each its word and its first character there.
+    """
+    if lengths.max(initial=0) <= _LONGEST:
+        return words, np.arange(len(words)), np.zeros(len(words), np.int64)
+
+    parts: list[str] = []
+    word_of_part: list[int] = []
+    begins: list[int] = []
+    for number, word in enumerate(words):
+        begin = 0
+        while begin < len(word):
+            end = _end_of_part(word, begin)
+            parts.append(word[begin:end])
+            word_of_part.append(number)
+            begins.append(begin)
+            begin = end
+    return parts, np.array(word_of_part, np.int64), np.array(begins, np.int64)
+
+
+def _end_of_part(word: str, begin: int) -> int:
+    """Return where a part of a word ends that begins at a character."""
+    end = begin + _LONGEST
+    if end >= len(word):
+        return len(word)
+    # Where a letter stands before a comma, tokenizers cut too, so the pieces stay the same.
+    for place in range(end, end - _REACH, -1):
+        if word[place - 1].isalnum() and not word[place].isalnum():
+            return place
+    return end
+
+
 def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
     """Copy words, end to end, and return their characters and where each word lies there."""
     starts, ends = bounds.T
@@ -297,29 +363,28 @@ def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:
     if stretch.isalnum():
         return [0] * len(starts)
 
-    heads = _heads(stretch)
+    is_head = _heads(stretch)
     numbers: list[int] = []
     number = -1
     last = -1
     for start in starts:
         # Several pieces may begin at one character, whose bytes they share.
-        if start != last and (start in heads or number < 0):
+        if start != last and (is_head[start] or number < 0):
             number += 1
         numbers.append(number)
         last = start
     return numbers
 
 
-def _heads(stretch: str) -> set[int]:
-    """Return the first character of each word of a stretch."""
-    heads: set[int] = set()
+def _heads(stretch: str) -> bytearray:
+    """Return for each character of a stretch whether it is the first of a word."""
+    is_head = bytearray(len(stretch))
     inside = False
     for place, character in enumerate(stretch):
         joins = character.isalnum() or (inside and is_mark(character))
-        if not (inside and joins):
-            heads.add(place)
+        is_head[place] = not (inside and joins)
         inside = joins
-    return heads
+    return is_head
 
 
 def is_mark(character: str) -> bool:

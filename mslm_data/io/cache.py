@@ -23,6 +23,7 @@ from typing import BinaryIO
 from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
 from mslm_data.io.locks import HeldError, locked
+from mslm_data.ownership import first_open, is_ours
 
 try:
     import fcntl
@@ -31,6 +32,9 @@ except ImportError:  # on Windows, where nothing is let go
 
 VARIABLE = "MSLM_DATA_CACHE"
 """Environment variable that names another root."""
+
+_CODE = ("packs",)
+"""Kinds whose files may be run: others must not be able to put another folder in their place."""
 
 _HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
 """Each cached file that this process has hashed -> its inode, times and size then, its digest."""
@@ -52,16 +56,26 @@ def folder(
     Args:
         kind: `corpora`, `inputs`, `unpacked`, `shards` or `packs`.
         cache: The root; None for `MSLM_DATA_CACHE`, or else the platform's cache folder.
-        error: What is raised where it cannot be made.
+        error: What is raised where it cannot be made, or where another user made it or may write
+            into it.
     """
     path = (cache or root()) / kind
     try:
         make_folder(path)
+        open_folder = None if is_ours(path) else path
+        if kind in _CODE:
+            open_folder = open_folder or first_open(path)
     except OSError as problem:
         raise error(
             f"{path}: expected a cache folder that can be made, got {problem.strerror}; "
             f"set {VARIABLE} to another folder"
         ) from None
+    if open_folder is not None:
+        raise error(
+            f"{path}: expected a cache folder that no other user can change, but {open_folder} "
+            f"belongs to another user, or others may write into it; close it by `chmod go-w`, or "
+            f"set {VARIABLE} to another folder"
+        )
     return path
 
 

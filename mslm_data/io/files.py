@@ -76,6 +76,23 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
             file.write(piece)
 
 
+def write_sealed(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file whose first line is the SHA-256 of the rest, for `read_sealed`."""
+    digest = hashlib.sha256(data).hexdigest()
+    with writing_whole(path, durable=durable) as file:
+        file.write(f"{digest}\n".encode())
+        file.write(data)
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """Return what `write_sealed` wrote; None if the file is missing or is not as it was written."""
+    try:
+        digest, _, data = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return data if digest == hashlib.sha256(data).hexdigest().encode() else None
+
+
 @contextmanager
 def making_folder(path: Path) -> Iterator[Path]:
     """Make a private folder beside a path, and remove it with all that is left in it.

@@ -25,6 +25,7 @@ from numba.core import event as numba_events
 from platformdirs import user_cache_path
 
 from mslm_data.log import LOGGER
+from mslm_data.ownership import first_open, is_ours
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -173,7 +174,8 @@ def cache_folder() -> Path | None:
     """Return the folder for compiled kernels, made if missing; None where no folder is safe to use.
 
     It is `kernels/DIGEST` below `$MSLM_DATA_CACHE`, or else below the user's cache folder. numba
-    unpickles what it finds there, so a folder that another user owns or may write to is not used.
+    unpickles what it finds there, by its path, whenever a kernel is called first. So a folder is
+    not used that another user may write to, or could put another in the place of.
     The folder's time is that of its last use, so that `find -mtime` finds unused ones.
     """
     base = os.environ.get("MSLM_DATA_CACHE")
@@ -182,9 +184,11 @@ def cache_folder() -> Path | None:
     folder = kernels / sources_digest(Path(__file__).parent)
 
     try:
-        kernels.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        usable = _is_ours(kernels) and _is_ours(folder)
+        for path in (*reversed(folder.parents), folder):
+            if not path.is_dir():
+                path.mkdir(mode=0o700, exist_ok=True)
+        usable = is_ours(kernels) and is_ours(folder) and first_open(folder) is None
+        usable = usable and os.access(folder, os.W_OK | os.X_OK)
     except OSError:
         return None
     if not usable:
@@ -206,13 +210,3 @@ def sources_digest(folder: Path) -> str:
         source = path.read_bytes()
         digest.update(f"\n{path.name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return whether this process may write to a folder that nobody else can write to."""
-    if hasattr(os, "getuid"):
-        status = folder.stat()
-        owned = status.st_uid == os.getuid() and status.st_mode & 0o022 == 0
-    else:  # Windows, where the user's cache folder is the user's alone
-        owned = True
-    return owned and os.access(folder, os.W_OK | os.X_OK)

@@ -53,7 +53,8 @@ class Counts:
         given_mentions: Mentions of the documents that could be read: the source's own, or those an
             annotator found.
         left_out: Reason -> mentions that are in no row.
-        adjusted: Reason -> mentions that differ from the source's: hulls, tags put right.
+        adjusted: Reason -> mentions that differ from the source's: hulls, tags put right, a token
+            less.
         cut_mentions: Mentions longer than a row.
         cut_pieces: Spans that these became, less one each.
         widened_mentions: Mentions that begin or end within a token, and take all of it.

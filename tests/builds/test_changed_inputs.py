@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import looking, work
+from mslm_data.builds import looking, plan, work
+from mslm_data.builds.reading import records_of
 from mslm_data.errors import SourceError
 from tests import made
 
@@ -18,14 +19,35 @@ NCBI = made.SAMPLE / "ncbi-disease"
 
 
 def swapping(path: Path, other: bytes, read: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what reads the same after a file was overwritten, as by somebody else."""
+    """Return what reads the same after a file was overwritten, as by somebody else.
+
+    The other bytes are as many, and the time of change is set back.
+    """
 
     def late(*args: Any) -> Iterator[Any]:
-        path.write_bytes(other)
-        os.utime(path, ns=(0, 0))
+        overwrite(path, other)
         yield from read(*args)
 
     return late
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """Write other bytes into a file that keeps its size and its time."""
+    status = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert path.stat().st_size == status.st_size
+
+
+def padded(*packed: bytes) -> list[bytes]:
+    """Return gzip files of equal length: their names, which nobody reads, are as long as need be."""
+    longest = max(map(len, packed))
+    head = 10
+    return [
+        data[:3] + b"\x08" + data[4:head] + b"n" * (longest - len(data)) + b"\0" + data[head:]
+        for data in packed
+    ]
 
 
 @pytest.mark.parametrize("kind", ["rows", "signatures", "unpacked"])
@@ -35,16 +57,16 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
     """The same command after the file was restored, as the error says, builds the file's rows."""
     whole = (NCBI / "train.tsv").read_bytes()
     sentences = whole.split(b"\n\n")
-    first, other = b"\n\n".join([*sentences[:9], sentences[0]]), b"\n\n".join(sentences[9:19])
+    first = b"\n\n".join([*sentences[:9], sentences[0]])
+    other = b"\n\n".join([*sentences[:9][::-1], sentences[0]])
     duplicates = "drop" if kind == "signatures" else "keep"
     source = {"duplicates": duplicates, "duplicate_similarity": 1, "max_loss": 0.5}
     pipeline = made.pipeline_of(source=source, unit_bytes=200 if kind == "unpacked" else 1 << 20)
     path = tmp_path / "in" / ("train.tsv.gz" if kind == "unpacked" else "train.tsv")
     if kind == "unpacked":
-        first, other = gzip.compress(first, mtime=0), gzip.compress(other, mtime=0)
+        first, other = padded(gzip.compress(first, mtime=0), gzip.compress(other, mtime=0))
     path.parent.mkdir()
     path.write_bytes(first)
-    status = path.stat()
     expected = made.built(tmp_path / "expected", path.parent, pipeline)
 
     where, name = (looking, "_unpacked") if kind == "unpacked" else (work, "records_of")
@@ -52,9 +74,31 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
         patch.setattr(where, name, swapping(path, other, getattr(where, name)))
         with pytest.raises(SourceError, match="expected a file that stays as it is"):
             made.built(tmp_path / "out", path.parent, pipeline)
-    path.write_bytes(first)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    overwrite(path, first)
 
     resumed = made.built(tmp_path / "out", path.parent, pipeline)
+
+    assert resumed.splits["train"].shards == expected.splits["train"].shards
+
+
+def test_build__digests_its_inputs_again_where_times_do_not_show_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems of networks may keep times to the second, and caches of them longer."""
+    first = (NCBI / "train.tsv").read_bytes()
+    other = b"\n\n".join(first.split(b"\n\n")[::-1])
+    path = tmp_path / "in" / "train.tsv"
+    path.parent.mkdir()
+    path.write_bytes(first)
+    expected = made.built(tmp_path / "expected", path.parent, made.pipeline_of())
+    monkeypatch.setattr(plan, "_stamp", lambda path: plan.Stamp(str(path), 0, 0, 0))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "records_of", swapping(path, other, records_of))
+        with pytest.raises(SourceError, match=r"train\.tsv: expected a file that stays as it is"):
+            made.built(tmp_path / "out", path.parent, made.pipeline_of())
+    overwrite(path, first)
+
+    resumed = made.built(tmp_path / "out", path.parent, made.pipeline_of())
 
     assert resumed.splits["train"].shards == expected.splits["train"].shards

@@ -13,6 +13,7 @@ import pytest
 from mslm_data.builds import losses
 from mslm_data.builds.stages import source_of
 from mslm_data.errors import BuildError, PipelineError
+from mslm_data.io.files import write_sealed
 from mslm_data.loading import load
 from mslm_data.source.formats.brat import TEXT_ALONE
 from mslm_data.source.table import SOURCES
@@ -225,7 +226,7 @@ def test_build__begun_anew_has_no_shard_of_the_one_before(joined: Path, tmp_path
         made.built(joined, tmp_path / "in", pipeline())
     trails = joined / ".build" / "trails"
     trails.mkdir()
-    (trails / "train-00000-00000.json").write_text('{"3": 2}')
+    write_sealed(trails / "train-00000-00000.json", b'{"3": 2}')
 
     mended = [{**row, "id": f"new{number}"} for number, row in enumerate(rows(10))]
     jsonl(tmp_path / "in", "train.jsonl", *mended)

@@ -22,6 +22,7 @@ from mslm_data.builds.trail import Trail
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError, SourceError
+from mslm_data.io.files import write_sealed
 from mslm_data.pipeline import AnnotateOptions
 from mslm_data.source.formats.conll import Conll
 from tests import made
@@ -149,7 +150,7 @@ def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_pa
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
     trails = tmp_path / ".build" / "trails"
     trails.mkdir(parents=True)
-    (trails / f"{unit.name}.json").write_text('{"unknown": 1, "3": 2}')
+    write_sealed(trails / f"{unit.name}.json", b'{"unknown": 1, "3": 2}')
 
     found = []
     for repeated in (frozenset[str](), frozenset({"repeated"})):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.examples import Examples
-from mslm_data.encode.mentions import Account
+from mslm_data.encode.mentions import NARROWED, Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
 from mslm_data.segment.presplit import Presplit
@@ -75,6 +75,7 @@ def rows_of(examples: Examples) -> list[Row]:
 def count_of(account: Account) -> Count:
     return Count(
         left_out=+account.left_out,
+        narrowed=account.adjusted.total(),
         cut_mentions=account.cut_mentions,
         cut_pieces=account.cut_pieces,
         windowed=account.windowed,
@@ -302,6 +303,18 @@ def test_encode__gives_a_shared_token_to_the_first_mention() -> None:
     assert examples.input_ids.lengths.tolist() == [3]
     assert examples.span_labels.tolist() == [[0]]
     assert +account.left_out == Counter({"shares its tokens with another": 1})
+
+
+def test_encode__counts_a_mention_that_begins_in_the_token_of_another() -> None:
+    document = Document(id="d", text="kinase inhibitor", spans=(Span(0, 3, "X"), Span(3, 16, "Y")))
+
+    examples, account = encoded(made.word_piece(), [document], keep_text=True)
+
+    (row,) = rows_of(examples)
+    surfaces = [row.text[row.token_starts[a] : row.token_ends[b - 1]] for a, b, _ in row.spans]
+    assert surfaces == ["kinase", "inhibitor"]
+    assert account.adjusted == Counter({NARROWED: 1})
+    assert not +account.left_out
 
 
 def test_encode__counts_mentions_of_words_without_a_token() -> None:

@@ -68,6 +68,18 @@ def test_load__reads_tokenizer_json_without_its_truncation_and_padding(tmp_path:
     assert tokenizer.digest == made.word_piece().digest
 
 
+def test_load__reads_tokenizer_json_without_its_dropout(tmp_path: Path) -> None:
+    content = json.loads(made.byte_level().json)
+    content["model"]["dropout"] = 0.5
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+    tokenizer = load(str(path))
+
+    assert tokenizer.digest == made.byte_level().digest
+    assert tokens(tokenizer, "inhibitor " * 50) == tokens(made.byte_level(), "inhibitor " * 50)
+
+
 def test_load__reads_a_cased_vocabulary(tmp_path: Path) -> None:
     tokenizer = load(str(vocab_file(tmp_path, CASED)))
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import tokenizers
@@ -89,6 +92,57 @@ def test_rows__leaves_tokenizers_that_do_more_to_the_library(
     assert table._longest_match is None
     alone = core.encode(["kinases"], is_pretokenized=True, add_special_tokens=False)
     assert [id_ for id_, _, _ in pieces] == alone.ids
+
+
+@pytest.fixture
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let words be cut after some characters; return what the library will have got at once."""
+    at_once: list[int] = []
+    encoded = WordTable._encoded_at_once
+
+    def counted(table: WordTable, texts: Sequence[str]) -> Any:
+        at_once.append(sum(map(len, texts)))
+        return encoded(table, texts)
+
+    for name, value in {"_LONGEST": 12, "_REACH": 8, "_AT_ONCE": 24}.items():
+        monkeypatch.setattr(word_table, name, value)
+    monkeypatch.setattr(WordTable, "_encoded_at_once", counted)
+    return at_once
+
+
+@each_tokenizer
+def test_rows__cuts_very_long_words(name: str, short_parts: list[int]) -> None:
+    """The library takes up to a KiB a token, so a word of 10 MB took 10 GB."""
+    tokenizer = made.TOKENIZERS[name]()
+    words = [
+        "kinase",
+        "inhibitors," * 20,
+        "的一是不了人我在有他这中大来上国个到说们" * 3,
+        "aé" * 50,
+    ]
+
+    found = pieces_of(WordTable(tokenizer), words)
+
+    assert max(short_parts) <= 24 + 12 + len(tokenizer.lead)
+    assert len(short_parts) > 10
+    for word, pieces in zip(words, found, strict=True):
+        starts = [start for _, start, _ in pieces]
+        assert starts == sorted(starts)
+        assert {place for _, start, end in pieces for place in range(start, end)} == {
+            *range(len(word))
+        }
+
+
+def test_rows__cuts_very_long_words_where_the_tokenizer_does(short_parts: list[int]) -> None:
+    words = ["p53," * 30, "a.b-c" * 30]
+    tokenizer = made.word_piece()
+
+    found = pieces_of(WordTable(tokenizer), words)
+
+    for word, pieces in zip(words, found, strict=True):
+        assert [id_ for id_, _, _ in pieces] == tokenizer.core.encode(
+            word, add_special_tokens=False
+        ).ids
 
 
 @given(batches=st.lists(st.lists(made.some_words, max_size=6), max_size=6))

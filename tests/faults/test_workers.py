@@ -23,6 +23,7 @@ from mslm_data.builds.trail import Trail
 from mslm_data.builds.work import BuildWork
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
+from mslm_data.io.files import write_sealed
 from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
@@ -128,7 +129,7 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
     trails = out / ".build" / "trails"
     trails.mkdir(parents=True)
     for number in range(4):
-        (trails / f"train-{number:05d}-00000.json").write_text('{"unknown": 19}')
+        write_sealed(trails / f"train-{number:05d}-00000.json", b'{"unknown": 19}')
 
     with pytest.raises(
         BuildError,

@@ -42,6 +42,24 @@ def test_folder__is_private_even_in_a_shared_root(tmp_path: Path) -> None:
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
+@pytest.mark.parametrize("kind", ["corpora", "inputs", "packs", "shards", "unpacked"])
+def test_folder__is_not_one_that_others_may_write_into(kind: str, tmp_path: Path) -> None:
+    """In a shared root anybody can make it first, with files that would be read."""
+    (tmp_path / kind).mkdir()
+    (tmp_path / kind).chmod(0o777)
+
+    with pytest.raises(SourceError, match=f"{kind}: expected a cache folder that no other user"):
+        cache.folder(kind, cache=tmp_path)
+
+
+def test_folder__of_code_is_not_below_one_that_others_may_write_into(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+
+    assert cache.folder("inputs", cache=tmp_path).is_dir()
+    with pytest.raises(AnnotateError, match=f"packs: expected .* but {tmp_path} belongs"):
+        cache.folder("packs", cache=tmp_path, error=AnnotateError)
+
+
 def test_folder__says_that_it_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

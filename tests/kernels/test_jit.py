@@ -40,6 +40,19 @@ def test_cache_folder__others_may_write_there(tmp_path, monkeypatch):
     assert _jit.cache_folder() is None
 
 
+@pytest.mark.parametrize(("mode", "is_safe"), [(0o755, True), (0o777, False), (0o1777, True)])
+def test_cache_folder__others_could_put_another_in_its_place(mode, is_safe, tmp_path, monkeypatch):
+    """They need no right in the folder itself to rename it, only in one above it."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(shared / "mine" / "cache"))
+
+    folder = _jit.cache_folder()
+
+    assert (folder is not None) is is_safe
+
+
 def test_cache_folder__cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "file"))
@@ -72,7 +85,7 @@ def test_sources_digest__follows_every_source(tmp_path):
 def test_kernel__leaves_numbas_own_settings(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "/users/own")
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path))
-    _jit.kernel(_jit._is_ours)
+    _jit.kernel(lambda x: x + 1)
 
     assert numba.config.CACHE_DIR == "/users/own"
 

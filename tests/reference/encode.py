@@ -54,6 +54,7 @@ class Row:
 @dataclass
 class Count:
     left_out: Counter[str] = field(default_factory=Counter)
+    narrowed: int = 0
     cut_mentions: int = 0
     cut_pieces: int = 0
     windowed: int = 0
@@ -206,6 +207,7 @@ class Twin:
             if not free:
                 count.left_out["shares its tokens with another"] += 1
                 continue
+            count.narrowed += len(free) < len(touched)
             (sentence,) = {s for s, _ in free}
             first, last = free[0][1], free[-1][1]
             tokens = sentences[sentence]

@@ -72,6 +72,11 @@ class PlainText(TextOptions, Source):
     def __post_init__(self) -> None:
         if not self.text_column:
             raise ValueError("expected text_column to name a column, got ''")
+        if self.doc_label == self.text_column:
+            raise ValueError(
+                f"expected doc_label to name another column than that of the text, got "
+                f"'{self.doc_label}'"
+            )
 
     def is_lines(self, path: Path) -> bool:
         """Return whether a file is one of lines, neither a table nor JSON lines."""

@@ -1,0 +1,113 @@
+"""Labels that are texts of a corpus: refused before they stand in a manifest, a card or a message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mslm_data.builds import find, planned
+from mslm_data.builds.losses import seem_texts
+from mslm_data.builds.stages import source_of
+from mslm_data.errors import MslmDataError, PipelineError
+from tests import made
+from tests.builds.test_accounts import jsonl
+
+SECRET = "Miller"
+
+
+def rows(number: int, label: str) -> list[dict[str, Any]]:
+    """Make rows whose label, of the document and of its mention, is made of their number."""
+    return [
+        {
+            "id": str(n),
+            "text": "kinase inhibitors work",
+            "note": label.format(n),
+            "entities": [{"start": 0, "end": 6, "label": label.format(n)}],
+        }
+        for n in range(number)
+    ]
+
+
+def files_with(word: str, folder: Path) -> list[str]:
+    return [
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and word.encode() in path.read_bytes()
+    ]
+
+
+CASES = {
+    "many": rows(30, "Mr. Miller, {}"),
+    "few and long": rows(3, "Mr. Miller was seen on day {} for pain in the chest and a dry cough."),
+    "some very long": [*rows(200, "note"), *rows(1, "Mr. Miller was seen. " * 15)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("which", ["doc_label", "mentions"])
+def test_build__refuses_texts_as_labels(case: str, which: str, tmp_path: Path) -> None:
+    given = [{**row, "id": str(number)} for number, row in enumerate(CASES[case])]
+    source: dict[str, Any] = {"use": "jsonl"}
+    if which == "doc_label":
+        source["doc_label"] = "note"
+        given = [{**row, "entities": []} for row in given]
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *given)
+
+    with pytest.raises(MslmDataError, match=r"labels of .* that are short and repeat") as error:
+        made.built(tmp_path / "out", inputs, made.pipeline_of(source=source))
+
+    assert SECRET not in str(error.value)
+    assert ("in place of 'note'" in str(error.value)) == (which == "doc_label")
+    in_pieces = {f".build/pieces/{name}.arrow" for name in ("train-00000-00000",)}
+    assert not {*files_with(SECRET, tmp_path / "out")} - in_pieces
+
+
+def test_planned__refuses_texts_as_labels(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
+    found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])
+
+    with pytest.raises(MslmDataError, match="labels of mentions that are short and repeat"):
+        planned(found, made.word_piece(), tmp_path / "out")
+
+
+def test_build__shows_no_texts_that_stand_as_labels_which_are_not_wanted(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
+    pipeline = made.pipeline_of(source={"use": "jsonl"}, annotate={"labels": ["Disease"]})
+
+    with pytest.raises(MslmDataError, match=r"the labels there are not shown") as error:
+        made.built(tmp_path / "out", inputs, pipeline)
+
+    assert SECRET not in str(error.value)
+
+
+def test_build__takes_any_labels_that_the_pipeline_names(tmp_path: Path) -> None:
+    inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
+    labels = [row["note"] for row in CASES["many"]]
+    pipeline = made.pipeline_of(source={"use": "jsonl"}, annotate={"labels": labels})
+
+    assert made.built(tmp_path / "out", inputs, pipeline).labels == tuple(labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "items", "seem"),
+    [
+        ([str(n) for n in range(20)], 20, True),
+        ([str(n) for n in range(20)], 26, False),
+        ([str(n) for n in range(19)], 19, False),
+        (["a" * 64, "b"], 2, False),
+        (["a" * 65, "b"], 2, True),
+        (["a" * 65, "b"], 3, False),
+        (["a" * 256], 1, False),
+        (["a" * 257], 10_000, True),
+        ([], 0, False),
+    ],
+)
+def test_seem_texts__counts_and_measures(labels: list[str], items: int, seem: bool) -> None:
+    assert seem_texts(labels, items) is seem
+
+
+def test_text__refuses_one_column_as_text_and_label() -> None:
+    with pytest.raises(PipelineError, match="doc_label to name another column than that of the"):
+        source_of(made.pipeline_of(source={"use": "text", "doc_label": "text"}))

@@ -41,10 +41,12 @@ class Conll(TextOptions, Source):
 
     The beginning of a file decides which columns are read. Words stand in the first one. Where it
     numbers the rows of each sentence, they stand in the next that does not hold tags; columns with
-    one value a sentence, such as a document's id, may come before the numbers. Tags stand in the
-    only column that holds some in most lines. Of several, those with labels of chunks alone (NP,
-    VP …) are passed over, and those with nothing but O before the last one; if several are left,
-    the file is refused until `tag_column` says which.
+    one value a sentence, such as a document's id, may come before the numbers. Where it holds tags,
+    words stand in the only other column, or in the one that offsets before it measure; else the
+    file is refused until `word_column` says which. Tags stand in the only column that holds some in
+    most lines. Of several, those with labels of chunks alone (NP, VP …) are passed over, and those
+    with nothing but O before the last one; if several are left, or chunks alone, the file is
+    refused until `tag_column` says which.
 
     A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
     that is the file's scheme (IOB1, IO), as its beginning says.

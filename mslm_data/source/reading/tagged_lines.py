@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -113,17 +114,26 @@ class TagColumns:
         return fields[self.word], tag
 
     def are_in(self, lines: Iterable[tuple[int, str]]) -> bool:
-        """Return whether the first line and nearly all others have them, and some tag is not O."""
-        parsed = [
-            self.parse(line)
+        """Return whether a file surely has them.
+
+        So it does if its first line and nearly all others have them and the same number of columns,
+        and some tag is not O. One line with spaces may be any sentence.
+        """
+        rows = [
+            line
             for _, line in lines
             if line.strip(BLANKS) and not MARK.match(line) and not self.is_comment(line.encode())
         ]
+        parsed = [self.parse(line) for line in rows]
         pairs = [pair for pair in parsed if isinstance(pair, tuple)]
+        widths = Counter(len(fields_of(line.rstrip(BLANKS))) for line in rows)
+        most = _MOST_OF * len(rows)
         return (
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
-            and len(pairs) >= _MOST_OF * len(parsed)
+            and len(pairs) >= most
+            and widths.most_common(1)[0][1] >= most
+            and (len(rows) > 1 or "\t" in rows[0])
         )
 
     def is_comment(self, line: bytes) -> bool:
@@ -242,10 +252,41 @@ class _Rows:
         good = sum(_follows(values[row - 1], values[row]) for row in steps)
         return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
 
-    def is_constant(self, column: int) -> bool:
-        """Return whether a column has one value in each sentence, as the id of a document does."""
+    def are_tags(self, column: int, is_tag: Callable[[str], bool]) -> bool:
+        """Return whether a column holds tags in most rows.
+
+        I and B alone, never with a label or an O beside them, are words where spaces part columns.
+        """
         values = self.column(column)
-        return all(
+        if 2 * sum(map(is_tag, values)) <= len(values):
+            return False
+        if self.tabs or is_tag is not tags.is_tag:
+            return True
+        return any(len(value) > 1 or value == "O" for value in values)
+
+    def are_numbers(self, column: int) -> bool:
+        """Return whether a column has no letters in most rows, as numbers and offsets have none."""
+        return 2 * sum(map(_has_letter, self.column(column))) <= len(self.numbers)
+
+    def offsets_measure(self, start: int, word: int) -> bool:
+        """Return whether a column of starts and the next, of ends, measure nearly all words."""
+        ranges = zip(self.column(start), self.column(start + 1), self.column(word), strict=True)
+        good = sum(
+            first.isdecimal()
+            and stop.isdecimal()
+            and max(len(first), len(stop)) <= _MOST_DIGITS
+            and int(stop) - int(first) == len(value)
+            for first, stop, value in ranges
+        )
+        return good >= _MOST_OF * len(self.numbers)
+
+    def is_constant(self, column: int) -> bool:
+        """Return whether a column has one value in each sentence, as the id of a document does.
+
+        Sentences of one row say nothing of that.
+        """
+        values = self.column(column)
+        return len(self.sentences) <= len(values) and all(
             len(set(values[start:stop])) == 1 and values[start]
             for start, stop in itertools.pairwise(self.sentences)
         )
@@ -281,14 +322,13 @@ def find_columns(
     rows = _Rows.of(lines)
     width = max(map(len, rows.fields), default=0)
 
-    held = [tag] if tag is not None else range(width)
-    holds_tags = [
-        column for column in held if 2 * sum(map(is_tag, rows.column(column))) > len(rows.numbers)
-    ]
+    tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
     if word is None:
-        word = _find_words(rows, holds_tags)
-        _refuse_numbers(rows, word, holds_tags)
-    candidates = [column for column in holds_tags if column != word]
+        # Of labels, anything can be one: that says nothing of where the words are.
+        of_tags = tagged if is_tag is tags.is_bracket else _tagged(rows, width)
+        word = _find_words(rows, of_tags)
+        _refuse_numbers(rows, word, of_tags)
+    candidates = [column for column in tagged if column != word and tag in (None, column)]
 
     if not rows.numbers:
         return TagColumns(word, 1 + word if tag is None else tag, is_tag)
@@ -299,24 +339,60 @@ def find_columns(
     if is_tag is not tags.is_tag:
         return TagColumns(word, candidates[-1], is_tag, rows.tabs)
 
-    found = candidates[0] if len(candidates) == 1 else _choose(rows, candidates)
+    found = candidates[0] if tag is not None else _choose(rows, candidates)
     _refuse_labels(rows, found)
     return TagColumns(word, found, is_tag)
 
 
-def _find_words(rows: _Rows, holds_tags: Sequence[int]) -> int:
-    """Return the column of words: the first one, or the one that follows a column of numbers."""
+def _tagged(rows: _Rows, width: int) -> list[int]:
+    return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
+
+
+def _find_words(rows: _Rows, tagged: Sequence[int]) -> int:
+    """Return the column of words: the first one, or one behind numbers of rows or behind tags.
+
+    Raises:
+        RecordError: Tags come first, and several columns behind them may hold the words.
+    """
     width = min(map(len, rows.fields), default=0)
     for column in range(width):
+        others = [other for other in range(column + 1, width) if other not in tagged]
+        if column in tagged and (others or not column):
+            return _words_behind_tags(rows, column, others)
         if rows.counts(column):
-            after = [other for other in range(column + 1, width) if other not in holds_tags]
-            return after[0] if after else 0
+            return others[0] if others else 0
         if not rows.is_constant(column):
-            return 0
+            break
     return 0
 
 
-def _refuse_numbers(rows: _Rows, word: int, holds_tags: Sequence[int]) -> None:
+def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
+    """Return the column of words where that of tags comes first.
+
+    It is the one whose words are as long as the offsets before it say, as in columns of nersuite,
+    or the only one.
+
+    Raises:
+        RecordError: There are several, or none.
+    """
+    texts = [column for column in others if not rows.are_numbers(column)]
+    measured = [
+        word
+        for word in texts
+        if any(other + 1 in others and rows.offsets_measure(other, word) for other in others)
+    ]
+    found = measured[:1] or (texts if texts else list(others))
+    if len(found) != 1:
+        got = f"columns {_listed(found)}" if found else "none"
+        raise RecordError(
+            f"expected one column of words behind the tags in column {tag}, got {got}; set "
+            "[source] word_column to the one that is to be read",
+            line=rows.numbers[0],
+        )
+    return found[0]
+
+
+def _refuse_numbers(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
     """Raise if the column found for words never holds a letter, and another mostly does.
 
     Numbers of sentences and offsets stand before words in some files. A few words of a file may all
@@ -329,7 +405,7 @@ def _refuse_numbers(rows: _Rows, word: int, holds_tags: Sequence[int]) -> None:
         return
     for column in range(word + 1, width):
         with_letters = sum(map(_has_letter, rows.column(column)))
-        if column not in holds_tags and 2 * with_letters > len(rows.numbers):
+        if column not in tagged and 2 * with_letters > len(rows.numbers):
             raise RecordError(
                 f"expected words in column {word}, got values without any letter, while column "
                 f"{column} has some; set [source] word_column to the one that has the words",
@@ -359,16 +435,22 @@ def _no_tags(rows: _Rows) -> RecordError:
 
 
 def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
-    """Return which of several columns of tags holds those of entities.
+    """Return which of some columns of tags holds those of entities.
 
     Raises:
-        RecordError: Several may.
+        RecordError: Several may, or all of them hold chunks.
     """
     labels = {
         column: {label for value in set(rows.column(column)) for label in _label_of(value)}
         for column in candidates
     }
     not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
+    if not not_chunks:
+        raise RecordError(
+            f"expected tags of entities, got chunks such as NP alone in column "
+            f"{_listed(candidates)}; set [source] tag_column to read them",
+            line=rows.numbers[0],
+        )
     with_labels = [column for column in not_chunks if labels[column]]
     if len(with_labels) <= 1 and candidates[-1] in (with_labels or candidates):
         return candidates[-1]

@@ -114,8 +114,6 @@ def test_read__takes_numbers_that_are_words(tmp_path: Path, rows: list[str], wor
         (["O B-NP", "B-X I-NP", "O B-VP"], "X"),
         (["O O", "O B-X", "O O"], "X"),
         (["B-NC B-X", "B-VC I-X", "B-PC O"], "X"),
-        (["B-NP", "I-NP", "B-VP"], "NP"),
-        (["X B-NP", "X I-NP", "NN B-VP"], "NP"),
     ],
 )
 def test_read__tells_chunks_from_entities(
@@ -127,6 +125,73 @@ def test_read__tells_chunks_from_entities(
 
     assert isinstance(record, Document)
     assert label in {span.label for span in record.spans}
+
+
+@pytest.mark.parametrize("rest", [["B-NP", "I-NP", "B-VP"], ["X B-NP", "X I-NP", "NN B-VP"]])
+def test_read__takes_chunks_alone_for_entities_where_it_is_told(
+    tmp_path: Path, rest: list[str]
+) -> None:
+    data = "".join(f"w{number} NN {tags}\n" for number, tags in enumerate(rest))
+    column = data.partition("\n")[0].count(" ")
+
+    with pytest.raises(SourceError, match=f"got chunks such as NP alone in column {column}; set"):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, tag_column=column)) == [[("w0 w1", "NP"), ("w2", "VP")]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["O\ta", "B-X\tbc", "I-X\td"],
+        ["O a _", "B-X bc _", "I-X d _"],
+        ["O 7 a", "B-X 3 bc", "I-X 8 d"],
+        ["O\t0\t1\ta\tq\tNN\tB-NP", "B-X\t2\t4\tbc\tb\tNN\tI-NP", "I-X\t5\t6\td\td\tNN\tI-NP"],
+        ["1\tO\ta", "2\tB-X\tbc", "3\tI-X\td"],
+    ],
+)
+def test_read__takes_no_tags_for_words(tmp_path: Path, rows: list[str]) -> None:
+    (record,) = read(tmp_path, "\n".join(rows) + "\n")
+
+    assert isinstance(record, Document)
+    assert record.text == "a bc d"
+    assert mentions([record]) == [[("bc d", "X")]]
+
+
+def test_read__asks_where_words_are_behind_tags(tmp_path: Path) -> None:
+    data = "O a NN B-NP\nB-X bc NN I-NP\nI-X d NN I-NP\n"
+
+    with pytest.raises(
+        SourceError, match=r"words behind the tags in column 0, got columns 1 and 2; set .* word_c"
+    ):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, word_column=1)) == [[("bc d", "X")]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yesterday I saw the patient again.",
+        "I saw him.\nI left again.\nI do not know.\n",
+        "Here I am.\nThere I was.\n",
+        "Vitamin B helps.\nHepatitis B hurts.\n",
+    ],
+)
+def test_read__takes_no_sentences_for_columns(tmp_path: Path, text: str) -> None:
+    assert not Conll.recognises(Path("f.txt"), text.encode())
+    with pytest.raises(SourceError, match="got no column of tags"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Class I\nSaid O\nThe rest of it is a text of many lines.\n",
+        "Vitamin B-12\n",
+        "a O x\nb B-X\nc O\nd O y z\n",
+    ],
+)
+def test_recognises__wants_equal_numbers_of_columns(text: str) -> None:
+    assert not Conll.recognises(Path("f.txt"), text.encode())
 
 
 @pytest.mark.parametrize(

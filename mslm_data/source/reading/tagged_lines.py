@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,8 @@ _FEWEST_STEPS = 2
 _MOST_OF = 0.9
 """Share of the rows that must; others may be words in several pieces, or broken."""
 _MOST_DIGITS = 9
+_HEADER = frozenset({"token", "tokens", "word", "words", "form"})
+"""Names of the column of words, in any case, by which a row of names is known."""
 _MANY = 10
 """Lines that must speak for another form before a file is refused for it."""
 _FEW_TAGS = 1 << 9
@@ -90,14 +92,20 @@ class TaggedSentences:
 class TagColumns:
     """The columns, from 0, that hold the word and its tag, and which words can be tags.
 
-    Where `tabs` is true a line that begins like a comment needs a TAB to be a row. It is for files
-    in which nearly any word can be a tag.
+    Attributes:
+        word: Column of the word.
+        tag: Column of the tag.
+        is_tag: Whether a word can be a tag.
+        tabs: Whether a line that begins like a comment needs a TAB to be a row. It is for files in
+            which nearly any word can be a tag.
+        header: Number of the line that names the columns, 0 where there is none.
     """
 
     word: int
     tag: int
     is_tag: Callable[[str], bool]
     tabs: bool = False
+    header: int = 0
 
     def parse(self, line: str) -> tuple[str, str] | str:
         """Return a line's word and tag, or else the reason why it is broken."""
@@ -121,8 +129,11 @@ class TagColumns:
         """
         rows = [
             line
-            for _, line in lines
-            if line.strip(BLANKS) and not MARK.match(line) and not self.is_comment(line.encode())
+            for number, line in lines
+            if line.strip(BLANKS)
+            and number != self.header
+            and not MARK.match(line)
+            and not (line.startswith("#") and self.is_comment(line.encode()))
         ]
         parsed = [self.parse(line) for line in rows]
         pairs = [pair for pair in parsed if isinstance(pair, tuple)]
@@ -139,8 +150,9 @@ class TagColumns:
     def is_comment(self, line: bytes) -> bool:
         """Return whether a line that begins with `#` is a comment.
 
-        It is if it has the form of one, or begins with `#` and a space and does not have a word and
-        a tag. A line that opens a document is not a comment.
+        It is if it has the form of one. It also is if it does not have a word and a tag, and begins
+        with `#` and a space, or stands in a file whose rows do not begin with the word. A line that
+        opens a document is not a comment.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if MARK.match(text):
@@ -148,7 +160,34 @@ class TagColumns:
         if CERTAIN.match(text):
             return True
         is_row = isinstance(self.parse(text), tuple) and ("\t" in text or not self.tabs)
-        return bool(LIKELY.match(text)) and not is_row
+        return not is_row and (self.word != 0 or LIKELY.match(text) is not None)
+
+    def without_header(self, lines: bytes, *, first: int = 1) -> bytes:
+        """Return lines with an empty one for that which names the columns.
+
+        Args:
+            lines: Whole lines.
+            first: Number of the first one.
+        """
+        if self.header < first:
+            return lines
+        start, stop = _bounds_of(lines, self.header - first + 1)
+        return lines[:start] + lines[stop:]
+
+    def header_bytes(self, beginning: bytes) -> int:
+        """Return how many bytes of a file come before its first row, with the names of columns."""
+        return _bounds_of(beginning, self.header)[1] if self.header else 0
+
+
+def _bounds_of(lines: bytes, number: int) -> tuple[int, int]:
+    """Return where a line begins and ends, without its line end; lines count from 1."""
+    start = 0
+    for _ in range(number - 1):
+        start = lines.find(b"\n", start) + 1
+        if not start:
+            return len(lines), len(lines)
+    stop = lines.find(b"\n", start)
+    return start, len(lines) if stop < 0 else stop
 
 
 def fields_of(line: str) -> list[str]:
@@ -207,35 +246,52 @@ class _Rows:
         fields: The fields of each line.
         sentences: The first row of each sentence, and the number of rows.
         tabs: Whether most of the lines have TABs.
+        header: The number of the line before them that names the columns, 0 for none.
     """
 
     numbers: list[int]
     fields: list[list[str]]
     sentences: list[int]
     tabs: bool
+    header: int
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
-        """Take the lines that are not blank, marks, or like comments.
+        """Take the lines that are not blank, marks, like comments, or names of columns.
 
         A token may begin like a comment, but few do.
         """
+        found = [
+            (number, line)
+            for number, line in lines
+            if not line.startswith(("# ", "#\t")) and not CERTAIN.match(line)
+        ]
+        widths = Counter(len(fields_of(line)) for _, line in found if line.strip(BLANKS))
+        usual = widths.most_common(1)[0][0] if widths else 0
+
         numbers: list[int] = []
         fields: list[list[str]] = []
         sentences: list[int] = []
         num_tabs = 0
+        header = 0
         is_inside = False
-        for number, line in lines:
+        for number, line in found:
+            row = fields_of(line)
             if not line.strip(BLANKS) or MARK.match(line):
                 is_inside = False
-            elif not line.startswith("# ") and not CERTAIN.match(line):
+            elif line.startswith("#") and len(row) != usual:
+                continue
+            elif not numbers and not header and _are_names(row):
+                header = number
+            else:
                 if not is_inside:
                     sentences.append(len(numbers))
                 is_inside = True
                 numbers.append(number)
-                fields.append(fields_of(line))
+                fields.append(row)
                 num_tabs += "\t" in line
-        return cls(numbers, fields, [*sentences, len(numbers)], 2 * num_tabs > len(numbers))
+        is_tabbed = 2 * num_tabs > len(numbers)
+        return cls(numbers, fields, [*sentences, len(numbers)], is_tabbed, header)
 
     def column(self, column: int) -> list[str]:
         """Return the values of a column, "" where a row does not have it."""
@@ -292,6 +348,13 @@ class _Rows:
         )
 
 
+def _are_names(row: Sequence[str]) -> bool:
+    """Return whether a file's first row has a name of the column of words, and no tag."""
+    values = [value.strip(BLANKS) for value in row]
+    is_named = len(values) > 1 and not _HEADER.isdisjoint(map(str.casefold, values))
+    return is_named and not any(map(tags.is_tag, values))
+
+
 def _follows(before: str, value: str) -> bool:
     return (
         before.isdecimal()
@@ -331,17 +394,18 @@ def find_columns(
     candidates = [column for column in tagged if column != word and tag in (None, column)]
 
     if not rows.numbers:
-        return TagColumns(word, 1 + word if tag is None else tag, is_tag)
+        found = 1 + word if tag is None else tag
+        return TagColumns(word, found, is_tag, header=rows.header)
     if not candidates:
         raise _no_tags(rows)
     if is_tag is tags.is_bracket and len(candidates) > 1:
         raise _several(rows, candidates)
     if is_tag is not tags.is_tag:
-        return TagColumns(word, candidates[-1], is_tag, rows.tabs)
+        return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
 
     found = candidates[0] if tag is not None else _choose(rows, candidates)
     _refuse_labels(rows, found)
-    return TagColumns(word, found, is_tag)
+    return TagColumns(word, found, is_tag, header=rows.header)
 
 
 def _tagged(rows: _Rows, width: int) -> list[int]:
@@ -536,8 +600,42 @@ def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:
     # The last place is that of tag -1, which the kernel gives to words of broken lines.
     good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
     if found.tags.min(initial=0) < 0 or not good[:-1].all():
-        found.broken.update(_broken(found, ~good[found.tags], _lines(data), first, columns))
+        lines = _lines(data)
+        is_empty = _are_empty(found, lines, first, columns)
+        found.broken.update(_broken(found, ~good[found.tags] & ~is_empty, lines, first, columns))
+        if is_empty.any():
+            return _without_words(found, is_empty)
     return found
+
+
+def _are_empty(
+    found: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
+) -> npt.NDArray[np.bool_]:
+    """Return which rows have no word and are in no mention, bool `[W]`.
+
+    Only sentences that have other words lose such rows: so none loses all of them.
+    """
+    is_empty = np.zeros(len(found.tags), np.bool_)
+    for word in np.flatnonzero((found.tags < 0) & (found.bounds[:, 0] == found.bounds[:, 1])):
+        sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
+        line = lines[found.lines[sentence] + word - found.offsets[sentence] - first]
+        fields = line.split("\t")
+        is_empty[word] = (
+            len(fields) > max(columns.word, columns.tag)
+            and not fields[columns.word].strip(BLANKS)
+            and fields[columns.tag].strip(BLANKS) == "O"
+        )
+    if is_empty.any():
+        of_sentences = np.add.reduceat(~is_empty, found.offsets[:-1])
+        is_empty &= np.repeat(of_sentences > 0, np.diff(found.offsets))
+    return is_empty
+
+
+def _without_words(found: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> TaggedSentences:
+    """Return the sentences without some of their words, bool `[W]`; the text keeps its spaces."""
+    gone_before = np.append(0, np.cumsum(is_gone))
+    offsets = (found.offsets - gone_before[found.offsets]).astype(found.offsets.dtype)
+    return replace(found, bounds=found.bounds[~is_gone], tags=found.tags[~is_gone], offsets=offsets)
 
 
 def _broken(

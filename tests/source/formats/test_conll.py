@@ -290,6 +290,50 @@ def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) 
     assert spaced.text == "# Warfarin # # was"
 
 
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__passes_over_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
+    sentence = "#\thttp://a.example/1.html\t[2011-02-03]\t\n1\tOslo\tB-X\tO\n2\twins\tO\tO\n"
+    data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#doc 7\n1\t#\tB-X\tO\n"])
+
+    records = read(tmp_path, data, tag_column=2, target_bytes=target_bytes)
+
+    assert mentions(records) == [[("Oslo", "X")]] * 4 + [[("#", "X")]]
+    assert ids_of(records, Document) == [f"f:{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "TOKEN\tNE-COARSE\tMISC\n",
+        "Word\tTag\tMISC\n\n",
+        "# id = 1\n\nTOKEN\tNE\tMISC\n# lang = fi\n",
+        "\ufeffform\tner\t\n\n# a\n",
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "-DOCSTART-\n"])
+def test_read__knows_a_row_of_names(
+    tmp_path: Path, header: str, mark: str, target_bytes: int
+) -> None:
+    data = header + mark + "a\tB-X\t_\nb\tO\t_\n\n" + mark + "c\tO\t_\nd\tB-X\t_\n"
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert mentions(records) == [[("a", "X")], [("d", "X")]]
+    assert ids_of(records, Document) == ["f:0", "f:1"]
+    last = records[1]
+    assert isinstance(last, Document)
+    assert last.place == f"f.tsv:{data.count(chr(10)) - 1 - bool(mark)}"
+    assert Conll.recognises(Path("f.tsv"), data.encode())
+
+
+@pytest.mark.parametrize("first", ["Form\tO\n", "Word\tB-X\n", "and\tner\n"])
+def test_read__loses_no_row_to_names(tmp_path: Path, first: str) -> None:
+    (record,) = read(tmp_path, first + "b\tB-X\nc\tO\n")
+
+    assert isinstance(record, SetAside) or record.text == f"{first.split(maxsplit=1)[0]} b c"
+
+
 COMMENT_LINES = [
     "a\tO", "#\tO", "# O", "#x\tB-X", "# sent_id = 1", "# text = I B-X O", "# id 5", "#end document", "", "", " ",
     "# newdoc id = d", "# newdoc", "#begin document (e); part 001", "broken", "# newdocs\tO", "#x=y\tO", "#x = y\tO",
@@ -600,8 +644,8 @@ GOOD = "a\tO\nb\tB-X\n\n" * 3
         ("secret\t1\t2\t3\t4\tO", NOT_A_TAG.format(1)),
         ("secret\tsesame", NOT_A_TAG.format(1)),
         ("secret\t", NOT_A_TAG.format(1)),
-        ("\tO", "expected a token in column 0, got an empty field"),
-        (" \tO", "expected a token in column 0, got an empty field"),
+        ("\tB-X", "expected a token in column 0, got an empty field"),
+        (" \tB-X", "expected a token in column 0, got an empty field"),
         (" secret O", "expected a token in column 0, got an empty field"),
         ("the secret O", NOT_A_TAG.format(1)),
         ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
@@ -616,6 +660,20 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
     assert [record for record in records if isinstance(record, SetAside)] == [
         SetAside("f:3", "f.tsv:11", reason)
     ]
+
+
+def test_read__passes_over_rows_without_a_word(tmp_path: Path) -> None:
+    data = GOOD + "c\tO\n\tO\nd\tB-X\n \tO\n\n\tO\n\ne\tB-X\n"
+
+    records = read(tmp_path, data)
+
+    aside, *_, fourth, last = records
+    assert isinstance(aside, SetAside)
+    assert (aside.id, aside.place) == ("f:4", "f.tsv:15")
+    assert isinstance(fourth, Document)
+    assert fourth.words is not None
+    assert fourth.words.tolist() == [[0, 1], [3, 4]]
+    assert mentions([fourth, last]) == [[("d", "X")], [("e", "X")]]
 
 
 def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
@@ -821,9 +879,10 @@ def test_read__agrees_with_the_slow_twin(
         documents = [record for record in records if isinstance(record, Document)]
         assert ids_of(records, Document) == [doc_id for doc_id, _ in good]
         for (_, sentences), document in zip(good, documents, strict=True):
-            assert document.text == "\n".join(
-                " ".join(word for word, _ in sentence) for sentence in sentences
-            )
+            # Where a row has no word, a space too many is left.
+            words = [[word for word, _ in sentence] for sentence in sentences]
+            lines = document.text.split("\n")
+            assert [[*filter(None, line.split(" "))] for line in lines] == (words or [[]])
             of_tags = [
                 decode([tag for _, tag in sentence], untyped="Entity")[0] for sentence in sentences
             ]

@@ -1,7 +1,7 @@
 """The slow twin of `mslm_data.source.formats.conll`: one line after the other, nothing looked up, nothing cut.
 
 It knows the tag's column beforehand, and gives a document as (id, sentences of (word, tag)), None for one with a
-broken line.
+broken line. A row without a word and with the tag O is none, unless it is all that its sentence has.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def documents(
     number = 0
 
     def close_sentence() -> None:
-        nonlocal sentence
+        nonlocal sentence, broken
         if sentence:
-            sentences.append(sentence)
+            sentences.append([pair for pair in sentence if pair[0].strip(ASCII_BLANKS)])
+            broken |= not sentences[-1]
         sentence = []
 
     def close_document() -> None:
@@ -47,13 +48,11 @@ def documents(
             seen = True
             fields = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
             good = len(fields) > tag_column
-            good = (
-                good
-                and fields[0].strip(ASCII_BLANKS) != ""
-                and is_tag(fields[tag_column].strip(ASCII_BLANKS))
-            )
+            tag = fields[tag_column].strip(ASCII_BLANKS) if good else ""
+            may_be_empty = "\t" in line and tag == "O"
+            good = good and is_tag(tag) and (fields[0].strip(ASCII_BLANKS) != "" or may_be_empty)
             if good:
-                sentence.append((fields[0], fields[tag_column].strip(ASCII_BLANKS)))
+                sentence.append((fields[0], tag))
             else:
                 broken = True
     close_document()

@@ -37,14 +37,18 @@ class Conll(TextOptions, Source):
     `file:ordinal`. In a file without them each sentence is a document, `file:number`.
 
     A line such as `# sent_id = 4` or `# text = …` is a comment, and passed over. So is any other
-    line that begins with `#` and a space and does not have a word and a tag.
+    line that begins with `#` and a space and does not have a word and a tag, or with `#` alone in a
+    file whose rows begin with numbers or tags. A first row that names the columns, one of them
+    TOKEN, WORD or FORM, is no word. Neither is a row with a TAB before its tag O and nothing else.
 
     The beginning of a file decides which columns are read. Words stand in the first one. Where it
     numbers the rows of each sentence, they stand in the next that does not hold tags; columns with
-    one value a sentence, such as a document's id, may come before the numbers. Tags stand in the
-    only column that holds some in most lines. Of several, those with labels of chunks alone (NP,
-    VP …) are passed over, and those with nothing but O before the last one; if several are left,
-    the file is refused until `tag_column` says which.
+    one value a sentence, such as a document's id, may come before the numbers. Where it holds tags,
+    words stand in the only other column, or in the one that offsets before it measure; else the
+    file is refused until `word_column` says which. Tags stand in the only column that holds some in
+    most lines. Of several, those with labels of chunks alone (NP, VP …) are passed over, and those
+    with nothing but O before the last one; if several are left, or chunks alone, the file is
+    refused until `tag_column` says which.
 
     A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
     that is the file's scheme (IOB1, IO), as its beginning says.
@@ -96,8 +100,14 @@ class Conll(TextOptions, Source):
             return iter([part])
         if not may_be_cut(part, target_bytes):
             return iter([part])
-        is_comment = self.columns(Path(part.path)).is_comment
-        return marks.cut(part, target_bytes=target_bytes, is_comment=is_comment)
+        path = Path(part.path)
+        columns = self.columns(path)
+        return marks.cut(
+            part,
+            target_bytes=target_bytes,
+            is_comment=columns.is_comment,
+            header_bytes=columns.header_bytes(self.beginning(path, tagged_lines.HEAD_BYTES)),
+        )
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the documents of a part, those that are set aside first; see `batches`."""
@@ -119,6 +129,7 @@ class Conll(TextOptions, Source):
         of_file = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
+        data = columns.without_header(data, first=part.line)
 
         # Until the last step, comments are not counted as lines.
         uncommented = comments.take_out(data, columns.is_comment)
@@ -189,6 +200,7 @@ class Conll(TextOptions, Source):
         Its beginning decides, so that all its parts agree.
         """
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
+        data = columns.without_header(data)
         data = comments.take_out(data, columns.is_comment).data
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))

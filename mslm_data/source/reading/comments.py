@@ -7,6 +7,7 @@ A token may begin with `#` too, so a line counts as a comment by its form, or be
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -88,15 +89,21 @@ def _candidates(data: bytes) -> Iterator[re.Match[bytes]]:
         place = data.find(b"#", match.end() if match else place + 1)
 
 
-def count_blocks(data: bytes, is_comment: IsComment) -> int:
+def count_blocks(data: bytes, is_comment: IsComment, *, header_bytes: int = 0) -> int:
     """Count the blocks between blank lines that hold comments and nothing else.
 
     Without comments, just these blocks are gone.
+
+    Args:
+        data: Whole lines, with the byte order mark of a file.
+        is_comment: Says whether a line that begins with `#` is a comment.
+        header_bytes: Bytes at the beginning that count as comments.
     """
-    others = take_out(data, is_comment)
-    if not len(others.places):
+    rest = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
+    others = take_out(rest, is_comment)
+    if not header_bytes and not len(others.places):
         return 0
-    return _num_blocks(data) - _num_blocks(others.data)
+    return _num_blocks(data.removeprefix(BOM_UTF8)) - _num_blocks(others.data)
 
 
 def _num_blocks(data: bytes) -> int:

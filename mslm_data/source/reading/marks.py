@@ -118,7 +118,9 @@ def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
         place = data.find(b"#", place + 1, past)
 
 
-def cut(part: Part, *, target_bytes: int, is_comment: IsComment) -> Iterator[Part]:
+def cut(
+    part: Part, *, target_bytes: int, is_comment: IsComment, header_bytes: int = 0
+) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences; see `Source.cut`.
 
     Every part but the last has at least `target_bytes`, and every part of a file with marks has
@@ -128,6 +130,8 @@ def cut(part: Part, *, target_bytes: int, is_comment: IsComment) -> Iterator[Par
         part: The file, or a part of it.
         target_bytes: About how many bytes a part gets.
         is_comment: Says which lines are comments; they make neither documents nor sentences.
+        header_bytes: Bytes at the file's beginning without documents: names of columns, with what
+            comes before them.
     """
     if not may_be_cut(part, target_bytes):
         yield part
@@ -143,13 +147,14 @@ def cut(part: Part, *, target_bytes: int, is_comment: IsComment) -> Iterator[Par
         for piece in cut_at_gaps(part, target_bytes=target_bytes):
             yield piece._replace(first=piece.first - left_out)
             stop = len(data) if piece.stop < 0 else piece.stop
-            if data.find(b"#", piece.start, stop) >= 0:
-                lines = data[piece.start : stop].removeprefix(BOM_UTF8)
-                left_out += count_blocks(lines, is_comment)
+            header = max(header_bytes - piece.start, 0)
+            if header or data.find(b"#", piece.start, stop) >= 0:
+                lines = data[piece.start : stop]
+                left_out += count_blocks(lines, is_comment, header_bytes=header)
         return
 
     # Lines before the first mark are a document too, in one part with that of the mark.
-    before = data[start : marks[0]].removeprefix(BOM_UTF8)
+    before = data[max(start, header_bytes) : marks[0]].removeprefix(BOM_UTF8)
     has_lines_before = bool(take_out(before, is_comment).data.strip(_BLANK_BYTES))
     for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
         if here - start >= target_bytes:

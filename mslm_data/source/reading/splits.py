@@ -36,6 +36,26 @@ _WORD_BEGINS = (
 """Places between two letters at which a word begins, as their case says. A capital before small
 letters begins a word, or ends an acronym; nothing tells which, so names are read in both ways."""
 _WORD = re.compile(r"[a-z]+")
+_WITHIN = re.compile(
+    r"(?P<train>train(?:ing)?|trn)|(?P<validation>devel(?:opment)?|dev|valid(?:ation)?|testa)"
+    r"|(?P<test>test(?:b|ing)?|tst|eval)"
+)
+"""Words of splits that count within a word, as in `engtrain`, where another file has the same name
+with the word of another split."""
+_MAY_SPEAK = re.compile(r"[a-z]{1,5}(?P<word>train|trn|test|tst|devel|dev)")
+"""A word that may be a corpus' short name and a split's, such as `nertest`."""
+_ORDINARY = frozenset(
+    re.findall(
+        r"\w+",
+        "strain restrain constrain retrain entrain detrain distrain quatrain attest brightest "
+        "contest cutest detest fastest fattest fittest flattest greatest hottest latest lightest "
+        "neatest protest quietest retest rightest shortest smartest softest strictest sweetest "
+        "tightest wettest whitest",
+    )
+)
+"""Other words that end like one."""
+_FEW_FILES = 12
+"""Files of a folder up to which a name is a corpus' or a split's; of more, names are documents'."""
 _ABOUT = re.compile(
     r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"
 )
@@ -108,7 +128,9 @@ def by_split(
     patterns.
 
     Without, a file belongs to the split that its name speaks of, or else the name of the nearest
-    folder below the input, or else the input's own if that is just a split's name. Where no file
+    folder below the input, or else the input's own if that is just a split's name. A name also
+    speaks of a split by a word within a word, as `engtrain` does, where another file has the same
+    name with another split's; where it may, and none has, that is refused. Where no file
     speaks of a split, all are `train`. Where some do, the others are left out, but not if they may
     be what is wanted: see `_refuse_left_out`.
 
@@ -154,6 +176,7 @@ def assign(
     """
     named: dict[str, set[Path]] = {}
     rest: dict[Path, Candidate] = {}
+    found = [*found]
     for candidate in found:
         path, below, folder = candidate
         split = _matching(below, splits) if splits else _nearest(below) or _of_input(folder)
@@ -162,11 +185,57 @@ def assign(
         else:
             rest[path] = candidate
 
+    if not splits:
+        for path, split in _paired(found).items():
+            if rest.pop(path, None):
+                named.setdefault(split, set()).add(path)
+        if len(found) <= _FEW_FILES:
+            _refuse_split_within(rest.values())
+
     if rest and not named and not splits:
         named["train"] = {*rest}
     elif rest and not splits:
         _refuse_left_out([*rest.values()], named)
     return {split: sorted(named[split]) for split in sorted(named, key=split_order)}
+
+
+def _paired(found: Iterable[Candidate]) -> dict[Path, str]:
+    """Return the splits of files whose names are equal but for the words of splits within them.
+
+    So `engtrain.bio` and `engtest.bio` speak of splits, while `contest.txt` alone does not.
+    """
+    alike: dict[tuple[str, str], dict[str, list[Path]]] = {}
+    for candidate in found:
+        below = candidate.below.lower()
+        folder = below.rpartition("/")[0]
+        for word in _WITHIN.finditer(below, len(folder)):
+            around = (below[: word.start()], below[word.end() :])
+            splits = alike.setdefault(around, {})
+            splits.setdefault(str(word.lastgroup), []).append(candidate.path)
+    return {
+        path: split
+        for splits in alike.values()
+        if len(splits) > 1
+        for split, paths in splits.items()
+        for path in paths
+    }
+
+
+def _refuse_split_within(rest: Iterable[Candidate]) -> None:
+    """Raise if the name of a file that speaks of no split may hold the word of one.
+
+    Raises:
+        SourceError: It may, as in `nertest.bio` beside `corpus.bio`.
+    """
+    for candidate in rest:
+        name = Path(candidate.below).name.lower()
+        for word in _WORD.findall(name):
+            held = _MAY_SPEAK.fullmatch(word)
+            if held and word not in _ORDINARY:
+                raise SourceError(
+                    f"{candidate.below}: expected a name that speaks of a split or of none, got "
+                    f"one that holds the word '{held['word']}'; {_SAY_WHICH}"
+                )
 
 
 def _matching(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:

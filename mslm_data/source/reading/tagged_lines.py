@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,8 @@ _FEWEST_STEPS = 2
 _MOST_OF = 0.9
 """Share of the rows that must; others may be words in several pieces, or broken."""
 _MOST_DIGITS = 9
+_HEADER = frozenset({"token", "tokens", "word", "words", "form"})
+"""Names of the column of words, in any case, by which a row of names is known."""
 _MANY = 10
 """Lines that must speak for another form before a file is refused for it."""
 _FEW_TAGS = 1 << 9
@@ -89,14 +92,20 @@ class TaggedSentences:
 class TagColumns:
     """The columns, from 0, that hold the word and its tag, and which words can be tags.
 
-    Where `tabs` is true a line that begins like a comment needs a TAB to be a row. It is for files
-    in which nearly any word can be a tag.
+    Attributes:
+        word: Column of the word.
+        tag: Column of the tag.
+        is_tag: Whether a word can be a tag.
+        tabs: Whether a line that begins like a comment needs a TAB to be a row. It is for files in
+            which nearly any word can be a tag.
+        header: Number of the line that names the columns, 0 where there is none.
     """
 
     word: int
     tag: int
     is_tag: Callable[[str], bool]
     tabs: bool = False
+    header: int = 0
 
     def parse(self, line: str) -> tuple[str, str] | str:
         """Return a line's word and tag, or else the reason why it is broken."""
@@ -113,24 +122,37 @@ class TagColumns:
         return fields[self.word], tag
 
     def are_in(self, lines: Iterable[tuple[int, str]]) -> bool:
-        """Return whether the first line and nearly all others have them, and some tag is not O."""
-        parsed = [
-            self.parse(line)
-            for _, line in lines
-            if line.strip(BLANKS) and not MARK.match(line) and not self.is_comment(line.encode())
+        """Return whether a file surely has them.
+
+        So it does if its first line and nearly all others have them and the same number of columns,
+        and some tag is not O. One line with spaces may be any sentence.
+        """
+        rows = [
+            line
+            for number, line in lines
+            if line.strip(BLANKS)
+            and number != self.header
+            and not MARK.match(line)
+            and not (line.startswith("#") and self.is_comment(line.encode()))
         ]
+        parsed = [self.parse(line) for line in rows]
         pairs = [pair for pair in parsed if isinstance(pair, tuple)]
+        widths = Counter(len(fields_of(line.rstrip(BLANKS))) for line in rows)
+        most = _MOST_OF * len(rows)
         return (
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
-            and len(pairs) >= _MOST_OF * len(parsed)
+            and len(pairs) >= most
+            and widths.most_common(1)[0][1] >= most
+            and (len(rows) > 1 or "\t" in rows[0])
         )
 
     def is_comment(self, line: bytes) -> bool:
         """Return whether a line that begins with `#` is a comment.
 
-        It is if it has the form of one, or begins with `#` and a space and does not have a word and
-        a tag. A line that opens a document is not a comment.
+        It is if it has the form of one. It also is if it does not have a word and a tag, and begins
+        with `#` and a space, or stands in a file whose rows do not begin with the word. A line that
+        opens a document is not a comment.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if MARK.match(text):
@@ -138,7 +160,34 @@ class TagColumns:
         if CERTAIN.match(text):
             return True
         is_row = isinstance(self.parse(text), tuple) and ("\t" in text or not self.tabs)
-        return bool(LIKELY.match(text)) and not is_row
+        return not is_row and (self.word != 0 or LIKELY.match(text) is not None)
+
+    def without_header(self, lines: bytes, *, first: int = 1) -> bytes:
+        """Return lines with an empty one for that which names the columns.
+
+        Args:
+            lines: Whole lines.
+            first: Number of the first one.
+        """
+        if self.header < first:
+            return lines
+        start, stop = _bounds_of(lines, self.header - first + 1)
+        return lines[:start] + lines[stop:]
+
+    def header_bytes(self, beginning: bytes) -> int:
+        """Return how many bytes of a file come before its first row, with the names of columns."""
+        return _bounds_of(beginning, self.header)[1] if self.header else 0
+
+
+def _bounds_of(lines: bytes, number: int) -> tuple[int, int]:
+    """Return where a line begins and ends, without its line end; lines count from 1."""
+    start = 0
+    for _ in range(number - 1):
+        start = lines.find(b"\n", start) + 1
+        if not start:
+            return len(lines), len(lines)
+    stop = lines.find(b"\n", start)
+    return start, len(lines) if stop < 0 else stop
 
 
 def fields_of(line: str) -> list[str]:
@@ -197,35 +246,52 @@ class _Rows:
         fields: The fields of each line.
         sentences: The first row of each sentence, and the number of rows.
         tabs: Whether most of the lines have TABs.
+        header: The number of the line before them that names the columns, 0 for none.
     """
 
     numbers: list[int]
     fields: list[list[str]]
     sentences: list[int]
     tabs: bool
+    header: int
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
-        """Take the lines that are not blank, marks, or like comments.
+        """Take the lines that are not blank, marks, like comments, or names of columns.
 
         A token may begin like a comment, but few do.
         """
+        found = [
+            (number, line)
+            for number, line in lines
+            if not line.startswith(("# ", "#\t")) and not CERTAIN.match(line)
+        ]
+        widths = Counter(len(fields_of(line)) for _, line in found if line.strip(BLANKS))
+        usual = widths.most_common(1)[0][0] if widths else 0
+
         numbers: list[int] = []
         fields: list[list[str]] = []
         sentences: list[int] = []
         num_tabs = 0
+        header = 0
         is_inside = False
-        for number, line in lines:
+        for number, line in found:
+            row = fields_of(line)
             if not line.strip(BLANKS) or MARK.match(line):
                 is_inside = False
-            elif not line.startswith("# ") and not CERTAIN.match(line):
+            elif line.startswith("#") and len(row) != usual:
+                continue
+            elif not numbers and not header and _are_names(row):
+                header = number
+            else:
                 if not is_inside:
                     sentences.append(len(numbers))
                 is_inside = True
                 numbers.append(number)
-                fields.append(fields_of(line))
+                fields.append(row)
                 num_tabs += "\t" in line
-        return cls(numbers, fields, [*sentences, len(numbers)], 2 * num_tabs > len(numbers))
+        is_tabbed = 2 * num_tabs > len(numbers)
+        return cls(numbers, fields, [*sentences, len(numbers)], is_tabbed, header)
 
     def column(self, column: int) -> list[str]:
         """Return the values of a column, "" where a row does not have it."""
@@ -242,13 +308,51 @@ class _Rows:
         good = sum(_follows(values[row - 1], values[row]) for row in steps)
         return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
 
-    def is_constant(self, column: int) -> bool:
-        """Return whether a column has one value in each sentence, as the id of a document does."""
+    def are_tags(self, column: int, is_tag: Callable[[str], bool]) -> bool:
+        """Return whether a column holds tags in most rows.
+
+        I and B alone, never with a label or an O beside them, are words where spaces part columns.
+        """
         values = self.column(column)
-        return all(
+        if 2 * sum(map(is_tag, values)) <= len(values):
+            return False
+        if self.tabs or is_tag is not tags.is_tag:
+            return True
+        return any(len(value) > 1 or value == "O" for value in values)
+
+    def are_numbers(self, column: int) -> bool:
+        """Return whether a column has no letters in most rows, as numbers and offsets have none."""
+        return 2 * sum(map(_has_letter, self.column(column))) <= len(self.numbers)
+
+    def offsets_measure(self, start: int, word: int) -> bool:
+        """Return whether a column of starts and the next, of ends, measure nearly all words."""
+        ranges = zip(self.column(start), self.column(start + 1), self.column(word), strict=True)
+        good = sum(
+            first.isdecimal()
+            and stop.isdecimal()
+            and max(len(first), len(stop)) <= _MOST_DIGITS
+            and int(stop) - int(first) == len(value)
+            for first, stop, value in ranges
+        )
+        return good >= _MOST_OF * len(self.numbers)
+
+    def is_constant(self, column: int) -> bool:
+        """Return whether a column has one value in each sentence, as the id of a document does.
+
+        Sentences of one row say nothing of that.
+        """
+        values = self.column(column)
+        return len(self.sentences) <= len(values) and all(
             len(set(values[start:stop])) == 1 and values[start]
             for start, stop in itertools.pairwise(self.sentences)
         )
+
+
+def _are_names(row: Sequence[str]) -> bool:
+    """Return whether a file's first row has a name of the column of words, and no tag."""
+    values = [value.strip(BLANKS) for value in row]
+    is_named = len(values) > 1 and not _HEADER.isdisjoint(map(str.casefold, values))
+    return is_named and not any(map(tags.is_tag, values))
 
 
 def _follows(before: str, value: str) -> bool:
@@ -281,42 +385,78 @@ def find_columns(
     rows = _Rows.of(lines)
     width = max(map(len, rows.fields), default=0)
 
-    held = [tag] if tag is not None else range(width)
-    holds_tags = [
-        column for column in held if 2 * sum(map(is_tag, rows.column(column))) > len(rows.numbers)
-    ]
+    tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
     if word is None:
-        word = _find_words(rows, holds_tags)
-        _refuse_numbers(rows, word, holds_tags)
-    candidates = [column for column in holds_tags if column != word]
+        # Of labels, anything can be one: that says nothing of where the words are.
+        of_tags = tagged if is_tag is tags.is_bracket else _tagged(rows, width)
+        word = _find_words(rows, of_tags)
+        _refuse_numbers(rows, word, of_tags)
+    candidates = [column for column in tagged if column != word and tag in (None, column)]
 
     if not rows.numbers:
-        return TagColumns(word, 1 + word if tag is None else tag, is_tag)
+        found = 1 + word if tag is None else tag
+        return TagColumns(word, found, is_tag, header=rows.header)
     if not candidates:
         raise _no_tags(rows)
     if is_tag is tags.is_bracket and len(candidates) > 1:
         raise _several(rows, candidates)
     if is_tag is not tags.is_tag:
-        return TagColumns(word, candidates[-1], is_tag, rows.tabs)
+        return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
 
-    found = candidates[0] if len(candidates) == 1 else _choose(rows, candidates)
+    found = candidates[0] if tag is not None else _choose(rows, candidates)
     _refuse_labels(rows, found)
-    return TagColumns(word, found, is_tag)
+    return TagColumns(word, found, is_tag, header=rows.header)
 
 
-def _find_words(rows: _Rows, holds_tags: Sequence[int]) -> int:
-    """Return the column of words: the first one, or the one that follows a column of numbers."""
+def _tagged(rows: _Rows, width: int) -> list[int]:
+    return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
+
+
+def _find_words(rows: _Rows, tagged: Sequence[int]) -> int:
+    """Return the column of words: the first one, or one behind numbers of rows or behind tags.
+
+    Raises:
+        RecordError: Tags come first, and several columns behind them may hold the words.
+    """
     width = min(map(len, rows.fields), default=0)
     for column in range(width):
+        others = [other for other in range(column + 1, width) if other not in tagged]
+        if column in tagged and (others or not column):
+            return _words_behind_tags(rows, column, others)
         if rows.counts(column):
-            after = [other for other in range(column + 1, width) if other not in holds_tags]
-            return after[0] if after else 0
+            return others[0] if others else 0
         if not rows.is_constant(column):
-            return 0
+            break
     return 0
 
 
-def _refuse_numbers(rows: _Rows, word: int, holds_tags: Sequence[int]) -> None:
+def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
+    """Return the column of words where that of tags comes first.
+
+    It is the one whose words are as long as the offsets before it say, as in columns of nersuite,
+    or the only one.
+
+    Raises:
+        RecordError: There are several, or none.
+    """
+    texts = [column for column in others if not rows.are_numbers(column)]
+    measured = [
+        word
+        for word in texts
+        if any(other + 1 in others and rows.offsets_measure(other, word) for other in others)
+    ]
+    found = measured[:1] or (texts if texts else list(others))
+    if len(found) != 1:
+        got = f"columns {_listed(found)}" if found else "none"
+        raise RecordError(
+            f"expected one column of words behind the tags in column {tag}, got {got}; set "
+            "[source] word_column to the one that is to be read",
+            line=rows.numbers[0],
+        )
+    return found[0]
+
+
+def _refuse_numbers(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
     """Raise if the column found for words never holds a letter, and another mostly does.
 
     Numbers of sentences and offsets stand before words in some files. A few words of a file may all
@@ -329,7 +469,7 @@ def _refuse_numbers(rows: _Rows, word: int, holds_tags: Sequence[int]) -> None:
         return
     for column in range(word + 1, width):
         with_letters = sum(map(_has_letter, rows.column(column)))
-        if column not in holds_tags and 2 * with_letters > len(rows.numbers):
+        if column not in tagged and 2 * with_letters > len(rows.numbers):
             raise RecordError(
                 f"expected words in column {word}, got values without any letter, while column "
                 f"{column} has some; set [source] word_column to the one that has the words",
@@ -359,16 +499,22 @@ def _no_tags(rows: _Rows) -> RecordError:
 
 
 def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
-    """Return which of several columns of tags holds those of entities.
+    """Return which of some columns of tags holds those of entities.
 
     Raises:
-        RecordError: Several may.
+        RecordError: Several may, or all of them hold chunks.
     """
     labels = {
         column: {label for value in set(rows.column(column)) for label in _label_of(value)}
         for column in candidates
     }
     not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
+    if not not_chunks:
+        raise RecordError(
+            f"expected tags of entities, got chunks such as NP alone in column "
+            f"{_listed(candidates)}; set [source] tag_column to read them",
+            line=rows.numbers[0],
+        )
     with_labels = [column for column in not_chunks if labels[column]]
     if len(with_labels) <= 1 and candidates[-1] in (with_labels or candidates):
         return candidates[-1]
@@ -454,8 +600,42 @@ def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:
     # The last place is that of tag -1, which the kernel gives to words of broken lines.
     good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
     if found.tags.min(initial=0) < 0 or not good[:-1].all():
-        found.broken.update(_broken(found, ~good[found.tags], _lines(data), first, columns))
+        lines = _lines(data)
+        is_empty = _are_empty(found, lines, first, columns)
+        found.broken.update(_broken(found, ~good[found.tags] & ~is_empty, lines, first, columns))
+        if is_empty.any():
+            return _without_words(found, is_empty)
     return found
+
+
+def _are_empty(
+    found: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
+) -> npt.NDArray[np.bool_]:
+    """Return which rows have no word and are in no mention, bool `[W]`.
+
+    Only sentences that have other words lose such rows: so none loses all of them.
+    """
+    is_empty = np.zeros(len(found.tags), np.bool_)
+    for word in np.flatnonzero((found.tags < 0) & (found.bounds[:, 0] == found.bounds[:, 1])):
+        sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
+        line = lines[found.lines[sentence] + word - found.offsets[sentence] - first]
+        fields = line.split("\t")
+        is_empty[word] = (
+            len(fields) > max(columns.word, columns.tag)
+            and not fields[columns.word].strip(BLANKS)
+            and fields[columns.tag].strip(BLANKS) == "O"
+        )
+    if is_empty.any():
+        of_sentences = np.add.reduceat(~is_empty, found.offsets[:-1])
+        is_empty &= np.repeat(of_sentences > 0, np.diff(found.offsets))
+    return is_empty
+
+
+def _without_words(found: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> TaggedSentences:
+    """Return the sentences without some of their words, bool `[W]`; the text keeps its spaces."""
+    gone_before = np.append(0, np.cumsum(is_gone))
+    offsets = (found.offsets - gone_before[found.offsets]).astype(found.offsets.dtype)
+    return replace(found, bounds=found.bounds[~is_gone], tags=found.tags[~is_gone], offsets=offsets)
 
 
 def _broken(

@@ -115,8 +115,6 @@ def test_read__takes_numbers_that_are_words(tmp_path: Path, rows: list[str], wor
         (["O B-NP", "B-X I-NP", "O B-VP"], "X"),
         (["O O", "O B-X", "O O"], "X"),
         (["B-NC B-X", "B-VC I-X", "B-PC O"], "X"),
-        (["B-NP", "I-NP", "B-VP"], "NP"),
-        (["X B-NP", "X I-NP", "NN B-VP"], "NP"),
     ],
 )
 def test_read__tells_chunks_from_entities(
@@ -128,6 +126,73 @@ def test_read__tells_chunks_from_entities(
 
     assert isinstance(record, Document)
     assert label in {span.label for span in record.spans}
+
+
+@pytest.mark.parametrize("rest", [["B-NP", "I-NP", "B-VP"], ["X B-NP", "X I-NP", "NN B-VP"]])
+def test_read__takes_chunks_alone_for_entities_where_it_is_told(
+    tmp_path: Path, rest: list[str]
+) -> None:
+    data = "".join(f"w{number} NN {tags}\n" for number, tags in enumerate(rest))
+    column = data.partition("\n")[0].count(" ")
+
+    with pytest.raises(SourceError, match=f"got chunks such as NP alone in column {column}; set"):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, tag_column=column)) == [[("w0 w1", "NP"), ("w2", "VP")]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["O\ta", "B-X\tbc", "I-X\td"],
+        ["O a _", "B-X bc _", "I-X d _"],
+        ["O 7 a", "B-X 3 bc", "I-X 8 d"],
+        ["O\t0\t1\ta\tq\tNN\tB-NP", "B-X\t2\t4\tbc\tb\tNN\tI-NP", "I-X\t5\t6\td\td\tNN\tI-NP"],
+        ["1\tO\ta", "2\tB-X\tbc", "3\tI-X\td"],
+    ],
+)
+def test_read__takes_no_tags_for_words(tmp_path: Path, rows: list[str]) -> None:
+    (record,) = read(tmp_path, "\n".join(rows) + "\n")
+
+    assert isinstance(record, Document)
+    assert record.text == "a bc d"
+    assert mentions([record]) == [[("bc d", "X")]]
+
+
+def test_read__asks_where_words_are_behind_tags(tmp_path: Path) -> None:
+    data = "O a NN B-NP\nB-X bc NN I-NP\nI-X d NN I-NP\n"
+
+    with pytest.raises(
+        SourceError, match=r"words behind the tags in column 0, got columns 1 and 2; set .* word_c"
+    ):
+        read(tmp_path, data)
+    assert mentions(read(tmp_path, data, word_column=1)) == [[("bc d", "X")]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yesterday I saw the patient again.",
+        "I saw him.\nI left again.\nI do not know.\n",
+        "Here I am.\nThere I was.\n",
+        "Vitamin B helps.\nHepatitis B hurts.\n",
+    ],
+)
+def test_read__takes_no_sentences_for_columns(tmp_path: Path, text: str) -> None:
+    assert not Conll.recognises(Path("f.txt"), text.encode())
+    with pytest.raises(SourceError, match="got no column of tags"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Class I\nSaid O\nThe rest of it is a text of many lines.\n",
+        "Vitamin B-12\n",
+        "a O x\nb B-X\nc O\nd O y z\n",
+    ],
+)
+def test_recognises__wants_equal_numbers_of_columns(text: str) -> None:
+    assert not Conll.recognises(Path("f.txt"), text.encode())
 
 
 @pytest.mark.parametrize(
@@ -224,6 +289,50 @@ def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) 
     # Without TABs nothing tells a comment of two words from a row.
     assert isinstance(spaced, Document)
     assert spaced.text == "# Warfarin # # was"
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__passes_over_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
+    sentence = "#\thttp://a.example/1.html\t[2011-02-03]\t\n1\tOslo\tB-X\tO\n2\twins\tO\tO\n"
+    data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#doc 7\n1\t#\tB-X\tO\n"])
+
+    records = read(tmp_path, data, tag_column=2, target_bytes=target_bytes)
+
+    assert mentions(records) == [[("Oslo", "X")]] * 4 + [[("#", "X")]]
+    assert ids_of(records, Document) == [f"f:{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "TOKEN\tNE-COARSE\tMISC\n",
+        "Word\tTag\tMISC\n\n",
+        "# id = 1\n\nTOKEN\tNE\tMISC\n# lang = fi\n",
+        "\ufeffform\tner\t\n\n# a\n",
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "-DOCSTART-\n"])
+def test_read__knows_a_row_of_names(
+    tmp_path: Path, header: str, mark: str, target_bytes: int
+) -> None:
+    data = header + mark + "a\tB-X\t_\nb\tO\t_\n\n" + mark + "c\tO\t_\nd\tB-X\t_\n"
+
+    records = read(tmp_path, data, target_bytes=target_bytes)
+
+    assert mentions(records) == [[("a", "X")], [("d", "X")]]
+    assert ids_of(records, Document) == ["f:0", "f:1"]
+    last = records[1]
+    assert isinstance(last, Document)
+    assert last.place == f"f.tsv:{data.count(chr(10)) - 1 - bool(mark)}"
+    assert Conll.recognises(Path("f.tsv"), data.encode())
+
+
+@pytest.mark.parametrize("first", ["Form\tO\n", "Word\tB-X\n", "and\tner\n"])
+def test_read__loses_no_row_to_names(tmp_path: Path, first: str) -> None:
+    (record,) = read(tmp_path, first + "b\tB-X\nc\tO\n")
+
+    assert isinstance(record, SetAside) or record.text == f"{first.split(maxsplit=1)[0]} b c"
 
 
 COMMENT_LINES = [
@@ -537,8 +646,8 @@ GOOD = "a\tO\nb\tB-X\n\n" * 3
         ("secret\t1\t2\t3\t4\tO", NOT_A_TAG.format(1)),
         ("secret\tsesame", NOT_A_TAG.format(1)),
         ("secret\t", NOT_A_TAG.format(1)),
-        ("\tO", "expected a token in column 0, got an empty field"),
-        (" \tO", "expected a token in column 0, got an empty field"),
+        ("\tB-X", "expected a token in column 0, got an empty field"),
+        (" \tB-X", "expected a token in column 0, got an empty field"),
         (" secret O", "expected a token in column 0, got an empty field"),
         ("the secret O", NOT_A_TAG.format(1)),
         ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
@@ -553,6 +662,20 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
     assert [record for record in records if isinstance(record, SetAside)] == [
         SetAside("f:3", "f.tsv:11", reason)
     ]
+
+
+def test_read__passes_over_rows_without_a_word(tmp_path: Path) -> None:
+    data = GOOD + "c\tO\n\tO\nd\tB-X\n \tO\n\n\tO\n\ne\tB-X\n"
+
+    records = read(tmp_path, data)
+
+    aside, *_, fourth, last = records
+    assert isinstance(aside, SetAside)
+    assert (aside.id, aside.place) == ("f:4", "f.tsv:15")
+    assert isinstance(fourth, Document)
+    assert fourth.words is not None
+    assert fourth.words.tolist() == [[0, 1], [3, 4]]
+    assert mentions([fourth, last]) == [[("d", "X")], [("e", "X")]]
 
 
 def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
@@ -758,9 +881,10 @@ def test_read__agrees_with_the_slow_twin(
         documents = [record for record in records if isinstance(record, Document)]
         assert ids_of(records, Document) == [doc_id for doc_id, _ in good]
         for (_, sentences), document in zip(good, documents, strict=True):
-            assert document.text == "\n".join(
-                " ".join(word for word, _ in sentence) for sentence in sentences
-            )
+            # Where a row has no word, a space too many is left.
+            words = [[word for word, _ in sentence] for sentence in sentences]
+            lines = document.text.split("\n")
+            assert [[*filter(None, line.split(" "))] for line in lines] == (words or [[]])
             of_tags = [
                 decode([tag for _, tag in sentence], untyped="Entity")[0] for sentence in sentences
             ]

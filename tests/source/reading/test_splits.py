@@ -139,6 +139,39 @@ def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
     assert by_split([tmp_path], suffixes=[".tsv"], splits={}).keys() == {"train", "validation"}
 
 
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        (["engtrain.bio", "engtest.bio"], {"train": ["engtrain.bio"], "test": ["engtest.bio"]}),
+        (["a/trn.bio", "a/tst.bio"], {"train": ["a/trn.bio"], "test": ["a/tst.bio"]}),
+        (
+            ["train.bio", "nertrain.bio", "nerdev.bio"],
+            {"train": ["nertrain.bio", "train.bio"], "validation": ["nerdev.bio"]},
+        ),
+        (["contest.bio", "strain.bio", "latest.bio"], None),
+        ([f"{number}-nertest.bio" for number in range(13)], None),
+    ],
+)
+def test_by_split__hears_words_within_words_that_come_in_pairs(
+    tmp_path: Path, below: list[str], expected: dict[str, list[str]] | None
+) -> None:
+    write(tmp_path, *below)
+
+    found = names(by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
+
+    assert found == (expected or {"train": sorted(below)})
+
+
+@pytest.mark.parametrize("below", [["corpus.bio", "nertest.bio"], ["engtrn.bio"], ["a/ewtdev.bio"]])
+def test_by_split__asks_where_a_word_may_hold_that_of_a_split(
+    tmp_path: Path, below: list[str]
+) -> None:
+    write(tmp_path, *below)
+
+    with pytest.raises(SourceError, match=re.escape(f"{below[-1]}: expected a name that speaks")):
+        by_split([tmp_path], suffixes=[".bio"], splits={})
+
+
 def test_by_split__leaves_out_files_about_the_corpus(tmp_path: Path) -> None:
     write(tmp_path, "test.txt", "README.txt", "LICENCE.txt")
 

@@ -21,16 +21,17 @@ from mslm_data.shard.split import Split
 
 
 class Batches:
-    """The masked batches of an epoch, each a dict of arrays; iterate again for another pass.
+    """The masked batches of an epoch, each a dict of arrays; iterate again for the next epoch.
 
     A batch is a pure function of the rows, the strategy, the options below, the epoch, and its
     number. Where a rate follows the training step, the step is the number of batches before, those
     of earlier epochs included; where it follows tokens, these are counted by
     `EpochOrder.tokens_before`.
 
-    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the
-    state was taken. The batches are those of `mslm_data.torch.MaskedLoader` with the same options,
-    and the states are the same too.
+    A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
+    begins, with an order and masks of its own; after `load_state_dict` the next pass begins where
+    the state was taken. The batches are those of `mslm_data.torch.MaskedLoader` with the same
+    options, and the states are the same too.
 
     See `mslm_data.batches.collate.Batch` for the arrays and their shapes.
     """

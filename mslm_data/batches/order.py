@@ -394,6 +394,8 @@ class Cursor:
         self.place = Place(epoch)
         self.world = 1
         self._resumed = False
+        self._is_exhausted = False
+        """Whether all steps of the present pass were made."""
         self._ahead: deque[Place] = deque()
         """Places after the steps that were made and not yet counted."""
 
@@ -405,25 +407,25 @@ class Cursor:
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
 
-        Does nothing if it is the current one, so a resumed run continues.
+        Does nothing within the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
         """
         check_count("epoch", epoch)
-        if epoch != self.epoch:
+        if epoch != self.epoch or (self._is_over and not self._resumed):
             self._stand(Place(epoch))
 
     def rewind(self) -> None:
-        """Stand at the epoch's first batch, but stay where a loaded state has led.
+        """Stand at the first batch of the epoch, or of the next one if its pass is over.
 
-        To be called when an iterator is made.
+        A loaded state stays as it is. To be called when an iterator is made.
         """
         if not self._resumed:
-            self._stand(Place(self.epoch))
+            self._stand(Place(self.epoch + self._is_over))
 
     def begin(self, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
-        """Begin a new pass: at the epoch's first batch, or once at a loaded state.
+        """Begin a new pass: where `rewind` stands, or once at a loaded state.
 
         To be called when the first batch is asked for: DataLoader makes iterators that it throws
         away unused. Whoever hands the batches out calls `count` for each.
@@ -436,8 +438,7 @@ class Cursor:
         self._resumed = False
         self.world = world
 
-        steps = self.order.batches(self.place, rank=rank, world=world)
-        return _noted(steps, self._ahead)
+        return self._noted(self.order.batches(self.place, rank=rank, world=world))
 
     def count(self) -> None:
         """Count a batch as given: the earliest of those that were made and not yet counted."""
@@ -517,10 +518,25 @@ class Cursor:
             *(self.place.epoch, self.place.rows, self.order.rows, self.place.steps),
         )
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether the present pass has no batch left."""
+        return self._is_exhausted or 0 < self.order.rows <= self.place.rows
+
     def _stand(self, place: Place) -> None:
         self.place = place
         self._ahead = deque()
         self._resumed = False
+        self._is_exhausted = False
+
+    def _noted(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Give steps, and note the place after each as it is made."""
+        ahead = self._ahead
+        for step in steps:
+            ahead.append(step.after)
+            yield step
+        if ahead is self._ahead:  # else another pass has begun
+            self._is_exhausted = True
 
     def _described(self) -> dict[str, Any]:
         """Return what two orders must agree on for a place to mean the same."""
@@ -549,13 +565,6 @@ class Cursor:
 def _plain(number: int | None) -> int | None:
     """Return a number as JSON takes it, which may be one of NumPy's."""
     return None if number is None else int(number)
-
-
-def _noted(steps: Iterator[Step], ahead: deque[Place]) -> Iterator[Step]:
-    """Give steps, and note the place after each as it is made."""
-    for step in steps:
-        ahead.append(step.after)
-        yield step
 
 
 def bucket_rows(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
+from mslm_data.torch.epoch import FollowsEpoch
 from mslm_data.torch.refusals import (
     mark_patients_text,
     parts_of,
@@ -24,8 +25,8 @@ class MaskEpochCallback(TrainerCallback):
 
     `MslmTrainer` has one already.
 
-    Needed because the Trainer tells a dataset of its epoch with one process only, and a collator
-    never (accelerate 1.15). It finds the training dataset and the collator itself.
+    Needed because the Trainer does not tell its rows and their collator which epoch begins: they
+    refuse to mask rows before they know. It finds the training dataset and the collator itself.
 
     Where training begins it refuses what the Trainer would do wrongly without a word: smoothed
     labels, packed rows in a model that lets them see each other, and rows of another tokenizer than
@@ -37,14 +38,14 @@ class MaskEpochCallback(TrainerCallback):
         """Choose whom to tell.
 
         Args:
-            *targets: Objects with `set_epoch`; without any, the training dataset, the collator, and
-                what deals out batches.
+            *targets: Masked rows, collators, or objects with `set_epoch`; without any, the training
+                dataset, the collator, and what deals out batches.
 
         Raises:
-            TypeError: One has no `set_epoch`, such as a split.
+            TypeError: One has no epoch, such as a split.
         """
         for target in targets:
-            if not hasattr(target, "set_epoch"):
+            if not (isinstance(target, FollowsEpoch) or hasattr(target, "set_epoch")):
                 raise TypeError(
                     "MaskEpochCallback: expected masked rows, a loader or a collator, got "
                     f"{type(target).__name__}, which has no epoch"
@@ -80,7 +81,9 @@ class MaskEpochCallback(TrainerCallback):
         # The Trainer counts epochs in steps, as a float: 1.9999999 is the epoch after two passes.
         epoch = int((state.epoch or 0) + 1e-6)
         for target in self._targets or _found(kwargs.get("train_dataloader")):
-            if hasattr(target, "set_epoch"):
+            if isinstance(target, FollowsEpoch):
+                target.epoch = epoch
+            elif hasattr(target, "set_epoch"):
                 target.set_epoch(epoch)
 
 

@@ -50,7 +50,8 @@ _COLUMNS_OF = {
 A score column finds a row's scores by its key.
 """
 _HOW = (
-    "pass MaskEpochCallback() to the Trainer, or call set_epoch on the collator before each epoch"
+    "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
+    "make the collator with static=True if its masks are to stay (evaluation)"
 )
 _MIXED = "rows: expected rows without masks, got some of a MaskedDataset among them, or changed"
 
@@ -105,7 +106,7 @@ class MaskingCollator(FollowsEpoch):
         tokenizer: Any = None,
         *,
         seed: int = 0,
-        epoch: int = 0,
+        epoch: int | None = None,
         static: bool = False,
         tags: Sequence[str] | None = None,
         plain: bool = False,
@@ -123,8 +124,9 @@ class MaskingCollator(FollowsEpoch):
             tokenizer: A tokenizer of Hugging Face, or a split of loaded shards. None for rows of a
                 `MaskedDataset`.
             seed: Seeds the masks, in `[0, 2**63)`.
-            epoch: The first epoch.
-            static: Keep the masks of `epoch`, for evaluation.
+            epoch: The first epoch; None: not known before `epoch` is set. No row is masked
+                without it.
+            static: Keep the masks of `epoch`, for evaluation. Default: of epoch 0.
             tags: Names of the tags in the rows' `labels`, as
                 `dataset.features["labels"].feature.names` has them.
             plain: Accept rows that lack what the strategy needs, or a key, as plain text does: each
@@ -176,7 +178,7 @@ class MaskingCollator(FollowsEpoch):
         self._needs = _needs_of(self.strategy) if not plain else []
         self._columns = columns
         self._dtypes = dict(dtypes or {})
-        self._epoch = Epoch(epoch)
+        self._epoch = Epoch(0 if static and epoch is None else epoch)
 
     def __call__(self, rows: Sequence[Row | MaskedRow]) -> dict[str, Tensor]:
         """Make a batch.
@@ -185,8 +187,8 @@ class MaskingCollator(FollowsEpoch):
             rows: One or more.
 
         Raises:
-            ValueError: Rows that cannot be masked, or columns that the strategy needs and that are
-                not there.
+            ValueError: The epoch is not known; rows that cannot be masked; or columns that the
+                strategy needs and that are not there.
         """
         # Not isinstance: of an abstract class it costs more than reading a row.
         types = {type(row) for row in rows}
@@ -253,11 +255,12 @@ class MaskingCollator(FollowsEpoch):
             )
 
         self._check(rows[0])
+        epoch = self._epoch.known(_HOW)
         examples = examples_of(rows, self.ids, tags=self._tags)
         if not self.static:
             self._epoch.watch(examples.keys, _HOW)
 
-        return Masked.of(examples, self.strategy, seed=self.seed, epoch=self.epoch)
+        return Masked.of(examples, self.strategy, seed=self.seed, epoch=epoch)
 
     def _check(self, row: Row) -> None:
         """Refuse a row that lacks what the strategy needs.

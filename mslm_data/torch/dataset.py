@@ -23,14 +23,15 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split, number_of
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow
-from mslm_data.torch.sampler import Rows
+from mslm_data.torch.sampler import Rows, epoch_of
 
 if TYPE_CHECKING:
     from mslm_data.torch.loader import MaskedLoader
 
 _HOW = (
-    "pass MaskEpochCallback() to the Trainer, or call set_epoch on the dataset, loader or sampler "
-    "before each epoch, or make the dataset with static=True if its masks are to stay (evaluation)"
+    "take the batches from dataset.loader(...) or ShardSampler, pass MaskEpochCallback() to the "
+    "Trainer, set dataset.epoch before each pass of your own, or make the dataset with static=True "
+    "if its masks are to stay (evaluation)"
 )
 
 
@@ -39,9 +40,12 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the
     mapped shards and masked by one call. `MaskingCollator()` makes batches of them. The dataset can
-    be sent to forked and spawned workers; these see `set_epoch` at once, persistent ones too. Its
+    be sent to forked and spawned workers; these see a new `epoch` at once, persistent ones too. Its
     first row is masked when it is made, so that errors are raised there, and forked workers find
-    the kernels compiled. Loops of your own, and Hugging Face's Trainer, take it so::
+    the kernels compiled.
+
+    No row is given before its epoch is known. `loader` and `ShardSampler` send it along with the
+    rows; `MaskEpochCallback` sets `epoch` in Hugging Face's Trainer::
 
         dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
         for batch in dataset.loader(batch_size=32): ...
@@ -55,7 +59,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         split: A split of a loaded folder, or a mix of several.
         strategy: What masks.
         seed: Seeds the masks, and the order that `loader` and `ShardSampler` make.
-        static: Whether `set_epoch` changes nothing, so that each row keeps its mask.
+        static: Whether `epoch` stays, so that each row keeps its mask.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         strategy: Strategy | str | Path,
         *,
         seed: int = 0,
-        epoch: int = 0,
+        epoch: int | None = None,
         static: bool = False,
     ) -> None:
         """Configure the masks, and mask the first row.
@@ -74,8 +78,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             strategy: What masks: `md.strategy(...)`, `shards.strategy(...)` where it needs the
                 folder's lexicons, or a name for a strategy's defaults.
             seed: In `[0, 2**63)`.
-            epoch: The first epoch, in `[0, 2**63)`.
-            static: Keep the masks of `epoch`, for evaluation.
+            epoch: The first epoch, in `[0, 2**63)`. None: 0 for `loader` and `ShardSampler`, and
+                not known to any other sampler.
+            static: Keep the masks of `epoch`, for evaluation. Default: of epoch 0.
 
         Raises:
             TypeError: Not a split, such as the folder itself, or not a strategy.
@@ -95,13 +100,14 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             )
         self.seed = seed
         self.static = static
-        self._epoch = Epoch(epoch)
+        self._epoch = Epoch(0 if static and epoch is None else epoch)
         self._checked: int | None = None
         """The epoch at whose first rows this process has looked at the split's files."""
         self._kept: frozenset[int] | None = None
         """Shards that the rows asked for last can be of, if that is known."""
 
-        self.masked(np.arange(min(1, len(self))), step=0, tokens=0).batch()
+        first = np.arange(min(1, len(self)))
+        self.masked(first, epoch=self.epoch or 0, step=0, tokens=0).batch()
 
     @property
     def tokens(self) -> int:
@@ -121,9 +127,10 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return len(self.split)
 
     def __repr__(self) -> str:
+        epoch = "not set" if self.epoch is None else self.epoch
         kept = ", static" if self.static else ""
 
-        return f"MaskedDataset({self.split!r}, seed {self.seed}, epoch {self.epoch}{kept})"
+        return f"MaskedDataset({self.split!r}, seed {self.seed}, epoch {epoch}{kept})"
 
     def __getitem__(self, row: int) -> MaskedRow:
         """Return one row; negative numbers count from the end.
@@ -131,22 +138,22 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         Raises:
             IndexError: No such row.
             TypeError: Not a row's number, such as a slice.
-            ValueError: A rate follows training, by its steps or tokens.
+            ValueError: The epoch is not known, or a rate follows training, by its steps or tokens.
         """
         number = number_of(row, len(self))
 
-        return MaskedRow(self.masked(np.array([number], np.int64)), 0)
+        return MaskedRow(self.masked(np.array([number], np.int64), epoch=epoch_of([row])), 0)
 
     def __getitems__(self, rows: Sequence[int]) -> list[MaskedRow]:
         """Return rows that were gathered and masked at once, as DataLoader asks for them.
 
         Raises:
-            ValueError: A rate follows training, and the rows are not those of `loader` or
-                `ShardSampler`.
+            ValueError: The epoch is not known; or a rate follows training, and the rows are not
+                those of `loader` or `ShardSampler`.
         """
-        epoch = step = tokens = None
+        epoch = epoch_of(rows)
+        step = tokens = None
         if isinstance(rows, Rows):
-            epoch = rows.epoch
             step = rows.step
             if rows.shards != self._kept and rows.shards is not None:
                 if isinstance(self.split, Split):
@@ -175,12 +182,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
-            epoch: None takes the present one, as a static dataset always does.
+            epoch: None takes `epoch`, as a static dataset always does.
             step: The training step, where a rate follows it.
             tokens: Tokens that training was given before, where a rate follows them.
 
         Raises:
-            ValueError: A rate follows the step or the tokens, and there is none.
+            ValueError: The epoch is not known; or a rate follows the step or the tokens, and there
+                is none.
             ShardError: A shard is missing or damaged, or has changed by the first rows of an epoch.
         """
         if step is None and tokens is None and self.strategy.follows_training:
@@ -189,8 +197,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
                 "that does not tell; take the batches from dataset.loader(...) or ShardSampler, or "
                 "let the rate follow the epoch (per='epoch')"
             )
-        if epoch is None or self.static:
-            epoch = self.epoch
+        epoch = self.mask_epoch(epoch)
 
         if epoch != self._checked:
             self.split.check()
@@ -200,6 +207,16 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return Masked.of(
             examples, self.strategy, seed=self.seed, epoch=epoch, step=step, tokens=tokens
         )
+
+    def mask_epoch(self, epoch: int | None) -> int:
+        """Return the epoch of the masks of rows that come with an epoch, or with none.
+
+        Raises:
+            ValueError: It is not known.
+        """
+        if epoch is None or self.static:
+            return self._epoch.known(_HOW)
+        return epoch
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, `[R]`."""

@@ -1,7 +1,11 @@
-"""The epoch that masks are of, where worker processes that already run see it change.
+"""The epoch of the masks, in memory that worker processes share.
 
-Trainers differ in whom they tell of a new epoch, and when: a plain attribute never reaches
-persistent workers. An epoch that is never changed is noticed and warned of.
+A mask is made for an epoch, so no row is masked before its epoch is known. Trainers differ in whom
+they tell of a new epoch: accelerate 1.15 tells a dataset in some passes and not in others, and a
+collator never. A row would then have the same mask in every epoch, and nothing would say so. So
+`set_epoch`, which accelerate looks for, is what samplers and loaders have, and these send the epoch
+along with the rows. Datasets and collators have `epoch`, which only `MaskEpochCallback` and the
+user's own loop set.
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import torch
 
 from mslm_data.mask.draws import check_count
 
+_UNKNOWN = -1
+"""The epoch before it is set."""
+
 # Places in the memory that all processes share. The keys of the marked rows come last, then whether
 # each was seen again.
 _EPOCH = 0
@@ -25,28 +32,46 @@ _MOST = 8
 
 
 class Epoch:
-    """The number of an epoch, which all processes share, with marks that tell a pass begun anew.
+    """An epoch that all processes share, with marks that tell a pass begun anew.
 
     The marks are the keys of a few rows of an epoch's second batch. If all of them come again while
     the epoch stands, the data began anew. (Those of the first batch would not do: samplers that
     fill up a last batch repeat these.)
     """
 
-    def __init__(self, epoch: int = 0) -> None:
-        """Begin with an epoch.
+    def __init__(self, epoch: int | None = None) -> None:
+        """Begin with an epoch, or with none.
 
         Raises:
             ValueError: Not an epoch.
         """
-        check_count("epoch", epoch)
         shared = torch.zeros(_MARKS + 2 * _MOST, dtype=torch.int64)
-        shared[_EPOCH] = epoch
+        shared[_EPOCH] = _UNKNOWN
         self._shared: torch.Tensor = shared.share_memory_()  # type: ignore[no-untyped-call]
+        if epoch is not None:
+            self.set(epoch)
 
     @property
-    def now(self) -> int:
-        """The epoch."""
-        return int(self._shared[_EPOCH])
+    def now(self) -> int | None:
+        """The epoch; None before it is set."""
+        epoch = int(self._shared[_EPOCH])
+        return None if epoch == _UNKNOWN else epoch
+
+    def known(self, how: str) -> int:
+        """Return the epoch.
+
+        Args:
+            how: How to set it, for the message.
+
+        Raises:
+            ValueError: It is not set.
+        """
+        epoch = self.now
+        if epoch is None:
+            raise ValueError(
+                "epoch: not known, so that every row would have the same mask in each epoch; " + how
+            )
+        return epoch
 
     def set(self, epoch: int) -> None:
         """Go to an epoch. Does nothing if it is the current one.
@@ -90,7 +115,7 @@ class Epoch:
 
 
 class FollowsEpoch:
-    """Base of what has masks of an epoch: the dataset, and the collator.
+    """Base of what masks rows for an epoch: the dataset, and the collator.
 
     Attributes:
         static: Whether the epoch stays as it is.
@@ -100,18 +125,19 @@ class FollowsEpoch:
     _epoch: Epoch
 
     @property
-    def epoch(self) -> int:
-        """The epoch that masks are of."""
-        return self._epoch.now
+    def epoch(self) -> int | None:
+        """The epoch of the masks; None before it is set.
 
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, in worker processes too.
-
-        Does nothing if `static`, nor to rows that are masked already.
+        Set it before each pass. Worker processes see it at once. It does not change if `static`,
+        nor for rows that are masked already.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: Set to what is not an epoch.
         """
+        return self._epoch.now
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
         check_count("epoch", epoch)
         if not self.static:
             self._epoch.set(epoch)

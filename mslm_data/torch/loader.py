@@ -6,7 +6,6 @@ that insist on them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 class MaskedLoader:
     """The batches of one epoch of a `MaskedDataset`, each a dict of tensors.
 
-    Iterate again for another epoch.
+    Iterate again for the next epoch: after a pass that was finished it begins by itself.
 
     With one rank these are the batches of `md.Batches` with the same options. The loader has the
     protocol of torchdata's StatefulDataLoader (`state_dict`, `load_state_dict`), which Lightning
@@ -40,7 +39,7 @@ class MaskedLoader:
     made before the process group::
 
         for epoch in range(epochs):
-            loader.set_epoch(epoch)      # does nothing in the epoch that a loaded state is of
+            loader.set_epoch(epoch)      # does nothing within the epoch of a loaded state
             for batch in loader: ...
 
     Attributes:
@@ -133,7 +132,6 @@ class MaskedLoader:
         )
         self._worker_options = worker_options
         self._loader = self._data_loader(self.sampler)
-        self._finished: int | None = None
 
     @property
     def batch_sampler(self) -> ShardSampler:
@@ -150,7 +148,7 @@ class MaskedLoader:
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
 
-        Does nothing if it is the current one, so a resumed run continues.
+        Does nothing within the current one, so a resumed run continues.
 
         Raises:
             ValueError: Not an epoch.
@@ -178,16 +176,9 @@ class MaskedLoader:
         )
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        epoch = self.sampler.epoch
-        if self._finished == epoch and not self.dataset.static:
-            warnings.warn(
-                f"epoch: expected another after a pass over the data, got {epoch} again, so its "
-                "batches and masks repeat; call set_epoch on the loader before each epoch",
-                stacklevel=2,
-            )
-
         self.sampler.cursor.rewind()
-        return self._pass(epoch)
+
+        return self._pass()
 
     def __repr__(self) -> str:
         place = self.sampler.state_dict()
@@ -210,17 +201,14 @@ class MaskedLoader:
             ValueError: A state of other rows or options, which would repeat or lose rows.
         """
         self.sampler.load_state_dict(state)
-        self._finished = None
 
-    def _pass(self, epoch: int) -> Iterator[dict[str, Tensor]]:
+    def _pass(self) -> Iterator[dict[str, Tensor]]:
         """Give the batches from where the sampler stands to the end of its epoch."""
         batches = iter(self._loader) if self.workers else self._in_process()
 
         for batch in batches:
             self.sampler.cursor.count()
             yield batch
-
-        self._finished = epoch
 
     def _data_loader(self, sampler: Sampler[Rows]) -> DataLoader[Any]:
         """Return torch's loader of the batches whose rows a sampler gives."""
@@ -244,7 +232,7 @@ class MaskedLoader:
             order=self.sampler.cursor.order,
             begin=self.sampler.cursor.place,
             seed=dataset.seed,
-            mask_epoch=dataset.epoch if dataset.static else self.sampler.epoch,
+            mask_epoch=dataset.mask_epoch(self.sampler.epoch),
         )
         for masked, places, packs in masked_batches:
             batch = self._collator.tensors(masked, places, packs)

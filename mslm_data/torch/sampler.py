@@ -6,7 +6,7 @@ Which rows each batch has is decided in `mslm_data.batches.order`; with one rank
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from typing import Any, Literal
 
 import numpy as np
@@ -17,20 +17,39 @@ from torch.utils.data import Sampler
 from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
+from mslm_data.mask.draws import check_count
 
 
-class Rows(list[int]):
-    """The rows of a batch, with its epoch and training step: to any DataLoader a plain list.
+class EpochRow(int):
+    """The number of a row, with its epoch: to any DataLoader and dataset a plain number.
+
+    The epoch comes with each number, not with the batch alone, as trainers cut batches of a sampler
+    and put others together.
 
     Attributes:
         epoch: Which pass over the data.
+    """
+
+    epoch: int
+
+
+def epoch_of(rows: Sequence[int]) -> int | None:
+    """Return the epoch that comes with rows; None where none does."""
+    epochs = {getattr(row, "epoch", None) for row in rows}
+
+    return epochs.pop() if len(epochs) == 1 else None
+
+
+class Rows(list[int]):
+    """The rows of a batch, with its training step: to any DataLoader a plain list.
+
+    Attributes:
         step: Batches of this rank before, those of earlier epochs included.
         tokens: Tokens that all ranks were given before this step; None where they are not known.
         packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
         shards: Shards of which rows come now; None where it can be all.
     """
 
-    epoch: int
     step: int
     tokens: int | None
     packs: npt.NDArray[np.int64] | None
@@ -39,8 +58,11 @@ class Rows(list[int]):
     @classmethod
     def of(cls, step: Step, *, epoch: int, shards: frozenset[int] | None = None) -> Rows:
         """Make a list of a step's rows."""
-        made = cls(step.drawn.rows.tolist())
-        made.epoch = epoch
+        rows = [EpochRow(row) for row in step.drawn.rows.tolist()]
+        for row in rows:
+            row.epoch = epoch
+
+        made = cls(rows)
         made.step = step.number
         made.tokens = step.tokens
         made.packs = step.drawn.packs
@@ -61,10 +83,10 @@ class ShardSampler(Sampler[Rows]):
     the last step has fewer batches than ranks, their rows are shared out evenly. A row is given
     twice only if there are fewer of them than ranks.
 
-    A pass begins at the epoch's first batch; after `load_state_dict` the next pass begins where the
-    state was taken. `set_epoch` also tells the dataset. With workers, DataLoader asks for batches
-    ahead of training: take the state from `MaskedLoader`, or from torchdata's StatefulDataLoader,
-    which count what training has seen.
+    A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
+    begins; after `load_state_dict` the next pass begins where the state was taken. The epoch comes
+    with each row. With workers, DataLoader asks for batches ahead of training: take the state from
+    `MaskedLoader`, or from torchdata's StatefulDataLoader, which count what training has seen.
 
     Leave `rank` and `world` alone where the trainer shards batches itself (Accelerate's `prepare`):
     batches that are sharded twice lose rows, and nothing says so.
@@ -153,7 +175,10 @@ class ShardSampler(Sampler[Rows]):
             drop_last=drop_last,
             lengths=getattr(dataset, "lengths", None),
         )
-        self.cursor = Cursor(order, getattr(dataset, "epoch", 0) if epoch is None else epoch)
+        first = getattr(dataset, "epoch", None) if epoch is None else epoch
+        self.cursor = Cursor(order, 0 if first is None else first)
+        self._announced = self.epoch
+        """The epoch of the next pass, if somebody said it; else 0."""
 
     @property
     def sampler(self) -> ShardSampler:
@@ -173,13 +198,23 @@ class ShardSampler(Sampler[Rows]):
     def set_epoch(self, epoch: int) -> None:
         """Start `epoch` from its first batch.
 
-        Does nothing if it is the current one, so a resumed run continues.
+        Does nothing within the current one, so a resumed run continues.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: Not an epoch; or one before that which was set or loaded, with no batch in
+                between.
         """
+        check_count("epoch", epoch)
+        if epoch < self._announced:
+            # A loader that Accelerate has prepared sets the number of its own passes, which begins
+            # at 0 after a resume too: masks of earlier epochs would come again.
+            raise ValueError(
+                f"epoch: expected {self._announced} or a later one, as was set before, got {epoch} "
+                "with no batch in between; call set_epoch of the loader that Accelerate has "
+                "prepared, or take the batches from dataset.loader(...), unprepared"
+            )
         self.cursor.set_epoch(epoch)
-        self._tell_dataset()
+        self._announced = epoch
 
     def __len__(self) -> int:
         """Return the number of this rank's batches in this epoch, with those before a resume.
@@ -219,6 +254,7 @@ class ShardSampler(Sampler[Rows]):
     def begin(self) -> Iterator[Step]:
         """Begin a pass, and return its batches; `cursor.count` is to be called for each."""
         rank, world = self.ranks()
+        self._announced = 0
 
         return self.cursor.begin(rank=rank, world=world)
 
@@ -247,9 +283,4 @@ class ShardSampler(Sampler[Rows]):
             ValueError: A state of other rows or options, which would repeat or lose rows.
         """
         self.cursor.load_state_dict(state)
-        self._tell_dataset()
-
-    def _tell_dataset(self) -> None:
-        """Tell the dataset the epoch, for callers that ask it for rows without naming one."""
-        if hasattr(self.dataset, "set_epoch"):
-            self.dataset.set_epoch(self.epoch)
+        self._announced = self.epoch

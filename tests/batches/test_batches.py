@@ -132,10 +132,13 @@ def test_batches__go_on_to_the_epoch_they_are_set_to(train: Split) -> None:
     assert all_lists(batches) == all_lists(Batches(train, JOINT, batch_size=7, epoch=1)) != first
 
 
-def test_batches__begin_again_after_the_end(train: Split) -> None:
+def test_batches__begin_the_next_epoch_after_the_end(train: Split) -> None:
     batches = Batches(train, JOINT)
 
-    assert all_lists(batches) == all_lists(batches) != []
+    passes = [all_lists(batches) for _ in range(3)]
+
+    assert passes == [all_lists(Batches(train, JOINT, epoch=epoch)) for epoch in range(3)]
+    assert batches.epoch == 2
 
 
 def test_batches__bring_rows_of_like_length_together(train: Split) -> None:
@@ -250,7 +253,7 @@ def test_state_dict__at_the_end_leaves_nothing_of_the_epoch(train: Split) -> Non
     again.load_state_dict(batches.state_dict())
 
     assert all_lists(again) == []
-    assert all_lists(again) == every
+    assert all_lists(again) == all_lists(Batches(train, JOINT, epoch=1)) != every
 
 
 def test_state_dict__does_not_change_what_comes(train: Split) -> None:
@@ -376,7 +379,8 @@ def test_batches__tell_a_rate_the_step(train: Split) -> None:
     rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": 100, "per": "step"}
     batches = Batches(train, strategy("blm", blm=rate), batch_size=2, epoch=1, bucketed=True)
 
-    for number, batch in enumerate(batches):
+    every = list(batches)
+    for number, batch in enumerate(every):
         step = len(batches) + number
         real = (batch["bio"] != -100).sum(axis=1)
         due = [-(-int(size) * max(100 - step, 0) // 100) for size in real]
@@ -386,7 +390,7 @@ def test_batches__tell_a_rate_the_step(train: Split) -> None:
         Batches(train, JOINT, batch_size=2, epoch=1, bucketed=True).state_dict()
         | {"rows_given": 6, "steps": 3}
     )
-    assert list(map(lists, state)) == all_lists(batches)[3:]
+    assert all_lists(state) == all_lists(every)[3:]
 
 
 # What is given, and what is shown ---------------------------------------------------------------------------------

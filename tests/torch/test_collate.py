@@ -90,6 +90,7 @@ def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
     collator = MaskingCollator(strategy, train, seed=3, epoch=2)
 
     of_rows = all_lists(DataLoader(rows, batch_sampler=sampler, collate_fn=collator))  # type: ignore[arg-type]
+    sampler.set_epoch(2)
 
     assert of_rows == all_lists(
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
@@ -102,7 +103,7 @@ def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_pa
     split = md.load(tmp_path / "out")["train"]
     chunks = md.strategy("picks", picks=[{"units": "chunks", "budget": {"rate": 0.5}}])
 
-    batch = MaskingCollator(chunks, split)([split[row] for row in range(8)])
+    batch = MaskingCollator(chunks, split, epoch=0)([split[row] for row in range(8)])
 
     (expected,) = of_numpy(md.Batches(split, chunks, batch_size=len(split), shuffle=False))
     assert lists(batch)["labels"] == [
@@ -121,11 +122,11 @@ def test_collator__of_joined_rows_finds_n_grams_within_sentences(tmp_path: Path)
     strategy = shards.strategy("pmi-levine", rate=0.5)
     rows = [split[row] for row in range(len(split))]
 
-    batch = MaskingCollator(strategy, split)(rows)
+    batch = MaskingCollator(strategy, split, epoch=0)(rows)
 
     (expected,) = of_numpy(md.Batches(split, strategy, batch_size=len(split), shuffle=False))
     assert lists(batch)["labels"] == expected["labels"]
-    alone = MaskingCollator(strategy, split)(without(rows, "sentence_starts"))
+    alone = MaskingCollator(strategy, split, epoch=0)(without(rows, "sentence_starts"))
     assert lists(alone)["labels"] != expected["labels"]
 
 
@@ -194,7 +195,7 @@ def test_examples_of__leaves_out_padding(examples: Examples, more: int, left: bo
 
 
 def test_collator__masks_a_row_the_same_in_any_batch(train: Any) -> None:
-    collator = MaskingCollator(JOINT, train)
+    collator = MaskingCollator(JOINT, train, epoch=0)
     rows = [train[row] for row in range(12)]
 
     together = lists(collator(rows))
@@ -212,7 +213,7 @@ def test_collator__takes_the_place_of_another_over_plain_text(tokenizer: Any) ->
     texts = made.sample_lines()[:6]
     rows = [dict(tokenizer(text)) for text in texts]
 
-    batch = MaskingCollator(BERT, tokenizer, multiple_of=8)(rows)
+    batch = MaskingCollator(BERT, tokenizer, multiple_of=8, epoch=0)(rows)
 
     assert batch["input_ids"].shape[1] % 8 == 0
     for i, row in enumerate(rows):
@@ -232,7 +233,7 @@ def test_collator__takes_the_place_of_another_over_plain_text(tokenizer: Any) ->
 def test_collator__equal_texts_without_keys_get_equal_masks(tokenizer: Any) -> None:
     rows = [dict(tokenizer(text)) for text in made.sample_lines()[:2] * 2]
 
-    batch = lists(MaskingCollator(BERT, tokenizer)(rows))
+    batch = lists(MaskingCollator(BERT, tokenizer, epoch=0)(rows))
 
     assert batch["keys"][:2] == batch["keys"][2:]
     assert batch["input_ids"][:2] == batch["input_ids"][2:]
@@ -243,8 +244,8 @@ def test_collator__takes_words_from_a_batch_encoding(tokenizer: Any) -> None:
     encoding = tokenizer(made.sample_lines()[3])
     row = {**encoding, "word_ids": encoding.word_ids()}
 
-    assert lists(MaskingCollator(WORDS, tokenizer)([encoding])) == lists(
-        MaskingCollator(WORDS, tokenizer)([row])
+    assert lists(MaskingCollator(WORDS, tokenizer, epoch=0)([encoding])) == lists(
+        MaskingCollator(WORDS, tokenizer, epoch=0)([row])
     )
 
 
@@ -261,7 +262,7 @@ def test_collator__hides_no_special_token_that_stands_in_the_text(
     if brought != "encoding":
         row = {name: columns[name] for name in {"input_ids", brought}}
     collators = [
-        MaskingCollator(md.strategy("token", rate=0.9), tokenizer, seed=seed, plain=True)
+        MaskingCollator(md.strategy("token", rate=0.9), tokenizer, seed=seed, plain=True, epoch=0)
         for seed in range(10)
     ]
 
@@ -390,7 +391,9 @@ def test_spans_of__tags_of_token_classification(names: list[str] | None) -> None
 def test_collator__takes_labels_by_the_names_that_they_have(tokenizer: Any) -> None:
     row = {"input_ids": [2, 9, 8, 7, 3], "labels": [-100, 2, 1, 0, -100]}
 
-    batch = MaskingCollator(md.strategy("elm"), tokenizer, tags=["I-Drug", "O", "B-Drug"])([row])
+    batch = MaskingCollator(md.strategy("elm"), tokenizer, tags=["I-Drug", "O", "B-Drug"], epoch=0)(
+        [row]
+    )
 
     assert batch["span_starts"].tolist() == [[1, 3]]
     assert batch["bio"].tolist() == [[-100, 1, 0, 2 - 1, -100]]
@@ -478,7 +481,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
     )
 
     with pytest.raises(ValueError, match=message):
-        MaskingCollator(strategy, IDS)([row])
+        MaskingCollator(strategy, IDS, epoch=0)([row])
 
 
 @pytest.mark.parametrize("wrap", [True, False])
@@ -498,6 +501,7 @@ def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
             args=arguments,
             train_dataset=rows,
             data_collator=MaskingCollator("token", train),
+            callbacks=[MaskEpochCallback()],
         ).train()
 
     with pytest.raises(ValueError, match=r"expected the column key, .*remove_unused_columns=False"):
@@ -506,7 +510,7 @@ def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
 
 
 def test_collator__takes_ids_alone_where_that_is_said() -> None:
-    batch = MaskingCollator("bert", IDS, plain=True)([{"input_ids": [2, 9, 3]}])
+    batch = MaskingCollator("bert", IDS, plain=True, epoch=0)([{"input_ids": [2, 9, 3]}])
 
     assert batch["attention_mask"].tolist() == [[1, 1, 1]]
 
@@ -515,7 +519,7 @@ def test_collator__takes_ids_alone_where_that_is_said() -> None:
 def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
     row = {"input_ids": [2, 3], "labels": [1, 1]}
 
-    batch = MaskingCollator(md.strategy(name), IDS, plain=True)([row])
+    batch = MaskingCollator(md.strategy(name), IDS, plain=True, epoch=0)([row])
 
     assert batch["input_ids"].tolist() == [[2, 3]]
 
@@ -525,7 +529,7 @@ def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
     [{"span_starts": [1], "span_ends": [2], "span_labels": [0]}, {"bio": [0, 1, 0]}],
 )
 def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> None:
-    batch = MaskingCollator("elm", IDS)([{"key": 1, "input_ids": [2, 9, 3], **mentions}])
+    batch = MaskingCollator("elm", IDS, epoch=0)([{"key": 1, "input_ids": [2, 9, 3], **mentions}])
 
     assert batch["mask_kinds"].tolist() == [[0, 2, 0]]
 
@@ -583,17 +587,17 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
 )
 def test_collator__refuses_rows_that_cannot_be_masked(rows: Rows, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MaskingCollator(BERT if "bio" in str(rows) else WORDS, IDS)(rows)
+        MaskingCollator(BERT if "bio" in str(rows) else WORDS, IDS, epoch=0)(rows)
 
 
 def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
-    masked = MaskedDataset(train, BERT)[0]
+    masked = MaskedDataset(train, BERT, epoch=0)[0]
 
     with pytest.raises(
         ValueError,
         match="rows: expected rows without masks, got some of a MaskedDataset among them",
     ):
-        MaskingCollator(BERT, train)([masked, train[1]])
+        MaskingCollator(BERT, train, epoch=0)([masked, train[1]])
 
 
 @pytest.mark.parametrize(
@@ -612,11 +616,15 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
         (lambda: MaskingCollator(BERT, IDS, seed=-1), "seed: expected an integer"),
         (lambda: MaskingCollator(BERT, IDS, epoch=-1), "epoch: expected an integer"),
         (
-            lambda: MaskingCollator(JOINT, IDS, tags=["X"])([{"input_ids": [9], "labels": [0]}]),
+            lambda: MaskingCollator(JOINT, IDS, tags=["X"], epoch=0)(
+                [{"input_ids": [9], "labels": [0]}]
+            ),
             "tags: expected O",
         ),
         (
-            lambda: MaskingCollator(JOINT, IDS, tags=["O"])([{"input_ids": [9], "labels": [1]}]),
+            lambda: MaskingCollator(JOINT, IDS, tags=["O"], epoch=0)(
+                [{"input_ids": [9], "labels": [1]}]
+            ),
             "rows: expected tags in .0, 1. or -100, got 1 to 1",
         ),
         (
@@ -644,7 +652,7 @@ def test_collator__refuses_wrong_options(make: Callable[[], Any], message: str) 
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_collator__set_epoch_reaches_workers_that_run_already(
+def test_collator__epoch_reaches_workers_that_run_already(
     folder: Path, train: Any, workers: int
 ) -> None:
     collator = MaskingCollator(JOINT, train)
@@ -658,7 +666,7 @@ def test_collator__set_epoch_reaches_workers_that_run_already(
     )
     seen = []
     for epoch in (0, 1):
-        collator.set_epoch(epoch)
+        collator.epoch = epoch
         seen += all_lists(loader)
 
     expected = [
@@ -669,11 +677,12 @@ def test_collator__set_epoch_reaches_workers_that_run_already(
 
 def test_collator__warns_once_where_the_epoch_never_changes(train: Any) -> None:
     batches = [[train[row] for row in range(first, first + 8)] for first in range(0, 32, 8)]
-    collator, static = MaskingCollator(JOINT, train), MaskingCollator(JOINT, train, static=True)
+    collator = MaskingCollator(JOINT, train, epoch=0)
+    static = MaskingCollator(JOINT, train, static=True)
     for rows in batches * 3:
         static(rows)
         if rows is batches[0]:
-            static.set_epoch(5)
+            static.epoch = 5
     assert static.epoch == 0
     for rows in batches:
         collator(rows)

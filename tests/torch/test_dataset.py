@@ -16,7 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.data import DataLoader, Subset  # noqa: E402
+from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
@@ -198,7 +198,7 @@ def test_dataset__rows_fit_any_data_loader(train: Any) -> None:
 
 
 def test_dataset__row_is_a_mapping_of_its_part_of_a_batch(train: Any) -> None:
-    dataset = MaskedDataset(train, JOINT)
+    dataset = MaskedDataset(train, JOINT, epoch=0)
 
     row = dataset[3]
 
@@ -210,7 +210,7 @@ def test_dataset__row_is_a_mapping_of_its_part_of_a_batch(train: Any) -> None:
 
 
 def test_dataset__row_can_be_copied_and_not_changed(train: Any) -> None:
-    row = MaskedDataset(train, JOINT)[3]
+    row = MaskedDataset(train, JOINT, epoch=0)[3]
 
     assert lists(MaskingCollator()([copy.copy(row)])) == lists(MaskingCollator()([row]))
     with pytest.raises(TypeError, match="expected no change, as batches are made of the rows"):
@@ -258,6 +258,7 @@ def test_repr__of_dataset_and_loader_says_what_and_how_far(train: Any) -> None:
 
     assert repr(dataset) == f"MaskedDataset({train!r}, seed 4, epoch 2)"
     assert repr(static) == f"MaskedDataset({train!r}, seed 0, epoch 0, static)"
+    assert repr(MaskedDataset(train, JOINT)).endswith("epoch not set)")
     assert repr(loader) == (
         f"MaskedLoader({len(loader)} batches of 16 rows from {dataset!r}; epoch 2, 1 given)"
     )
@@ -330,7 +331,7 @@ def masks(batches: Any) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_set_epoch__reaches_workers_that_run_already(train: Any, workers: int) -> None:
+def test_epoch__reaches_workers_that_run_already(train: Any, workers: int) -> None:
     dataset = MaskedDataset(train, JOINT)
     loader = DataLoader(
         dataset,
@@ -341,7 +342,7 @@ def test_set_epoch__reaches_workers_that_run_already(train: Any, workers: int) -
     )
     seen = []
     for epoch in range(3):
-        dataset.set_epoch(epoch)
+        dataset.epoch = epoch
         seen += all_lists(loader)
 
     expected = [
@@ -372,7 +373,7 @@ def test_dataset__warns_once_where_the_epoch_never_changes(
 
     monkeypatch.setattr("mslm_data.torch.epoch.warnings.warn", say)
     loader = DataLoader(
-        MaskedDataset(train, JOINT),
+        MaskedDataset(train, JOINT, epoch=0),
         batch_size=16,
         shuffle=True,
         num_workers=workers,
@@ -392,21 +393,83 @@ def test_dataset__does_not_warn_where_it_is_right(train: Any, static: bool, recw
     dataset = MaskedDataset(train, JOINT, static=static)
     loader = DataLoader(dataset, batch_size=16, shuffle=True, collate_fn=MaskingCollator())
     for epoch in range(3):
-        dataset.set_epoch(epoch)
+        dataset.epoch = epoch
         list(loader)
         list(itertools.islice(loader, 2 if static else 0))
 
     assert not [w for w in recwarn if "epoch" in str(w.message)]
 
 
-def test_loader__warns_where_the_epoch_is_not_set(train: Any) -> None:
-    loader = MaskedDataset(train, JOINT).loader(batch_size=64)
+@pytest.mark.parametrize("kind", ["md.Batches", "loader", "loader with workers", "sampler"])
+def test_pass__that_is_finished_is_followed_by_the_next_epoch(train: Any, kind: str) -> None:
+    dataset = MaskedDataset(train, JOINT, epoch=1)
+    batches: Any = {
+        "md.Batches": md.Batches(train, JOINT, batch_size=16, epoch=1),
+        "loader": dataset.loader(batch_size=16),
+        "loader with workers": dataset.loader(batch_size=16, workers=1),
+        "sampler": DataLoader(
+            dataset,
+            batch_sampler=ShardSampler(dataset, batch_size=16),
+            collate_fn=MaskingCollator(),
+        ),
+    }[kind]
+    told = of_numpy if kind == "md.Batches" else all_lists
+
+    passes = [told(batches) for _ in range(3)]
+
+    assert passes == [
+        of_numpy(md.Batches(train, JOINT, batch_size=16, epoch=epoch)) for epoch in (1, 2, 3)
+    ]
+
+
+def test_loader__does_not_tell_the_rows_of_others_its_epoch(train: Any) -> None:
+    """A look at the rows by a loader is no promise that a trainer's sampler will tell them epochs."""
+    dataset = MaskedDataset(train, JOINT)
+    loader = dataset.loader(batch_size=16, workers=1)
+    loader.set_epoch(2)
     list(loader)
 
-    with pytest.warns(
-        UserWarning, match="got 0 again, so its batches and masks repeat; call set_epoch"
-    ):
-        list(loader)
+    with pytest.raises(ValueError, match=r"epoch: not known, .*dataset.loader.*MaskEpochCallback"):
+        list(DataLoader(dataset, batch_size=16, collate_fn=MaskingCollator()))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda rows: rows, lambda rows: Subset(rows, range(8)), lambda rows: ConcatDataset([rows])],
+)
+def test_dataset__gives_no_row_before_its_epoch_is_known(
+    train: Any, wrap: Any, workers: int
+) -> None:
+    dataset = MaskedDataset(train, JOINT)
+    loader = DataLoader(
+        wrap(dataset), batch_size=4, shuffle=True, num_workers=workers, collate_fn=MaskingCollator()
+    )
+
+    with pytest.raises(ValueError, match="epoch: not known, so that every row would have the same"):
+        next(iter(loader))
+    dataset.epoch = 0
+    assert len(next(iter(loader))["keys"]) == 4
+
+
+def test_dataset__has_no_method_that_accelerate_calls_in_some_passes_only(train: Any) -> None:
+    assert not hasattr(MaskedDataset(train, JOINT), "set_epoch")
+    assert not hasattr(MaskingCollator(), "set_epoch")
+
+
+def test_dataset__knows_the_epoch_of_rows_of_a_sampler_however_they_are_put_together(
+    train: Any,
+) -> None:
+    dataset = MaskedDataset(train, JOINT)
+    rows, more, *_ = ShardSampler(dataset, batch_size=6, epoch=3)
+    mixed = [*rows[2:], *more[:1]]
+
+    (expected,) = all_lists(
+        [MaskingCollator()(MaskedDataset(train, JOINT, epoch=3).__getitems__(mixed))]
+    )
+
+    assert lists(MaskingCollator()(dataset.__getitems__(mixed))) == expected
+    assert lists(MaskingCollator()([dataset[row] for row in mixed])) == expected
 
 
 # Options of the loader -----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def watched(epoch: Epoch, batches: list[list[int]]) -> list[int]:
 def test_watch__warns_at_the_second_batch_of_the_same_pass_again() -> None:
     batches = [[1, 2], [3, 4], [5, 6]]
 
-    assert watched(Epoch(), batches * 3) == [4]
+    assert watched(Epoch(0), batches * 3) == [4]
 
 
 def test_watch__knows_the_rows_of_the_second_batch_in_any_order_and_batch() -> None:
@@ -80,3 +80,13 @@ def test_set__refuses_what_is_not_an_epoch(wrong: object) -> None:
         Epoch().set(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="epoch: expected an integer"):
         Epoch(wrong)  # type: ignore[arg-type]
+
+
+def test_known__refuses_an_epoch_that_was_not_set() -> None:
+    epoch = Epoch()
+
+    assert epoch.now is None
+    with pytest.raises(ValueError, match=r"epoch: not known, .*; call set_epoch"):
+        epoch.known(HOW)
+    epoch.set(0)
+    assert epoch.known(HOW) == epoch.now == 0

@@ -86,7 +86,7 @@ def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoc
     loader = DataLoader(
         dataset, batch_size=9, shuffle=True, collate_fn=MaskingCollator(), num_workers=1
     )
-    dataset.set_epoch(epoch)
+    dataset.epoch = epoch
 
     batches = all_lists(loader)
 
@@ -112,7 +112,7 @@ def test_dataset__rows_of_a_batch_sampler_may_be_taken_apart(mixed: Mix) -> None
 
 
 def test_dataset__counts_from_the_end_too(mixed: Mix) -> None:
-    dataset = MaskedDataset(mixed, JOINT)
+    dataset = MaskedDataset(mixed, JOINT, epoch=0)
 
     assert keys_of_rows([dataset[-1]]) == keys_of_rows([dataset[len(dataset) - 1]])
     with pytest.raises(IndexError, match=f"expected the number of one of {len(mixed)} rows"):
@@ -122,6 +122,6 @@ def test_dataset__counts_from_the_end_too(mixed: Mix) -> None:
 def test_collator__takes_a_mix_for_its_tokenizer(mixed: Mix) -> None:
     part = mixed.splits[0].split
 
-    batch = MaskingCollator(JOINT, mixed)([part[0], part[1]])
+    batch = MaskingCollator(JOINT, mixed, epoch=0)([part[0], part[1]])
 
     assert batch["keys"].numpy().view(np.uint64).tolist() == [part[0]["key"], part[1]["key"]]

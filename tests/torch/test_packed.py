@@ -109,9 +109,9 @@ def rows_of(train: Any, count: int) -> list[dict[str, Any]]:
 
 def test_collator__puts_the_rows_of_a_batch_into_one(train: Any) -> None:
     rows = rows_of(train, 6)
-    padded = lists(MaskingCollator(JOINT, train)(rows))
+    padded = lists(MaskingCollator(JOINT, train, epoch=0)(rows))
 
-    batch = lists(MaskingCollator(JOINT, train, flat=True)(rows))
+    batch = lists(MaskingCollator(JOINT, train, flat=True, epoch=0)(rows))
 
     flat = [
         token
@@ -126,7 +126,7 @@ def test_collator__puts_the_rows_of_a_batch_into_one(train: Any) -> None:
 def test_collator__packs_the_rows_of_a_batch(train: Any) -> None:
     rows = rows_of(train, 12)
 
-    batch = MaskingCollator(JOINT, train, row_tokens=48)(rows)
+    batch = MaskingCollator(JOINT, train, row_tokens=48, epoch=0)(rows)
 
     tokens = sum(len(row["input_ids"]) for row in rows)
     assert batch["input_ids"].shape == (-(-tokens // 48), 48)
@@ -136,4 +136,4 @@ def test_collator__packs_the_rows_of_a_batch(train: Any) -> None:
 
 def test_collator__refuses_a_row_that_has_no_room(train: Any) -> None:
     with pytest.raises(ValueError, match="row_tokens: expected room for a row of"):
-        MaskingCollator(JOINT, train, row_tokens=3)(rows_of(train, 4))
+        MaskingCollator(JOINT, train, row_tokens=3, epoch=0)(rows_of(train, 4))

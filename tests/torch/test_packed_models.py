@@ -35,7 +35,7 @@ def rows() -> list[dict[str, Any]]:
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
     """Return a batch of rows, masked by one strategy and seed."""
-    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)(rows)
+    return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)(rows)
 
 
 def model_of(family: str, attention: str) -> Any:

@@ -14,8 +14,7 @@ longest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -194,31 +193,6 @@ def _attend(
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = F.dropout(scores.softmax(-1), dropout) if dropout else scores.softmax(-1)
     return weights @ value
-
-
-@contextmanager
-def attending_by_row(model: Any) -> Iterator[None]:
-    """Have a model with `sdpa` attention attend by row instead; others stay as they are.
-
-    With gradient checkpointing it goes on to do so, as the backward pass computes layers anew.
-    Batches that are not packed have the attention of `sdpa` either way.
-    """
-    config = model.config
-    before = config._attn_implementation
-    if before != "sdpa":
-        yield
-        return
-
-    config._attn_implementation = BY_ROW
-    try:
-        yield
-    finally:
-        # By what modules say: the model's own property has another name in each version.
-        is_checkpointing = any(
-            getattr(module, "gradient_checkpointing", False) for module in model.modules()
-        )
-        if not is_checkpointing:
-            config._attn_implementation = before
 
 
 transformers.AttentionInterface.register(BY_ROW, attention_by_row)

@@ -9,13 +9,15 @@ Dimensions: B packed rows, L tokens; R rows of a group, M tokens of its longest;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mslm_data.torch.by_row import BY_ROW, attending_by_row, row_groups
+from mslm_data.torch.by_row import BY_ROW, row_groups
+from mslm_data.torch.varlen import VARLEN, can_use_varlen, row_bounds
 
 _COLUMNS = ("input_ids", "attention_mask")
 """Columns of a batch that is not packed which an encoder takes."""
@@ -26,6 +28,10 @@ OF_PACKED_ROWS = ("position_ids", "sequence_ids", *_FLASH)
 """Columns that only batches of packed rows have."""
 OF_ENCODER = (*_COLUMNS, *OF_PACKED_ROWS)
 """Columns of a batch from which an encoder's arguments are made."""
+
+_FLEX = "flex_attention"
+_ATTENTIONS = (BY_ROW, VARLEN, "eager", "sdpa", _FLEX)
+"""Attentions that can be told which tokens are a row, beside FlashAttention's."""
 
 _FROM_ZERO = ("albert", "bert", "distilbert", "electra", "modernbert")
 """Families whose positions begin at 0."""
@@ -53,8 +59,33 @@ def run_packed(
         return _unpacked(run, batch, model.config)
 
     others = {name: x for name, x in batch.items() if name not in OF_PACKED_ROWS}
-    with attending_by_row(model):
+    with _attending_within_rows(batch, model):
         return run(others | encoder_inputs(batch, model))
+
+
+@contextmanager
+def _attending_within_rows(batch: Mapping[str, Any], model: Any) -> Iterator[None]:
+    """Have a model with `sdpa` attention attend within rows instead; others stay as they are.
+
+    With gradient checkpointing it goes on to do so, as the backward pass computes layers anew.
+    Batches that are not packed have the attention of `sdpa` either way.
+    """
+    config = model.config
+    before = config._attn_implementation
+    if before != "sdpa":
+        yield
+        return
+
+    config._attn_implementation = VARLEN if can_use_varlen(batch, model) else BY_ROW
+    try:
+        yield
+    finally:
+        # By what modules say: the model's own property has another name in each version.
+        is_checkpointing = any(
+            getattr(module, "gradient_checkpointing", False) for module in model.modules()
+        )
+        if not is_checkpointing:
+            config._attn_implementation = before
 
 
 def _unpacked(
@@ -95,10 +126,11 @@ def _unpacked(
 def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     """Return what an encoder takes of a batch, so that packed rows are as if they were alone.
 
-    With attention by row (`model.set_attn_implementation(BY_ROW)`) it is the rows themselves. With
-    `eager` and `sdpa` it is a mask of all pairs of tokens, whose memory grows with the square of a
-    packed row's length. With FlashAttention it is where each row of a flat batch begins; its
-    arguments are those that transformers documents.
+    With attention by row (`model.set_attn_implementation(BY_ROW)`) it is the rows themselves, with
+    torch's kernel (`VARLEN`, on CUDA) where they begin. With `eager` and `sdpa` it is a mask of all
+    pairs of tokens, whose memory grows with the square of a packed row's length, with
+    `flex_attention` a mask of their blocks. With the package FlashAttention it is where each row of
+    a flat batch begins; its arguments are those that transformers documents.
 
     Args:
         batch: A batch of `md.Batches` as tensors, or of a loader; packed or not.
@@ -125,6 +157,11 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     if attention == BY_ROW:
         inputs["row_groups"] = row_groups(batch["sequence_ids"])
         inputs["attention_mask"] = _unused(batch["sequence_ids"], config)
+    elif attention == VARLEN:
+        inputs["row_bounds"], inputs["longest_row"] = row_bounds(batch["sequence_ids"])
+        inputs["attention_mask"] = _unused(batch["sequence_ids"], config)
+    elif attention == _FLEX:
+        inputs["attention_mask"] = _block_masks(batch["sequence_ids"], config)
     elif attention in ("eager", "sdpa"):
         inputs["attention_mask"] = _masks(batch["sequence_ids"], config, model.dtype)
     else:
@@ -145,9 +182,9 @@ def _why_not(batch: Mapping[str, Any], config: Any) -> str | None:
 
     attention = config._attn_implementation
     flash = attention.startswith("flash_attention")
-    if not flash and attention not in (BY_ROW, "eager", "sdpa"):
+    if not flash and attention not in _ATTENTIONS:
         return (
-            f"expected a model whose attention is '{BY_ROW}', eager, sdpa or FlashAttention, got "
+            f"expected a model whose attention is {', '.join(_ATTENTIONS)} or FlashAttention, got "
             f"'{attention}'; load it with attn_implementation='sdpa'"
         )
     if flash and "cu_seq_lens_q" not in batch:
@@ -181,6 +218,29 @@ def _masks(sequences_BL: Tensor, config: Any, dtype: torch.dtype) -> Tensor | di
         "full_attention": _as_attention_takes_it(together_BLL, config, dtype),
         "sliding_attention": _as_attention_takes_it(together_BLL & near_LL, config, dtype),
     }
+
+
+def _block_masks(sequences_BL: Tensor, config: Any) -> Any:
+    """Return which blocks of tokens attend to which, as FlexAttention takes it."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def together(line: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: ARG001
+        return sequences_BL[line, query] == sequences_BL[line, key]
+
+    def near(line: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        is_near = (query - key).abs() <= config.sliding_window
+        return is_near & together(line, head, query, key)
+
+    size, width = sequences_BL.shape
+
+    def blocks(may_attend: Callable[..., Tensor]) -> Any:
+        return create_block_mask(
+            may_attend, size, None, width, width, device=str(sequences_BL.device)
+        )
+
+    if config.model_type != "modernbert":
+        return blocks(together)
+    return {"full_attention": blocks(together), "sliding_attention": blocks(near)}
 
 
 def _as_attention_takes_it(may_BLL: Tensor, config: Any, dtype: torch.dtype) -> Tensor:

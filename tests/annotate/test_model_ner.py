@@ -6,7 +6,6 @@ import json
 import random
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from mslm_data.torch.model_ner import ModelNer
 from tests import made
 from tests.annotate.model_made import name_tagger
 from tests.torch.families import SIZES, masked_lm
-from tests.torch.second_device import second_device
 
 NAMES = ("heart failure", "aspirin")
 
@@ -333,18 +331,6 @@ def test_find__computes_with_the_threads_that_were_asked_for(
 
     assert seen == [before + 1]
     assert torch.get_num_threads() == before
-
-
-def test_annotate__finds_the_same_on_a_gpu(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["He has heart failure.", "No aspirin."]
-
-    on_cpu = annotate(ModelNer(model=model), *texts)
-    gpu = nullcontext() if torch.cuda.is_available() else second_device()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with gpu:
-        on_gpu = annotate(ModelNer(model=model, device="cuda", batch_size=8), *texts)
-
-    assert [[s[:3] for s in f.spans] for f in on_gpu] == [[s[:3] for s in f.spans] for f in on_cpu]
 
 
 def test_span__carries_the_score(model: str) -> None:

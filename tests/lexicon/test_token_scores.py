@@ -5,16 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores import token_scores as module
 from mslm_data.lexicon.scores.encoders import load_encoder
-from mslm_data.lexicon.scores.likeness import Likeness
 from mslm_data.lexicon.scores.token_scores import Attention, ClassLogits, class_index
 from mslm_data.loading import load
 from tests.lexicon.models import plain, saved, torch
-from tests.made import built, word_piece
-from tests.torch.second_device import second_device
+from tests.made import built
 
 CLASSIFIER = "BertForTokenClassification"
 LABELS = {
@@ -111,38 +108,3 @@ def test_class_index__one_class_only(tmp_path):
         VocabularyError, match="expected a token classifier of two classes or more, got 1"
     ):
         class_index(encoder, "x")
-
-
-def test_scores__on_a_gpu_are_those_of_the_cpu(tmp_path, monkeypatch, examples):
-    attending, classifying = (
-        saved(tmp_path / kind, kind, **LABELS) for kind in ("BertModel", CLASSIFIER)
-    )
-    tokenizer = word_piece()
-    words = Ragged.of([[id_] for id_ in set(examples.input_ids.values[:50].tolist())], np.int32)
-
-    def ignore(done):
-        pass
-
-    def compute():
-        attention = load_encoder(str(attending), attentions=True)
-        classifier = load_encoder(str(classifying), head="AutoModelForTokenClassification")
-        likeness = [
-            Likeness(encoder=attention, tokenizer=tokenizer, embedding=name).score(
-                words, words, ignore
-            )[1]
-            for name in ("mean", "pooler", "input")
-        ]
-        return attention.device, [
-            Attention(attention)(examples, ignore),
-            ClassLogits(classifier, 1, "margin")(examples, ignore),
-            *likeness,
-        ]
-
-    _, here = compute()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with second_device():
-        device, there = compute()
-
-    assert device == "cuda"
-    for one, other in zip(here, there, strict=True):
-        np.testing.assert_array_equal(one, other)

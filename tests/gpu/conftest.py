@@ -1,0 +1,31 @@
+"""What the tests on the card share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+if find_spec("torch"):
+    import torch
+
+    if not torch.cuda.is_available():
+        # Models here are tiny: threads wait for each other longer than they compute.
+        torch.set_num_threads(1)
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels of a card, and in their place without one: the slow twin of the kernel for rows of different lengths,
+    and FlexAttention as it is before it is compiled."""
+    from mslm_data.torch import varlen
+    from tests.reference.varlen import varlen_attn
+
+    if torch.cuda.is_available():
+        yield
+        return
+    monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
+    monkeypatch.setattr(varlen, "_is_ampere_or_later", lambda: True)
+    with torch.compiler.set_stance("force_eager"):
+        yield

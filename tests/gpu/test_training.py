@@ -1,0 +1,312 @@
+"""Models, losses, measures and trainers compute on a GPU what they compute on a CPU."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+pytest.importorskip("accelerate")
+
+from accelerate.state import AcceleratorState  # noqa: E402
+from transformers import TrainingArguments  # noqa: E402
+
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskingCollator,
+    MaskSpecificLoss,
+    MslmModel,
+    MslmTrainer,
+    Perplexity,
+    ReleasedLoss,
+    SoftMasks,
+    count_items,
+    decode_spans,
+    evaluate,
+    general_knowledge_loss,
+    head_importance,
+    mention_confidence,
+    perplexity,
+    pool_spans,
+)
+from mslm_data.torch.by_row import BY_ROW  # noqa: E402
+from tests import made  # noqa: E402
+from tests.generate import IDS, fixed_examples  # noqa: E402
+from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
+from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
+from tests.torch.shards import dictionaries  # noqa: E402
+from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
+from tests.torch.trained import trained_on_sample  # noqa: E402
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "padded": {},
+    "rectangle": {"row_tokens": 64},
+    "flat": {"flat": True},
+}
+
+
+def packed(**options: Any) -> dict[str, Any]:
+    """Return a batch of rows of 2 to 54 tokens, masked."""
+    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)
+    return collate(dictionaries())
+
+
+def wrapped(
+    family: str, device: Any, *, labels: Sequence[str] = ("Drug", "Gene"), **options: Any
+) -> Any:
+    model = masked_lm(family, pad_token_id=IDS.pad, max_position_embeddings=512, **options)
+    return MslmModel.wrap(model, labels=labels, dropout=0.0, special_ids=[0, 1, 2]).to(device)
+
+
+# Models and losses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", OF_FAMILY)
+@pytest.mark.filterwarnings("ignore")  # the head of mpnet is not known
+def test_model__losses_gradients_and_mentions(family: str) -> None:
+    def compute(device: Any) -> Any:
+        model = wrapped(family, device)
+        rows = on(device, packed())
+        output = model(**rows)
+        output.loss.backward()
+        found = model.predict(rows["input_ids"], rows["attention_mask"])
+        gradients = [parameter.grad for parameter in model.parameters()]
+        return [output.loss, gradients, found.tags, found.span_starts, found.span_labels]
+
+    equal_everywhere(compute)
+
+
+def test_wrap__puts_heads_where_the_model_is() -> None:
+    def compute(device: Any) -> Any:
+        torch.manual_seed(0)
+        model = MslmModel.wrap(masked_lm().to(device), labels=["Drug", "Gene"], dropout=0.0)
+        return model(**on(device, batch())).loss
+
+    equal_everywhere(compute)
+
+
+@pytest.mark.parametrize("two_views", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("family", "attention"),
+    [
+        *itertools.product(["bert", "modernbert"], ["eager", "sdpa", BY_ROW]),
+        ("deberta-v2", "eager"),  # which is shown rows unpacked
+    ],
+)
+def test_model__packed_rows(family: str, attention: str, shape: str, two_views: bool) -> None:
+    def compute(device: Any) -> Any:
+        model = wrapped(family, device)
+        model.set_attn_implementation(attention)
+        model.config.two_views = two_views
+        loss = model(**on(device, packed(**SHAPES[shape]))).loss
+        loss.backward()
+        return [loss, [parameter.grad for parameter in model.parameters()]]
+
+    equal_everywhere(compute)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+@pytest.mark.usefixtures("kernels")
+def test_model__in_bfloat16(family: str, shape: str) -> None:
+    rows = packed(**SHAPES[shape])
+    expected = wrapped(family, HERE)(**rows).loss
+    model = wrapped(family, CARD)
+
+    with torch.autocast(CARD.type, torch.bfloat16):
+        output = model(**on(CARD, rows))
+    output.loss.backward()
+
+    assert output.loss.dtype == torch.float32
+    torch.testing.assert_close(output.loss.cpu(), expected, rtol=0.02, atol=0)
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+def test_losses__of_logits() -> None:
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(8, 12, VOCABULARY, generator=draw)
+
+    def compute(device: Any) -> Any:
+        rows, x = on(device, batch()), logits.to(device)
+        asked = rows["labels"], rows["mask_kinds"]
+        total, items = MaskSpecificLoss(0.2, 0.8)(x, *asked)
+        released = [
+            ReleasedLoss(0.2, 0.8, reduction=name)(x, rows["input_ids"], *asked)
+            for name in ("none", "sum", "mean")
+        ]
+        measured = Perplexity()
+        measured.add(x, rows["labels"])
+        measured.add(x, batch()["labels"])
+        return [total, items, released, count_items([rows, rows]), measured.value]
+
+    equal_everywhere(compute)
+
+
+def test_spans__of_hidden_states_and_tags() -> None:
+    hidden = torch.randn(8, 12, 4, generator=torch.Generator().manual_seed(0))
+
+    def compute(device: Any) -> Any:
+        rows = on(device, batch())
+        pooled = pool_spans(hidden.to(device), rows["span_starts"], rows["span_ends"])
+        return [pooled, *decode_spans(rows["bio"].clamp_min(0), rows["attention_mask"])]
+
+    equal_everywhere(compute)
+
+
+# Measures -----------------------------------------------------------------------------------------
+
+
+def test_measures__of_rows() -> None:
+    examples = fixed_examples(12)
+
+    def compute(device: Any) -> Any:
+        model = wrapped("bert", device, vocab_size=IDS.size)
+        scores = evaluate(model, examples, labels=["Drug", "Gene"])
+        confident = mention_confidence(model, examples).geometric_mean.tolist()
+        batches = [packed(), packed(flat=True), on(device, packed())]
+        return [confident, scores["micro_f1"], perplexity(model, batches)["loss"]]
+
+    equal_everywhere(compute)
+
+
+def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path) -> None:
+    model, gold = trained_on_sample(tmp_path / "sample")
+    texts = [one.text for one in gold]
+    loader = MaskedDataset(md.load(tmp_path / "sample")["train"], "unmasked").loader(batch_size=99)
+    rows = next(iter(loader))
+
+    def compute(device: Any) -> Any:
+        moved = copy.deepcopy(model).to(device)
+        of_texts = moved.annotate(texts)
+        of_rows = moved.predict(rows["input_ids"].to(device), rows["attention_mask"].to(device))
+        places = [[mention.start, mention.end] for one in of_texts for mention in one]
+        return [places, of_rows.span_starts]
+
+    equal_everywhere(compute)
+
+
+# DGA ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw what is dropped on the CPU, as devices draw other numbers from the same seed."""
+
+    def dropout(x: Any, p: float, training: bool, inplace: bool) -> Any:
+        kept = torch.rand(x.shape) >= p
+        return x * kept.to(x.device) / (1 - p) if training and p else x
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", dropout)
+
+
+@pytest.mark.parametrize("scale", ["gradients", "updates"])
+@pytest.mark.parametrize("family", ["bert", "deberta", "distilbert"])
+def test_general_knowledge__importance_loss_and_steps(
+    family: str, scale: Any, same_dropout: None
+) -> None:
+    def compute(device: Any) -> Any:
+        # Attention draws within its kernel.
+        model = wrapped(family, device, attention_probs_dropout_prob=0.0, attention_dropout=0.0)
+        rows = on(device, batch())
+        shown = rows["input_ids"], rows["attention_mask"]
+        torch.manual_seed(0)
+        importance = head_importance(model, [batch(), rows])
+
+        # Not Adam, which makes long steps of gradients that differ from 0 by rounding alone.
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        with SoftMasks(model, importance.cpu(), scale):  # as one that was loaded
+            for _ in range(2):
+                general_knowledge_loss(model, *shown, importance_KN=importance).backward()
+                optimiser.step()
+        return [importance, list(model.parameters())]
+
+    equal_everywhere(compute)
+
+
+# Trainers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["dataset", "loader"])
+def test_mslm_trainer__trains_and_evaluates(
+    form: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_accelerator: None,  # noqa: F811
+) -> None:
+    made.built(tmp_path / "built")
+    rows: Any = MaskedDataset(md.load(tmp_path / "built")["train"], "joint", static=True)
+    model = wrapped(
+        "bert",
+        HERE,
+        vocab_size=rows.split.token_ids.size,
+        labels=["Disease"],
+        hidden_dropout_prob=0.0,  # devices draw other numbers from the same seed
+        attention_probs_dropout_prob=0.0,
+    )
+    if form == "loader":
+        rows = rows.loader(batch_size=8)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+
+    def compute(device: Any) -> Any:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", str(device))
+        trainer = MslmTrainer(
+            model=copy.deepcopy(model),
+            args=TrainingArguments(
+                str(tmp_path / "trained"),
+                use_cpu=device == HERE,
+                report_to=[],
+                save_strategy="no",
+                disable_tqdm=True,
+                label_names=["bio"],
+                logging_steps=1,
+                max_steps=3,
+                seed=0,
+            ),
+            train_dataset=rows,
+            eval_dataset=rows,
+            data_collator=MaskingCollator(),
+        )
+        trainer.train()
+        measured = trainer.evaluate()
+
+        assert next(trainer.model.parameters()).device == device
+        logged = [log["mslm_loss"] for log in trainer.state.log_history if "mslm_loss" in log]
+        assert len(logged) == 3
+        return [logged, [measured[name] for name in ("eval_loss", "eval_mslm_loss")]]
+
+    equal_everywhere(compute)
+
+
+@pytest.mark.parametrize("shape", [{"batch_size": 8}, {"batch_tokens": 400, "flat": True}])
+@pytest.mark.usefixtures("kernels", "no_accelerator")
+def test_mslm_trainer__in_bfloat16(shape: dict[str, Any], tmp_path: Path) -> None:
+    made.built(tmp_path / "built")
+    rows = MaskedDataset(md.load(tmp_path / "built")["train"], "joint", static=True)
+    model = wrapped("bert", HERE, vocab_size=rows.split.token_ids.size, labels=["Disease"])
+    losses = []
+    for half in (False, True):
+        trainer = MslmTrainer(
+            model=copy.deepcopy(model),
+            args=TrainingArguments(
+                str(tmp_path / "trained"),
+                use_cpu=not HAS_CARD,
+                bf16=half,
+                report_to=[],
+                disable_tqdm=True,
+            ),
+            eval_dataset=rows.loader(**shape, pin_memory=HAS_CARD),
+        )
+        losses.append(trainer.evaluate()["eval_loss"])
+
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)

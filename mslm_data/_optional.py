@@ -70,7 +70,9 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
         MissingExtraError: The package is not installed.
     """
     package = name.partition(".")[0]
-    keep_quiet(package)
+    for variable, value in _ENVIRONMENT.get(package, {}).items():
+        if not os.environ.get(variable):
+            os.environ[variable] = value
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -80,10 +82,3 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
             f"{wanted_by} needs the package {package}, which is not installed; "
             f"install it with: pip install 'mslm-data[{_EXTRA_OF[package]}]'"
         ) from None
-
-
-def keep_quiet(package: str) -> None:
-    """Set what a package reads when it is imported, so that it stays quiet, unless users have."""
-    for variable, value in _ENVIRONMENT.get(package, {}).items():
-        if not os.environ.get(variable):
-            os.environ[variable] = value

@@ -5,13 +5,11 @@ All that `encode` does afterwards is arithmetic on the flat arrays that are made
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.document import Placeholder
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.pieces import count_pieces, find_stretches, lay_pieces
@@ -98,35 +96,25 @@ def number_within(counts: Ints) -> Ints:
     return numbers
 
 
-def tokenised_text(text: str, placeholders: Iterable[Placeholder]) -> str:
-    """Return the characters of a text that are tokenised, in a string as long as it.
+def _tokenised_line(documents: Documents) -> str:
+    """Return the characters of the line that are tokenised, in a string as long as it.
 
     The word of a placeholder takes its place. A word that has no room in its placeholder leaves
     white space only.
-
-    Args:
-        text: A document, or a line of several.
-        placeholders: In characters of the text, sorted, not overlapping.
     """
+    marks = documents.placeholders
     pieces: list[str] = []
     past = 0
-    for start, end, word in placeholders:
+    for start, end, word in zip(
+        marks.starts.tolist(), marks.ends.tolist(), documents.placeholder_words, strict=True
+    ):
         if word is None:
             continue
         room = end - start
-        pieces.append(text[past:start])
+        pieces.append(documents.line[past:start])
         pieces.append(f" {word}".ljust(room) if len(word) < room else " " * room)
         past = end
     if not pieces:
-        return text
-    pieces.append(text[past:])
+        return documents.line
+    pieces.append(documents.line[past:])
     return "".join(pieces)
-
-
-def _tokenised_line(documents: Documents) -> str:
-    """Return the characters of the line that are tokenised."""
-    marks = documents.placeholders
-    return tokenised_text(
-        documents.line,
-        map(Placeholder, marks.starts.tolist(), marks.ends.tolist(), documents.placeholder_words),
-    )

@@ -110,12 +110,7 @@ def write_artefact(
         kind: What is written.
         arrays: The columns of `kind`, all of one length.
         about: What made it, as JSON has it, with `size`; `format` is added.
-
-    Raises:
-        ValueError: `about` lacks the tokenizer's size.
     """
-    check_about(about)
-
     text = json.dumps({**about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
     schema = pa.schema(kind.columns.items(), metadata={kind.key: text})
     batch = pa.record_batch(list(arrays), schema=schema)
@@ -224,16 +219,6 @@ def find_artefact(
     return path
 
 
-def check_about(about: Mapping[str, Any]) -> None:
-    """Refuse what an artefact says of itself if it lacks the tokenizer's number of ids.
-
-    Raises:
-        ValueError: It does.
-    """
-    if not _has_size(about):
-        raise ValueError("about: expected the tokenizer's size, a whole number, got none")
-
-
 def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
     """Return the error for an artefact that is not there."""
     found = "found none"
@@ -258,7 +243,7 @@ def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
 def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
     """Return what a file says of itself, which must be of this kind and format."""
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
-    if not (isinstance(about, dict) and _is_count(about.get("format")) and _has_size(about)):
+    if not (isinstance(about, dict) and all(_is_count(about.get(n)) for n in ("format", "size"))):
         raise VocabularyError(
             f"{path}: expected {kind.name} of mslm-data, got another Arrow file; "
             f"{how_to_make(path)}"
@@ -284,10 +269,6 @@ def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyE
         f"{path}: expected {kind.name}, got a file that cannot be read as one "
         f"({type(error).__name__}); {how_to_make(path)}"
     )
-
-
-def _has_size(about: Mapping[str, Any]) -> bool:
-    return _is_count(about.get("size"))
 
 
 def _is_count(value: Any) -> bool:

@@ -59,15 +59,7 @@ def write_scores(
         keys: `[N]`, of the shard's rows.
         scores: float32, N rows: a number for each token. Those of special tokens are never read.
         about: What made them, as JSON has it; see `Lexicon.about`.
-
-    Raises:
-        ValueError: A score is not finite, or there are not as many rows as keys.
     """
-    if len(keys) != len(scores):
-        raise ValueError(f"scores: expected a key for each of {len(scores)} rows, got {len(keys)}")
-    if not np.isfinite(scores.values).all():
-        raise ValueError("scores: expected finite numbers, got NaN or infinity")
-
     lists = pa.ListArray.from_arrays(
         pa.array(scores.offsets, pa.int32()), pa.array(scores.values, pa.float32())
     )

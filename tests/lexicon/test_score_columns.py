@@ -184,18 +184,6 @@ def test_write_scores__equal_ones_are_equal_bytes_and_private(tmp_path: Path) ->
     assert os.listdir(first.parent) == ["x.arrow"]
 
 
-def test_write_scores__nan_and_rows_without_keys(tmp_path: Path) -> None:
-    scores = Ragged.of([[1.0], [float("nan")]], np.float32)
-
-    with pytest.raises(ValueError, match="scores: expected finite numbers, got NaN or infinity"):
-        write_scores(tmp_path / "x.arrow", np.array([1, 2], np.uint64), scores, ABOUT)
-    with pytest.raises(ValueError, match="scores: expected a key for each of 2 rows, got 1"):
-        write_scores(
-            tmp_path / "x.arrow", np.array([1], np.uint64), Ragged.of([[1], [2]], np.float32), ABOUT
-        )
-    assert not (tmp_path / "x.arrow").exists()
-
-
 def test_open_scores__missing(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(

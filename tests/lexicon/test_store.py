@@ -150,17 +150,12 @@ WRONG: dict[str, tuple[list[Entry], str]] = {
 
 
 @pytest.mark.parametrize(("rows", "message"), WRONG.values(), ids=WRONG)
-def test_lexicon__wrong_ones_are_neither_written_nor_read(
-    rows: list[Entry], message: str, tmp_path: Path
-) -> None:
+def test_read_lexicon__refuses_wrong_ones(rows: list[Entry], message: str, tmp_path: Path) -> None:
     tokens, starts, scores = zip(*rows, strict=True)
     path = arrow(tmp_path / "a.arrow", columns_of(tokens, starts, scores))
 
     with pytest.raises(VocabularyError, match=message):
         read_lexicon(path)
-    with pytest.raises(ValueError, match=message):
-        write_lexicon(tmp_path / "b.arrow", lexicon_of(rows))
-    assert not (tmp_path / "b.arrow").exists()
 
 
 def test_open_lexicon__another_file_of_the_same_size_and_time_is_read_anew(tmp_path: Path) -> None:
@@ -175,18 +170,6 @@ def test_open_lexicon__another_file_of_the_same_size_and_time_is_read_anew(tmp_p
 
     assert path.stat().st_size == before.st_size
     assert open_lexicon(path).scores.tolist() == other.scores.tolist()
-
-
-def test_write_lexicon__needs_the_tokenizers_size_and_columns_of_one_length(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="about: expected the tokenizer's size, a whole number, got none"
-    ):
-        write_lexicon(tmp_path / "a.arrow", lexicon_of([], {"size": "40"}))
-    short = Lexicon(
-        tokens=TWO.tokens, word_starts=TWO.word_starts, scores=TWO.scores[:1], about=ABOUT
-    )
-    with pytest.raises(ValueError, match="expected word starts and a score for each entry"):
-        write_lexicon(tmp_path / "a.arrow", short)
 
 
 OTHER_METADATA = ["null", "[]", "{}", '{"format": 1}', '{"size": 1}', '{"format": true, "size": 1}',

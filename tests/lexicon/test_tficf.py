@@ -182,8 +182,6 @@ def test_find_anchors__can_be_written_and_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 0}, "count: expected at least 1, got 0"),
-        ({"min_count": -1}, "min_count: expected at least 1, got -1"),
         ({"smoothing": 0.0}, "smoothing: expected a number above 0, got 0.0"),
         ({"smoothing": float("nan")}, "smoothing: expected a number above 0, got nan"),
         ({"smoothing": float("inf")}, "smoothing: expected a number above 0, got inf"),

@@ -59,9 +59,6 @@ class AnchorOptions:
     stop_words: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("count", "min_count"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not (self.smoothing > 0 and math.isfinite(self.smoothing)):
             raise ValueError(f"smoothing: expected a number above 0, got {self.smoothing}")
 

@@ -8,7 +8,7 @@ HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 # Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs demo test test-long check test-gliner bench bench-all soak fuzz lock release publish clean
+.PHONY: docs demo test pytest test-long check test-gliner bench bench-all soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -20,7 +20,10 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
-test: check  ## Style, types, layers, and the tests of every promise, on all cores: minutes.
+test: .venv/ready  ## Style, types, layers, and the tests of every promise, on all cores: minutes.
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line check pytest
+
+pytest: .venv/ready
 	$(PYTEST)
 
 test-long: .venv/ready  ## The rest, and all properties on many examples: half an hour.
@@ -30,7 +33,7 @@ test-long: .venv/ready  ## The rest, and all properties on many examples: half a
 check: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy --num-workers auto
+	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 test-gliner: .venv-gliner/ready  ## Tests of the annotator "gliner", whose package needs an older transformers.

@@ -40,7 +40,7 @@ pytestmark = [
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
     """Return a batch of rows on the card, masked by one strategy and seed."""
-    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)
+    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)
     return on(CARD, collate(rows))
 
 

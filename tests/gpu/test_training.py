@@ -55,7 +55,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def packed(**options: Any) -> dict[str, Any]:
     """Return a batch of rows of 2 to 54 tokens, masked."""
-    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options)
+    collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)
     return collate(dictionaries())
 
 

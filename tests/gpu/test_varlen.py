@@ -158,7 +158,9 @@ def calls(kernels: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def flat(**options: Any) -> dict[str, Any]:
-    return MaskingCollator(md.strategy("joint"), IDS, **({"flat": True} | options))(dictionaries())
+    return MaskingCollator(md.strategy("joint"), IDS, **({"flat": True} | options), epoch=0)(
+        dictionaries()
+    )
 
 
 def mslm(dtype: Any = torch.bfloat16, **options: Any) -> Any:

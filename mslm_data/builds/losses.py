@@ -8,6 +8,10 @@ would help.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+import itertools
+>>>>>>> forms
 import math
 import re
 from collections import Counter
@@ -39,6 +43,8 @@ RULES = frozenset(
     }
 )
 """Reasons that are not losses: rules of the pipeline, or of the corpus itself."""
+_IN_ASIDE = "in documents set aside: "
+"""Stands before the reason of a document in that of its mentions."""
 _SHOWN = 3
 """Reasons that a message names."""
 _NUMBER = re.compile(r"\d+")
@@ -180,7 +186,8 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]]) -
     """Refuse to finish a build that lost too much.
 
     In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
-    mentions left out without a rule of the pipeline that asks for it.
+    mentions left out without a rule of the pipeline that asks for it. Mentions of documents that
+    are set aside count too; where nobody has counted them, a document has as many as others.
 
     Args:
         inputs: The pipeline, which says how much may be lost, and the files.
@@ -198,7 +205,9 @@ def refuse_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]]) -
         if pipeline.annotate.use == "gold":
             given = sum(receipt.given_mentions for receipt in of_split)
             left_out = sum((Counter(receipt.left_out) for receipt in of_split), Counter[str]())
-            _refuse(inputs, split, "mentions left out", given, left_out, {})
+            in_aside = _mentions_in(aside, given, read=sum(receipt.read for receipt in of_split))
+            given += in_aside.total()
+            _refuse(inputs, split, "mentions left out", given, left_out + in_aside, {})
     _refuse_no_document(every)
     _refuse_no_mention(inputs, every)
     _refuse_no_doc_label(pipeline, every)
@@ -296,6 +305,27 @@ def refuse_set_aside(
     _refuse(inputs, split, "documents set aside", read, reasons, places)
 
 
+def _mentions_in(set_aside: Sequence[SetAside], given: int, *, read: int) -> Counter[str]:
+    """Return reason -> mentions of the documents that were set aside for it, by no rule.
+
+    Args:
+        set_aside: The documents.
+        given: The mentions of all others.
+        read: Number of documents, those that were set aside included.
+    """
+    usual = given / max(read - len(set_aside), 1)
+    found: Counter[str] = Counter()
+    for reason, alike in itertools.groupby(sorted(set_aside, key=_reason_of), _reason_of):
+        if reason not in RULES:
+            count = sum(usual if one.mentions < 0 else one.mentions for one in alike)
+            found[f"{_IN_ASIDE}{reason}"] = math.ceil(count)
+    return +found
+
+
+def _reason_of(aside: SetAside) -> str:
+    return aside.reason
+
+
 def _refuse_no_document(receipts: Sequence[Accounted]) -> None:
     """Raise if no document at all can be used, whatever may be lost."""
     aside = [one for receipt in receipts for one in receipt.set_aside]
@@ -369,7 +399,7 @@ def advice(source: Source, reason: str) -> str:
     """Return what helps against a loss where the source has options for it, else ""."""
     options = {option.name for option in fields(source)}
     for one in _ADVICE:
-        if reason.startswith(one.begins) and one.option in options:
+        if reason.removeprefix(_IN_ASIDE).startswith(one.begins) and one.option in options:
             return one.words
     return ""
 

@@ -140,7 +140,7 @@ class Reading:
         """
 
         def refuse(document: Documents, reason: str) -> None:
-            self._refuse(document, reason)
+            self._refuse(document, reason, are_counted=are_annotated)
             if are_annotated:
                 self.left_out[reason] += len(document.mentions)
 
@@ -164,10 +164,17 @@ class Reading:
         self.left_out.update(left_out)
         return documents.with_mentions(kept)
 
-    def _refuse(self, documents: Documents, reason: str) -> None:
-        """Set documents aside that a model cannot take."""
+    def _refuse(self, documents: Documents, reason: str, *, are_counted: bool = False) -> None:
+        """Set documents aside that a model cannot take.
+
+        Args:
+            documents: The documents.
+            reason: Says why.
+            are_counted: Whether their mentions are among `given`.
+        """
+        mentions = np.diff(documents.mentions.offsets) * (not are_counted)
         self.set_aside += map(
-            SetAside, documents.ids, documents.places, itertools.repeat(reason, len(documents))
+            SetAside, documents.ids, documents.places, itertools.repeat(reason), mentions.tolist()
         )
 
     def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
@@ -211,9 +218,11 @@ class Reading:
             return documents
 
         kept = []
+        mentions = np.diff(documents.mentions.offsets).tolist()
         for number, doc_id in enumerate(documents.ids):
             if _repeats(doc_id, part, path_of) or doc_id in self._repeated:
-                self.set_aside.append(SetAside(doc_id, documents.places[number], REPEATED))
+                place = documents.places[number]
+                self.set_aside.append(SetAside(doc_id, place, REPEATED, mentions[number]))
             else:
                 kept.append(number)
         return documents.take(np.array(kept, np.int64))

@@ -161,7 +161,7 @@ def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside
         return
     for number, doc_id in enumerate(documents.ids):
         if doc_id not in with_rows:
-            yield SetAside(doc_id, documents.places[number], NO_TOKEN)
+            yield SetAside(doc_id, documents.places[number], NO_TOKEN, mentions=0)
 
 
 def _in_order(set_aside: Sequence[SetAside], unit: WorkUnit) -> list[SetAside]:

@@ -113,11 +113,13 @@ class SetAside(NamedTuple):
         id: Its id, or "" where it could not be read.
         place: `file:line` or `file:byte`, the file's name without its folders.
         reason: What was expected and what came, without the document's words.
+        mentions: Number of its mentions that are lost with it, -1 where nobody has counted them.
     """
 
     id: str
     place: str
     reason: str
+    mentions: int = -1
 
 
 class NotChosen(NamedTuple):

@@ -228,7 +228,7 @@ def _block_masks(sequences_BL: Tensor, config: Any) -> Any:
         return sequences_BL[line, query] == sequences_BL[line, key]
 
     def near(line: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        is_near = (query - key).abs() <= config.sliding_window
+        is_near: Tensor = (query - key).abs() <= config.sliding_window
         return is_near & together(line, head, query, key)
 
     size, width = sequences_BL.shape

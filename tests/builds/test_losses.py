@@ -12,10 +12,12 @@ import pytest
 
 from mslm_data.builds import losses
 from mslm_data.builds.stages import source_of
+from mslm_data.data.document import SetAside
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.io.files import write_sealed
 from mslm_data.loading import load
 from mslm_data.source.formats.brat import TEXT_ALONE
+from mslm_data.source.reading.records import WITHDRAWN
 from mslm_data.source.table import SOURCES
 from tests import made
 from tests.builds.test_accounts import conll, jsonl
@@ -51,6 +53,36 @@ def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, st
     assert "got 6 of 100" in str(caught.value)
     assert "first at train.jsonl:95; name the column of the id" in str(caught.value)
     assert "source.max_loss=1" in str(caught.value)
+
+
+def test_build__sees_the_mentions_of_documents_that_are_set_aside(tmp_path: Path) -> None:
+    large = "-DOCSTART-\n" + "kinase\tB-X\n\n" * 300 + "broken\n\n"
+    small = "-DOCSTART-\nkinase\tB-X\n\n"
+    (tmp_path / "train.tsv").write_text(large + small * 30)
+
+    with pytest.raises(BuildError) as caught:
+        made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline(use="conll"))
+
+    assert "5% of the mentions left out (source.max_loss), got 300 of 330" in str(caught.value)
+    assert "  300: in documents set aside: expected a token and a tag, got 1 field" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("aside", "in_aside"),
+    [
+        ([SetAside("1", "f:1", "a", 7), SetAside("2", "f:2", "a", 0)], {"a": 7}),
+        ([SetAside("1", "f:1", "a"), SetAside("2", "f:2", "b", 1)], {"a": 3, "b": 1}),
+        ([SetAside("1", "f:1", WITHDRAWN, 50)], {}),
+    ],
+)
+def test_mentions_in__estimates_what_nobody_has_counted(
+    aside: list[SetAside], in_aside: dict[str, int]
+) -> None:
+    found = losses._mentions_in(aside, 20, read=8 + len(aside))
+
+    assert found == {f"in documents set aside: {reason}": n for reason, n in in_aside.items()}
 
 
 def test_build__names_reasons_together_that_differ_in_numbers_alone(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_attempts__tries_each_document_of_a_batch_that_fails(reading: Reading) -
     assert [list(documents.ids) for documents, _ in found] == [["one"], ["two"]]
     assert model.asked == [["one", "bad", "two"], ["one"], ["bad"], ["two"]]
     reason = "expected text that the models of the pipeline can take, got ValueError from the model"
-    assert reading.set_aside == [SetAside("bad", "f:bad", reason)]
+    assert reading.set_aside == [SetAside("bad", "f:bad", reason, mentions=0)]
 
 
 @pytest.mark.parametrize("error", [AnnotateError, MemoryError, OSError, KeyboardInterrupt])

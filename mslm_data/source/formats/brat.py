@@ -82,25 +82,30 @@ class Brat(OffsetOptions, TextOptions, Source):
         place = f"{path.name}:1"
         annotations = _sibling(path, ".ann")
         if ends_with(path, ".ann"):
-            return SetAside(doc_id, place, _ANNOTATIONS_ALONE)
+            return SetAside(doc_id, place, _ANNOTATIONS_ALONE, self._count(path))
         if annotations is None and self.without_annotations == "set_aside":
             return SetAside(doc_id, place, TEXT_ALONE)
 
         try:
             text = decode_utf8(self.utf8(path))
         except RecordError as error:
-            return SetAside(doc_id, place, str(error))
+            return SetAside(doc_id, place, str(error), self._count(annotations))
         mentions: list[Annotation] = []
         if annotations is not None:
             try:
                 mentions = _read_mentions(self.utf8(annotations))
             except RecordError as error:
-                return SetAside(doc_id, f"{annotations.name}:{error.line}", str(error))
+                place = f"{annotations.name}:{error.line}"
+                return SetAside(doc_id, place, str(error), self._count(annotations))
 
         text, placed = self.place_in_file(text, mentions)
         if not text:
-            return SetAside(doc_id, place, "expected text, got an empty file")
+            return SetAside(doc_id, place, "expected text, got an empty file", len(mentions))
         return placed.document(doc_id, text, sentences=None, place=place)
+
+    def _count(self, path: Path | None) -> int:
+        """Return how many mentions a file of annotations seems to have."""
+        return len(_MENTION_LINE.findall(self.utf8(path))) if path else 0
 
 
 def _read_mentions(data: bytes) -> list[Annotation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -116,7 +117,7 @@ class Conllu(TextOptions, Source):
                 yield reader.document(document, doc_id, path.name)
             except RecordError as error:
                 place = f"{path.name}:{error.line or document.line}"
-                yield SetAside(doc_id, place, str(error))
+                yield SetAside(doc_id, place, str(error), reader.count(document))
 
     def _layout(self, path: Path) -> _Layout:
         """Find a file's columns from its beginning, so that all its parts are read alike."""
@@ -417,6 +418,15 @@ class _Reader:
             adjusted=dict(+adjusted),
             place=f"{name}:{of.line}",
         )
+
+    def count(self, of: _Sentences) -> int:
+        """Count the mentions of a document in the sentences that can be read."""
+        count = 0
+        for given in of.sentences:
+            with suppress(RecordError):
+                found = self.mentions(self.words(given)) if given.rows else None
+                count += len(found.spans) + sum(found.unplaced.values()) if found else 0
+        return count
 
     @property
     def _opens_with_i(self) -> bool:

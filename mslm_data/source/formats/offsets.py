@@ -203,6 +203,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
                     of_document.place,
                     "expected a text for each document of the table, found none for this one; "
                     "check [source] texts and id_column",
+                    len(of_document.annotations),
                 )
 
     def _document(self, text: _Text, listed: _Listed | None) -> Document | SetAside | NotChosen:
@@ -211,7 +212,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         if text.problem:
             return SetAside(text.doc_id, text.place, text.problem)
         if listed is not None and listed.problem is not None:
-            return listed.problem
+            return listed.problem._replace(mentions=len(listed.annotations) + 1)
 
         annotations = [] if listed is None else listed.annotations
         bare, placed = self.place_in_file(text.text, annotations)

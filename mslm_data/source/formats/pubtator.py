@@ -24,6 +24,7 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 _TITLE = re.compile(rb"([^|\t]+)\|t\|")
 _ABSTRACT = re.compile(rb"([^|\t]+)\|a\|")
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
+_MENTION_ROW = re.compile(rb"[^\t]+\t[0-9]+\t[0-9]+\t")
 _NO_CONCEPT = "-1"
 
 _PROBE_BYTES = 1 << 18
@@ -85,7 +86,8 @@ class PubTator(OffsetOptions, TextOptions, Source):
             text, sentences, rows = _text(record, title)
             mentions = [mention for row in rows if (mention := _mention(row, doc_id))]
         except RecordError as error:
-            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error))
+            count = sum(_MENTION_ROW.match(line.data) is not None for line in record)
+            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error), count)
 
         placed = self.place(text, mentions)
         place = f"{name}:{record[0].number}"

@@ -133,5 +133,6 @@ def documents_of_lines(
 
     for document, line in broken.items():
         name = places[document].rpartition(":")[0]
-        yield SetAside(ids[document], f"{name}:{line.line}", line.reason)
+        begin, end = mentions.offsets[offsets[document : document + 2]]
+        yield SetAside(ids[document], f"{name}:{line.line}", line.reason, int(end - begin))
     yield documents.take(np.delete(np.arange(len(firsts)), [*broken]))

@@ -216,7 +216,7 @@ def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
 
     (aside,) = read(tmp_path, data)
 
-    assert aside == SetAside("f:0", "f.tsv:3", "expected a token and a tag, got 3 field(s)")
+    assert aside == SetAside("f:0", "f.tsv:3", "expected a token and a tag, got 3 field(s)", 1)
     assert mentions(read(tmp_path, data[: data.rindex("b")])) == [[("b", "X")]]
 
 
@@ -268,7 +268,7 @@ def test_read__passes_over_comments(tmp_path: Path) -> None:
 
     aside, second = whole
     assert aside == SetAside(
-        "nw/wsj_1:000", "f.tsv:16", "expected a token and a tag, got 1 field(s)"
+        "nw/wsj_1:000", "f.tsv:16", "expected a token and a tag, got 1 field(s)", mentions=2
     )
     assert isinstance(second, Document)
     assert (second.id, second.text, second.place) == ("two", "#=", "f.tsv:20")
@@ -660,7 +660,7 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
 
     assert ids_of(records, Document) == ["f:0", "f:1", "f:2", "f:4"]
     assert [record for record in records if isinstance(record, SetAside)] == [
-        SetAside("f:3", "f.tsv:11", reason)
+        SetAside("f:3", "f.tsv:11", reason, mentions=0)
     ]
 
 
@@ -683,7 +683,7 @@ def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
 
     first, second = read(tmp_path, data)
 
-    assert first == SetAside("1", "f.tsv:4", "expected a token and a tag, got 1 field(s)")
+    assert first == SetAside("1", "f.tsv:4", "expected a token and a tag, got 1 field(s)", 0)
     assert isinstance(second, Document)
     assert second.id == "2"
 
@@ -699,6 +699,7 @@ def test_read__sets_bytes_that_are_not_utf8_aside(tmp_path: Path) -> None:
             "f:3",
             "f.tsv:10",
             NOT_UTF8,
+            mentions=0,
         )
     ]
     assert len(records) == 5

@@ -376,6 +376,7 @@ def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
         f"f.conllu:{line}",
         f"expected rows numbered one after the other, the next one {due}, got {got}; is a blank "
         "line missing?",
+        mentions=0,
     )
     assert isinstance(good, Document)
 
@@ -384,7 +385,7 @@ def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> Non
     aside, good = read(tmp_path, row("0.1", "secret") + row("0.2", "x") + "\n" + row(1, "b"))
 
     reason = "expected words in each sentence, got empty nodes alone"
-    assert aside == SetAside("f:0", "f.conllu:1", reason)
+    assert aside == SetAside("f:0", "f.conllu:1", reason, mentions=0)
     assert isinstance(good, Document)
 
 

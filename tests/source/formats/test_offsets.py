@@ -240,7 +240,7 @@ def test_read__a_tab_within_a_mention_is_not_taken_for_its_label(tmp_path: Path)
 
     (aside,) = written(tmp_path, files)
 
-    assert aside == SetAside("a", "m.tsv:2", "expected at most 5 columns, got 6")
+    assert aside == SetAside("a", "m.tsv:2", "expected at most 5 columns, got 6", mentions=1)
 
 
 def test_read__the_concept_of_a_row_may_be_left_out(tmp_path: Path) -> None:

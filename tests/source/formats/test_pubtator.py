@@ -89,7 +89,7 @@ def test_read__sets_other_bytes_than_utf8_aside(tmp_path: Path) -> None:
 
     broken, document = read(path)
 
-    assert broken == SetAside("1", "own.txt:2", NOT_UTF8)
+    assert broken == SetAside("1", "own.txt:2", NOT_UTF8, mentions=0)
     assert document.id == "2"
 
 

@@ -277,6 +277,25 @@ def test_document__sets_a_wrong_row_aside(row: object, reason: str) -> None:
     assert "Gout" not in found.reason
 
 
+@pytest.mark.parametrize(
+    ("row", "mentions"),
+    [
+        ({"text": 3, "entities": [[0, 4, "X"], [5, 9, "X"]]}, 2),
+        ({"text": "", "entities": {"start": [0], "end": [4], "label": ["X"]}}, 1),
+        ({"tokens": ["a", "b"], "tags": ["B-X", "I-X", "B-X"]}, 2),
+        ({"tokens": ["a", "b"], "tags": []}, -1),
+        ("no row", -1),
+    ],
+)
+def test_document__counts_the_mentions_of_a_row_that_is_set_aside(
+    row: object, mentions: int
+) -> None:
+    found = read(row)
+
+    assert isinstance(found, SetAside)
+    assert found.mentions == mentions
+
+
 def test_document__sets_a_row_without_the_named_id_aside() -> None:
     found = read({"text": "Gout."}, id_column="note")
 

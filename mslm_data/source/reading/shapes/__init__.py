@@ -17,7 +17,7 @@ from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaRespon
 from mslm_data.source.reading.shapes.bioc import BiocJson
 from mslm_data.source.reading.shapes.label_studio import LabelStudioMin, LabelStudioTask
 from mslm_data.source.reading.shapes.medcattrainer import MedcatTrainerDocument
-from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
+from mslm_data.source.reading.shapes.mention_forms import count_mentions, look_like_mentions
 from mslm_data.source.reading.shapes.options import RowFile, RowOptions, Shape
 from mslm_data.source.reading.shapes.running_text import (
     MENTIONS,
@@ -107,7 +107,7 @@ class RowReader:
             shape = self._shapes.setdefault(name, SHAPES[name](self._file))
             found = shape.read(columns, doc_id, place)
         except RecordError as error:
-            return SetAside(doc_id, place, str(error))
+            return SetAside(doc_id, place, str(error), count_mentions(row))
 
         is_bare = isinstance(found, Document) and not found.spans and not found.unplaced
         if is_bare and not shape.says_none:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mslm_data.io import json_once
-from mslm_data.source.reading import cells
+from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import RowFile
 from mslm_data.source.reading.standoff import Annotation
@@ -132,6 +132,22 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
         or look_like_mentions(item, depth=depth - 1)
         for item in value
     )
+
+
+def count_mentions(row: object) -> int:
+    """Return how many mentions a row that cannot be read seems to have, -1 where it seems none."""
+    if not isinstance(row, Mapping):
+        return -1
+    for value in map(of_json, row.values()):
+        if look_like_mentions(value):
+            return len(value) if isinstance(value, list) else 1
+        if isinstance(value, list) and value and all(map(_is_tag, value)):
+            return sum(tag[0] in "BSU" for tag in value)
+    return -1
+
+
+def _is_tag(value: object) -> bool:
+    return isinstance(value, str) and tags.is_tag(value)
 
 
 def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:

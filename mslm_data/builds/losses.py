@@ -8,10 +8,7 @@ would help.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
 import itertools
->>>>>>> forms
 import math
 import re
 from collections import Counter

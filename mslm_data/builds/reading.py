@@ -210,9 +210,10 @@ class Reading:
             part: The piece of a file that they stand in.
             path_of: Id -> path of the file that had it last; changed.
         """
-        # Nearly always every id is new, which two sets say at once.
+        # Nearly always every id is new, which two sets say at once. Of two views of keys the
+        # shorter is gone through; of a view and a dict it would be the dict.
         ids = dict.fromkeys(documents.ids, part.path)
-        is_new = ids.keys().isdisjoint(path_of) and ids.keys().isdisjoint(self._repeated)
+        is_new = ids.keys().isdisjoint(path_of.keys()) and ids.keys().isdisjoint(self._repeated)
         if is_new and len(ids) == len(documents):
             path_of.update(ids)
             return documents

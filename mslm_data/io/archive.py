@@ -26,6 +26,8 @@ SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 """Endings of the names of archives."""
 
 _AT_ONCE = 1 << 20
+_HEADERS = 1 << 20
+"""Most bytes between members: tarfile reads long names and what pax says of one into memory."""
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _DAMAGED = (
     OSError,
@@ -158,8 +160,9 @@ def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
     with gzip.open(path) if packed else path.open("rb") as stream:
         # The pipe mode reads forward only: what is counted is all that the tar holds, headers and
         # padding included.
-        source: Any = meter.wrap(stream)  # type: ignore[arg-type]
-        with tarfile.open(fileobj=source, mode="r|") as tar:
+        source = meter.wrap(stream)  # type: ignore[arg-type]
+        source.allow(_HEADERS)
+        with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
                 if info.isdir():
                     stream_of: Any = None
@@ -167,6 +170,7 @@ def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
                     stream_of = tar.extractfile(info)
                 else:
                     stream_of = _NEITHER
+                source.allow(info.size + _HEADERS)
                 yield info.name, stream_of, info.size
 
 

@@ -90,6 +90,13 @@ class Meter:
                 "comes out"
             )
 
+    def too_long(self) -> MslmDataError:
+        """Return the error for an archive whose headers are longer than any that is meant well."""
+        return self._error(
+            f"{self._name}: expected names of files and folders, got some that are too long to be "
+            "meant well; if you trust it, unpack it yourself and pass what comes out"
+        )
+
     def wrap(self, stream: IO[bytes]) -> Metered:
         """Return a stream that is counted as it is read."""
         return Metered(stream, self)
@@ -102,11 +109,20 @@ class Metered:
         """Read `stream`, counted by `meter`."""
         self._stream = stream
         self._meter = meter
+        self._allowed: int | None = None
+
+    def allow(self, count: int) -> None:
+        """Let so many bytes be read from here on."""
+        self._allowed = count
 
     def read(self, count: int = -1) -> bytes:
         """Read so many bytes, or all that are left."""
         data = self._stream.read(count)
         self._meter.add(len(data))
+        if self._allowed is not None:
+            self._allowed -= len(data)
+            if self._allowed < 0:
+                raise self._meter.too_long()
         return data
 
 

@@ -143,6 +143,24 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     assert reading.read == 5
 
 
+def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> None:
+    """That took the square of the number of files: 400 s for 120,000."""
+
+    class Known(dict[str, str]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("all ids are gone through")
+
+    reading = Reading(
+        made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=Trail(tmp_path, "unit")
+    )
+    documents = Documents.of([Document(id="3", text="kinase")])
+    known = Known({"1": "a", "2": "b"})
+
+    kept = reading._first_of_each_id(documents, Part("c"), known)
+
+    assert (len(kept), len(known)) == (1, 3)
+
+
 def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     ids = ["1", "repeated", "1", "killer", "innocent"]

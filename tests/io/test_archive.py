@@ -14,7 +14,7 @@ import pytest
 
 from mslm_data.errors import AnnotateError, SourceError
 from mslm_data.io.archive import is_archive, members, stem, unpack
-from mslm_data.io.limits import Limits
+from mslm_data.io.limits import Limits, Metered
 
 FILES = {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n", "more/empty.tsv": b""}
 
@@ -239,6 +239,43 @@ def test_unpack__refuses_a_member_shorter_than_its_header_says(tmp_path: Path) -
     archive.write_bytes(data)
 
     refused(archive, "expected a whole, unencrypted tar or zip archive, got EOFError")
+
+
+@pytest.mark.parametrize("kind", ["long name", "comment", "map of holes"])
+def test_members__reads_no_long_headers(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tarfile reads them whole: an archive of 7 MB took 3.1 GB."""
+    size = 4 << 20
+    long = b"%d\n" % size + b"0\n" * (size // 2)
+    info = member("a" * size if kind == "long name" else "a", tarfile.REGTYPE)
+    if kind == "comment":
+        info.pax_headers = {"comment": "x" * size}
+    if kind == "map of holes":
+        info.pax_headers = {f"GNU.sparse.{name}": number for name, number in SPARSE.items()}
+        info.size = len(long)
+    path = tmp_path / "a.tgz"
+    form = tarfile.GNU_FORMAT if kind == "long name" else tarfile.PAX_FORMAT
+    with tarfile.open(path, "w:gz", format=form, compresslevel=1) as tar:
+        tar.addfile(info, io.BytesIO(long))
+    read = Metered.read
+    sizes: list[int] = []
+
+    def counted(stream: Metered, count: int = -1) -> bytes:
+        data = read(stream, count)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(Metered, "read", counted)
+
+    with pytest.raises(SourceError, match="expected names of files and folders, got some that"):
+        list(members(path))
+
+    assert sum(sizes) < 2 << 20
+
+
+SPARSE = {"major": "1", "minor": "0", "realsize": "1", "name": "a"}
+"""What pax says of a file that has holes, whose map stands before its bytes."""
 
 
 def test_unpack__takes_folders_in_zips(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 # Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs demo test pytest test-long check test-gliner bench bench-all soak fuzz lock release publish clean
+.PHONY: docs demo test pytest test-long check test-gliner bench bench-all gpu soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -46,6 +46,12 @@ bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs
 bench-all: bench  ## Also growth, and builds that are killed: an hour or more.
 	.venv-bench/bin/python -m benchmarks.growth
 	.venv-bench/bin/python -m benchmarks.faults
+
+# On a machine with a card nothing is fetched: its own Python has torch, and a folder may hold wheels.
+gpu: PYTHON := python3
+gpu:  ## Test and measure on an NVIDIA card in eight minutes: benchmarks/gpu/README.md.
+	test ! -d wheels || $(PYTHON) -m $(INSTALL) --no-index --no-deps --upgrade --target out/wheels wheels/*.whl
+	PYTHONPATH=$(CURDIR)/out/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu $(if $(OUT),--out $(OUT))
 
 soak: .venv-bench/ready  ## Build, load, kill and damage in a loop for two hours: docs/results/soak.md.
 	.venv-bench/bin/python -m benchmarks.soak

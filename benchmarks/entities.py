@@ -79,7 +79,7 @@ def texts_of(sentences: Sequence[str], *, count: int, least: int = 1, most: int)
 
 
 def contestants(
-    vocab: Path, folder: Path, texts: Sequence[str], **shape: Any
+    vocab: Path, folder: Path, texts: Sequence[str], *, device: str = "cpu", **shape: Any
 ) -> tuple[Tagger, TokenClassificationPipeline]:
     """Return our tagger and the pipeline, which share a model.
 
@@ -87,6 +87,7 @@ def contestants(
         vocab: A BERT vocabulary.
         folder: Where the pipeline's tokenizer is written.
         texts: Some of the texts, by which the share of entities is set.
+        device: Where the model runs.
         shape: Options of the `BertConfig` in place of MiniLM's.
     """
     tokenizer = tokenizer_module.load(str(vocab))
@@ -107,7 +108,7 @@ def contestants(
 
     transformers.logging.set_verbosity_error()
     pipeline = TokenClassificationPipeline(
-        model=model, tokenizer=fast, aggregation_strategy="first", device="cpu"
+        model=model.to(device), tokenizer=fast, aggregation_strategy="first", device=device
     )
     return Tagger(model, tokenizer), pipeline
 

@@ -21,12 +21,14 @@ def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
         copies: How often each sentence comes. Copies are in documents of different names, so that
             their keys differ.
     """
-    return _built("sentences", read(inputs.train), inputs, scratch, copies=copies, max_tokens=512)
+    return build_sentences(
+        "sentences", read(inputs.train), inputs, scratch, copies=copies, max_tokens=512
+    )
 
 
 def long_rows(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
     """Build a folder of rows of about 128 tokens, and of at most 128, from joined sentences."""
-    return _built(
+    return build_sentences(
         "long", longer(read(inputs.train), 400), inputs, scratch, copies=copies, max_tokens=128
     )
 
@@ -64,7 +66,7 @@ def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[
     return built[0], built[1:]
 
 
-def _built(
+def build_sentences(
     name: str,
     corpus: list[Sentence],
     inputs: Inputs,
@@ -73,6 +75,16 @@ def _built(
     copies: int,
     max_tokens: int,
 ) -> Shards:
+    """Build a folder of any sentences.
+
+    Args:
+        name: The folder's, with `.built` behind it.
+        corpus: The sentences.
+        inputs: Has the vocabulary.
+        scratch: The folder to build in.
+        copies: How often each sentence comes.
+        max_tokens: Most tokens of a row.
+    """
     (scratch / name).mkdir()
     for number in range(copies):
         write(scratch / name / f"train-{number}.tsv", corpus)

@@ -29,6 +29,7 @@ PAGES = {
         "docs/results/slurm.md",
     ),
     "benchmarks.soak": ("Builds, loads, kills and damaged files in a loop", "docs/results/soak.md"),
+    "benchmarks.gpu": ("Training and annotating on a graphics card", "docs/results/gpu.md"),
 }
 """Module of a program that is run alone -> the subject of its page, and its file."""
 _MADE = (

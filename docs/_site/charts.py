@@ -28,7 +28,7 @@ def of_benchmarks() -> list[str]:
     rows = [
         row
         for path in sorted((ROOT / "benchmarks" / "results").glob("*.json"))
-        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+        for row in json.loads(path.read_text(encoding="utf-8")).get("rows", [])
         if row["vs_peer"] and row["unit"] not in _LESS_IS_BETTER
     ]
     most = math.log10(max(row["vs_peer"]["high"] for row in rows))

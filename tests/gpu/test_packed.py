@@ -16,6 +16,7 @@ from mslm_data.torch.by_row import BY_ROW  # noqa: E402
 from mslm_data.torch.varlen import VARLEN  # noqa: E402
 from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
+from tests.support.cases import long  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_packed_models import (  # noqa: E402
     FAMILIES,
@@ -24,10 +25,11 @@ from tests.torch.test_packed_models import (  # noqa: E402
     rows_of_packed,
 )
 
+OTHERS = [family for family in FAMILIES if family not in ("bert", "modernbert")]
 ATTENTIONS = [
-    *itertools.product(FAMILIES, ("eager", "sdpa", BY_ROW, VARLEN)),
-    # Each shape is compiled on a card, which takes seconds.
-    *itertools.product(("bert", "modernbert"), ("flex_attention",)),
+    # FlexAttention is compiled on a card for each shape, which takes seconds.
+    *itertools.product(("bert", "modernbert"), ("eager", "sdpa", BY_ROW, VARLEN, "flex_attention")),
+    *long(*itertools.product(OTHERS, ("eager", "sdpa", BY_ROW, VARLEN))),
 ]
 WIDE = {"hidden_size": 32, "num_attention_heads": 2}
 """Heads of 16 numbers, the fewest that FlexAttention takes on a card."""

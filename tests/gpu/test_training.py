@@ -85,9 +85,12 @@ def test_model__losses_gradients_and_mentions(family: str) -> None:
 
 
 def test_wrap__puts_heads_where_the_model_is() -> None:
+    options: dict[str, Any] = {"labels": ["Drug", "Gene"], "dropout": 0.0}
+    weights = MslmModel.wrap(masked_lm(), **options).state_dict()
+
     def compute(device: Any) -> Any:
-        torch.manual_seed(0)
-        model = MslmModel.wrap(masked_lm().to(device), labels=["Drug", "Gene"], dropout=0.0)
+        model = MslmModel.wrap(masked_lm().to(device), **options)
+        model.load_state_dict(weights)  # each device draws others
         return model(**on(device, batch())).loss
 
     equal_everywhere(compute)
@@ -179,6 +182,7 @@ def test_measures__of_rows() -> None:
     equal_everywhere(compute)
 
 
+@pytest.mark.long
 def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path) -> None:
     model, gold = trained_on_sample(tmp_path / "sample")
     texts = [one.text for one in gold]

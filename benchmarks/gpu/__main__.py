@@ -1,0 +1,262 @@
+"""Test and measure on a graphics card: `make gpu`, or `python -m benchmarks.gpu`.
+
+Each part runs in a process of its own, so that one which fails or hangs leaves the others alone: it
+is written down with the class of its error. What is known is written after each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.gpu.page import page
+from benchmarks.gpu.part import NO_TIME, Part, measure, run_within
+from benchmarks.gpu.scale import FULL, TINY, Scale
+from benchmarks.inputs import ROOT
+
+SECONDS = 450
+"""Of the whole run."""
+_START_SECONDS = 20
+"""What a process may take beside its runs: imports, and the last run."""
+_LEAST_SECONDS = 15
+"""A part is not begun with less."""
+_NEEDED = (
+    "accelerate",
+    "hypothesis",
+    "msgspec",
+    "numba",
+    "numpy",
+    "platformdirs",
+    "pyarrow",
+    "pytest",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+_OPTIONAL = ("triton", "liger-kernel", "cut-cross-entropy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When a part is run.
+
+    Attributes:
+        module: Of `benchmarks.gpu`.
+        make: Makes the part: a function of the module, or what a call of one returns.
+        seconds: Its bound in a run of `SECONDS`.
+    """
+
+    module: str
+    make: Callable[[Any], Callable[[Scale, Path], Part]]
+    seconds: float
+
+
+def _plain(module: Any) -> Callable[[Scale, Path], Part]:
+    return module.part  # type: ignore[no-any-return]
+
+
+def _training(
+    corpus: str, encoder: str, *, compiled: bool
+) -> Callable[[Any], Callable[[Scale, Path], Part]]:
+    return lambda module: getattr(module, corpus)(encoder, compiled=compiled)
+
+
+PARTS: Mapping[str, Plan] = {
+    "tests": Plan(module="suite", make=_plain, seconds=150),
+    "data": Plan(module="data", make=_plain, seconds=60),
+    "sentences-bert": Plan(
+        module="speed", make=_training("sentences", "BERT-base", compiled=False), seconds=75
+    ),
+    "notes-modernbert": Plan(
+        module="speed", make=_training("notes", "ModernBERT-base", compiled=False), seconds=75
+    ),
+    "loss": Plan(module="loss", make=_plain, seconds=30),
+    "entities": Plan(module="annotate", make=_plain, seconds=40),
+    "sentences-bert-compiled": Plan(
+        module="speed", make=_training("sentences", "BERT-base", compiled=True), seconds=90
+    ),
+    "notes-modernbert-compiled": Plan(
+        module="speed", make=_training("notes", "ModernBERT-base", compiled=True), seconds=90
+    ),
+    "sentences-modernbert": Plan(
+        module="speed", make=_training("sentences", "ModernBERT-base", compiled=False), seconds=60
+    ),
+    "notes-bert": Plan(
+        module="speed", make=_training("notes", "BERT-base", compiled=False), seconds=60
+    ),
+}
+"""The parts, the most important first: the last ones have what time is left."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run all parts, and return the exit code: 0 where all ran and no test failed.
+
+    With `--one` a single part is run in this process.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("--out", type=Path, help="write gpu.json and gpu.md there")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="bound of the whole run")
+    parser.add_argument("--part", action="append", choices=PARTS, help="run these parts alone")
+    parser.add_argument("--tiny", action="store_true", help="try all of it on a CPU")
+    parser.add_argument("--one", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    scale = TINY if asked.tiny else FULL
+
+    if asked.one is not None:
+        (name,) = asked.part
+        run_one(name, scale, asked.one, asked.seconds)
+        return 0
+
+    missing = _missing()
+    if missing:
+        print(
+            f"packages: expected {', '.join(missing)}, found none; carry their wheels as "
+            "benchmarks/gpu/README.md says",
+            file=sys.stderr,
+        )
+        return 1
+    if scale.device == "cuda" and not _sees_card():
+        print(
+            "card: expected one that torch sees, found none; --tiny tries all of it on a CPU",
+            file=sys.stderr,
+        )
+        return 1
+    if asked.out is None and asked.tiny:
+        parser.error("--tiny: expected --out, as its numbers are no results")
+
+    places = (ROOT / "benchmarks" / "results" / "gpu.json", ROOT / "docs" / "results" / "gpu.md")
+    if asked.out is not None:
+        places = (asked.out / "gpu.json", asked.out / "gpu.md")
+    return run_all(scale, asked.part or list(PARTS), asked.seconds, *places)
+
+
+def run_all(
+    scale: Scale, names: Sequence[str], seconds: float, as_json: Path, as_page: Path
+) -> int:
+    """Run parts one after the other, and write what is known after each; return the exit code."""
+    begun = time.monotonic()
+    about = machine(scale)
+    found: list[dict[str, Any]] = []
+    for file in (as_json, as_page):
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    with tempfile.TemporaryDirectory(prefix="mslm-gpu-") as folder:
+        for name in names:
+            left = seconds - (time.monotonic() - begun) - _START_SECONDS
+            bound = min(PARTS[name].seconds * seconds / SECONDS, left)
+            found.append(run_part(name, scale, Path(folder), bound))
+            results = {
+                "machine": about,
+                "seconds": time.monotonic() - begun,
+                "parts": found,
+            }
+            as_json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            as_page.write_text(page(results), encoding="utf-8")
+
+    print(as_page.read_text(encoding="utf-8"))
+    broken = [part["title"] for part in found if "error" in part] + [
+        f"{part['title']}: {row['name']}"
+        for part in found
+        for row in part["rows"]
+        if row.get("error", NO_TIME) != NO_TIME or row.get("numbers", {}).get("failed")
+    ]
+    for what in broken:
+        print(f"failed: {what}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def run_part(name: str, scale: Scale, folder: Path, seconds: float) -> dict[str, Any]:
+    """Run a part in a process of its own; return what it measured, and the error that ended it.
+
+    Args:
+        name: Of the part.
+        scale: Sizes.
+        folder: Where parts find what others built.
+        seconds: Its bound.
+    """
+    found: dict[str, Any] = {"title": name, "about": [], "rows": [], "goals": []}
+    if seconds < _LEAST_SECONDS:
+        return found | {"error": NO_TIME}
+
+    print(f"{name} …", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "benchmarks.gpu", "--part", name, "--one", str(folder)]
+    command += ["--seconds", str(seconds), *(["--tiny"] if scale is TINY else [])]
+    code, output = run_within(command, seconds + _START_SECONDS)
+    print(output, file=sys.stderr, flush=True)
+
+    written = folder / f"{name}.json"
+    if written.is_file():
+        found = json.loads(written.read_text(encoding="utf-8"))
+    if code is None:
+        found["error"] = "TimeoutExpired"
+    elif code:
+        found["error"] = _error_class(output) or f"exit code {code}"
+    return found
+
+
+def run_one(name: str, scale: Scale, folder: Path, seconds: float) -> None:
+    """Run a part in this process."""
+    if scale is TINY:
+        import torch
+
+        torch.set_num_threads(1)  # threads wait for each other longer than so little takes
+    plan = PARTS[name]
+    module = importlib.import_module(f"benchmarks.gpu.{plan.module}")
+    measure(plan.make(module)(scale, folder), seconds, folder / f"{name}.json")
+
+
+def machine(scale: Scale) -> list[str]:
+    """Describe the card, the processor and the packages, without a name or a path."""
+    import torch
+
+    lines = report.machine()
+    cards = "no card: a trial, whose numbers are no results"
+    if scale.device == "cuda":
+        card = torch.cuda.get_device_properties(0)
+        cards = (
+            f"{card.name}, {card.total_memory / 2**30:.0f} GiB, compute capability "
+            f"{card.major}.{card.minor}, CUDA {torch.version.cuda}"
+        )
+    versions = ", ".join(f"{name} {version}" for name in _OPTIONAL if (version := _version(name)))
+    return [cards, *lines, *([versions] if versions else []), f"Commit: {report.commit(ROOT)}"]
+
+
+def _sees_card() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _missing() -> list[str]:
+    return [name for name in _NEEDED if _version(name) is None]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _error_class(output: str) -> str | None:
+    """Return the class of the error that ended a program, from the last line of its trace."""
+    lines = [line for line in output.splitlines() if line and not line[0].isspace()]
+    name = lines[-1].split(":")[0].strip() if lines else ""
+    return name.rpartition(".")[2] if name.endswith(("Error", "Exception", "Exit")) else None
+
+
+if __name__ == "__main__":
+    # One card, whatever others there are, and no message of tokenizers about forks.
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""The loss from hidden states on the card, beside dense cross-entropy and fused ones.
+
+Dimensions: T tokens, H width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from benchmarks.gpu.part import Numbers, Part
+from benchmarks.gpu.scale import Scale
+from mslm_data.mask.plan import MaskKind
+from mslm_data.torch import MaskSpecificLoss
+
+HIDDEN, DENSE = "from hidden states", "dense cross-entropy"
+_MASKED = 0.15
+_ROUNDS = 20
+_IGNORED = -100
+
+Loss = Callable[[Tensor, nn.Linear, Tensor], Tensor]
+"""Hidden states `[T, H]`, the head and labels `[T]` to the mean loss of masked tokens."""
+
+
+def part(scale: Scale, folder: Path) -> Part:  # noqa: ARG001 - hidden states are random
+    """Time one step of the head and its loss, forward and backward."""
+    tokens, width, vocabulary = scale.loss
+    step = Step(scale)
+    roads: dict[str, Loss] = {
+        DENSE: dense,
+        HIDDEN: from_hidden,
+        "torch's linear_cross_entropy": linear_cross_entropy,
+        "Liger's fused linear cross-entropy": liger,
+        "Apple's cut cross-entropy": cut_cross_entropy,
+    }
+    return Part(
+        title="Loss",
+        about=[
+            f"{tokens:,} tokens of {width:,} numbers, {vocabulary:,} words, bfloat16; "
+            f"{_MASKED:.0%} of the tokens are masked",
+            "peak memory above what hidden states, head and gradients take",
+        ],
+        runs={name: partial(step, road) for name, road in roads.items()},
+        goals={"faster than dense cross-entropy": _faster},
+    )
+
+
+def _faster(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
+    times = rows[DENSE]["ms"] / rows[HIDDEN]["ms"]
+    return f"{times:.1f}x", times > 1
+
+
+class Step:
+    """One step of a language model's head and its loss."""
+
+    def __init__(self, scale: Scale) -> None:
+        """Make hidden states, labels and a head, the same ones every time."""
+        tokens, width, vocabulary = scale.loss
+        self.device = scale.device
+        torch.manual_seed(0)
+        half: dict[str, Any] = {"device": self.device, "dtype": torch.bfloat16}
+        self.head = nn.Linear(width, vocabulary, **half)
+        self.hidden = torch.randn(tokens, width, **half).requires_grad_()
+        labels = torch.randint(0, vocabulary, (tokens,), device=self.device)
+        masked = torch.rand(tokens, device=self.device) < _MASKED
+        self.labels = torch.where(masked, labels, _IGNORED)
+        self.expected = float(dense(self.hidden, self.head, self.labels).detach())
+
+    def __call__(self, road: Loss) -> Numbers:
+        """Check a road's value, then take the median of its time, and its peak of memory."""
+        loss = self._go(road)  # compiles what is compiled
+        times = [self._timed(road) for _ in range(_ROUNDS)]
+        return {
+            "ms": 1000 * statistics.median(times),
+            "MiB": self._peak(road),
+            "off by": abs(loss - self.expected) / self.expected,
+        }
+
+    def _go(self, road: Loss) -> float:
+        for leaf in (self.hidden, *self.head.parameters()):
+            leaf.grad = torch.zeros_like(leaf)
+        loss = road(self.hidden, self.head, self.labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def _timed(self, road: Loss) -> float:
+        begun = time.perf_counter()
+        self._go(road)  # ends with a number, for which the card is waited
+        return time.perf_counter() - begun
+
+    def _peak(self, road: Loss) -> float | None:
+        if self.device != "cuda":
+            return None
+        self._go(road)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        self._go(road)
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def dense(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
+    """Return the loss by logits of all tokens in float32, as transformers' models do."""
+    return F.cross_entropy(head(hidden).float(), labels, ignore_index=_IGNORED)
+
+
+def from_hidden(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
+    """Return ours, of logits of masked tokens alone."""
+    kinds = torch.where(labels != _IGNORED, int(MaskKind.BASE), 0).to(torch.uint8)
+    return MaskSpecificLoss(1, 1).from_hidden(hidden, head, labels, kinds).per_item()
+
+
+def linear_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
+    """Return the loss by torch's own fused function, which torch 2.13 has."""
+    fused: Any = F.linear_cross_entropy
+    loss: Tensor = fused(hidden, head.weight, labels, linear_bias=head.bias, ignore_index=_IGNORED)
+    return loss
+
+
+def liger(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
+    """Return the loss by liger-kernel."""
+    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+    fused: Any = LigerFusedLinearCrossEntropyLoss(ignore_index=_IGNORED)
+    loss: Tensor = fused(head.weight, hidden, labels, head.bias)
+    return loss
+
+
+def cut_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
+    """Return the loss by cut-cross-entropy."""
+    from cut_cross_entropy import linear_cross_entropy as cut
+
+    loss: Tensor = cut(hidden, head.weight, labels, bias=head.bias, ignore_index=_IGNORED)
+    return loss

@@ -78,7 +78,8 @@ def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
     total = num_rows(path)
     step = max(1, total * target_bytes // max(path.stat().st_size, 1))
     past = total if part.stop < 0 else part.stop
-    for start in range(part.start, past, step):
+    # A file without rows is one part, too.
+    for start in range(part.start, max(past, part.start + 1), step):
         yield Part(part.path, start, min(start + step, past), first=start, line=start + 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -287,6 +288,16 @@ def test_empty_files__hold_nothing_or_are_refused(corpus: Corpus) -> None:
     assert records is None or not any(
         isinstance(record, Document) and record.text for record in records["train"]
     )
+
+
+def test_cut__gives_a_part_of_an_empty_file(corpus: Corpus) -> None:
+    found = [path for paths in corpus.found().values() for path in paths]
+    for path in corpus.files():
+        path.write_bytes(b"")
+
+    for path in found:
+        with suppress(SourceError):
+            assert list(corpus.source.cut(Part(str(path)), target_bytes=100))
 
 
 def _records_or_none(corpus: Corpus) -> dict[str, list[Document | SetAside]] | None:

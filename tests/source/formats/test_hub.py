@@ -12,9 +12,10 @@ import pytest
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, SetAside, Span
-from mslm_data.errors import MissingExtraError, SourceError
+from mslm_data.errors import BuildError, MissingExtraError, SourceError
 from mslm_data.source.formats.hub import Hub
 from mslm_data.source.reading import arrow_rows
+from tests import made
 from tests.source.tables import table
 
 ROWS = [{"id": str(i), "tokens": ["Had", "gout"], "ner_tags": [0, 1]} for i in range(10)]
@@ -147,6 +148,28 @@ def test_cut__ranges_of_rows_cover_a_file(
     pq.write_table(table(ROWS), tmp_path / "train.parquet", row_group_size=rows_in_a_group)
 
     assert simple(read(Hub(), [tmp_path], target_bytes=target_bytes)["train"]) == ROWS_READ
+
+
+def write(rows: pa.Table, path: Path) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(rows, path)
+    else:
+        with pa.ipc.new_stream(str(path), rows.schema) as writer:
+            writer.write_table(rows)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_build__takes_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    pipeline = made.pipeline_of(source={"use": "hub"})
+    write(table(ROWS)[:0], inputs / f"train-0{suffix}")
+
+    with pytest.raises(BuildError, match="expected documents, got none that can be used of 0 read"):
+        made.built(tmp_path / "alone", inputs, pipeline)
+    write(table(ROWS), inputs / f"train-1{suffix}")
+
+    assert made.built(tmp_path / "out", inputs, pipeline).splits["train"].read == len(ROWS)
 
 
 def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Path) -> None:

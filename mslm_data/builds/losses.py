@@ -265,7 +265,7 @@ def seem_texts(labels: Collection[str], items: float) -> bool:
 
 
 def _shape(labels: Collection[str], items: float) -> str:
-    """Say how many labels there are and how long they are, and not what they are."""
+    """Describe labels by their number and the length of the longest, without showing any."""
     of = "" if math.isinf(items) else f" in {items:,} places"
     return f"{len(labels):,}{of}, of up to {max(map(len, labels)):,} characters"
 

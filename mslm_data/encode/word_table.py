@@ -30,7 +30,7 @@ _LONGEST = 1 << 16
 """Characters of a word from which it is tokenised in parts, each as if it stood alone."""
 
 _REACH = 1 << 10
-"""Characters at the end of such a part among which it is ended before one that is no letter."""
+"""A part ends before the last character that is not a letter among so many at its end."""
 
 _MANY = 4096
 """Words from which it is worth while to read a tokenizer's vocabulary, to cut them faster."""

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -105,15 +105,15 @@ def test_build__in_parts_that_begin_at_once_follows_one_plan(
     out = tmp_path / "out"
     refused: list[bool] = []
 
-    def late(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def late(path: Path, data: bytes, **options: bool) -> None:
         if path.name == "plan.json" and not refused:
             refused.append(True)
             with pytest.raises(BuildError, match="another build is at work"):
                 build(other, [NCBI], made.word_piece(), out, part=(2, 2))
-        files.write_whole(path, pieces)
+        files.write_sealed(path, data, **options)
 
     monkeypatch.setattr(folders, "_PATIENCE_S", 0)
-    monkeypatch.setattr(folders, "write_whole", late)
+    monkeypatch.setattr(folders, "write_sealed", late)
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
 
     assert refused

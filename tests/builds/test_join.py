@@ -13,7 +13,7 @@ import pytest
 import mslm_data as md
 from mslm_data.builds import build
 from mslm_data.errors import PipelineError, ShardError
-from mslm_data.mask.pick import trie_of
+from mslm_data.lexicon.trie import open_trie
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.verify import verify
 from tests import made
@@ -214,7 +214,7 @@ def test_pmi__finds_no_n_gram_over_the_end_of_a_sentence(folder: Path) -> None:
     examples = shards["train"].examples()
     assert examples.sentence_starts is not None
 
-    starts, ends, _ = trie_of(str(folder / "vocab" / "pmi.arrow")).matches(examples)
+    starts, ends, _ = open_trie(folder / "vocab" / "pmi.arrow").matches(examples)
 
     assert len(starts.values) > 50
     for row in range(len(examples)):

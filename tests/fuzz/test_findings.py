@@ -307,6 +307,7 @@ def test_conll__a_mark_that_is_none_and_no_utf8(tmp_path: Path) -> None:
         "train:1",
         "train.tsv:4",
         NOT_UTF8,
+        mentions=0,
     )
 
 

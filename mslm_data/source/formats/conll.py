@@ -32,14 +32,16 @@ class Conll(TextOptions, Source):
     """Files of one token a line.
 
     Columns are separated by a TAB, or by spaces in a line without one; there may be any number.
-    Nothing is quoted, and no word means "missing". `-DOCSTART-`, `###MEDLINE:`, `# newdoc` and
-    `#begin document` open a document, in every spelling, with the id they carry, or else
-    `file:ordinal`. In a file without them each sentence is a document, `file:number`.
+    Nothing is quoted. Every word is read as it stands, `NA` and `null` too. `-DOCSTART-`,
+    `###MEDLINE:`, `# newdoc` and `#begin document` open a document, in every spelling, with the id
+    they carry, or else `file:ordinal`. In a file without them each sentence is a document,
+    `file:number`.
 
     A line such as `# sent_id = 4` or `# text = …` is a comment, and passed over. So is any other
     line that begins with `#` and a space and does not have a word and a tag, or with `#` alone in a
     file whose rows begin with numbers or tags. A first row that names the columns, one of them
-    TOKEN, WORD or FORM, is no word. Neither is a row with a TAB before its tag O and nothing else.
+    TOKEN, WORD or FORM, is passed over, and so is a row with a TAB before its tag O and nothing
+    else.
 
     The beginning of a file decides which columns are read. Words stand in the first one. Where it
     numbers the rows of each sentence, they stand in the next that does not hold tags; columns with

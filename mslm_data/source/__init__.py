@@ -96,9 +96,9 @@ class Source(ABC):
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
         """Cut a file, or a part of one, between records into parts of about `target_bytes`.
 
-        The parts cover all of it, in order; there is at least one. The cuts depend on nothing but the file's bytes, the
-        part and `target_bytes`. A file that is not longer comes back as it is, at no cost. By
-        default, nothing is cut.
+        The parts cover all of it, in order; there is at least one. The cuts depend on nothing but
+        the file's bytes, the part and `target_bytes`. A file that is not longer comes back as it
+        is, at no cost. By default, nothing is cut.
 
         Raises:
             SourceError: The file cannot be read, or is not of this format.

@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 from mslm_data.errors import FetchError
 from mslm_data.io.cache import private, settle, staging
 from mslm_data.io.files import sha256_of
+from mslm_data.io.limits import LIMITS
 from mslm_data.io.remote import shown
 
 Progress = Callable[[str, int, int], None]
@@ -186,6 +187,12 @@ def _once(
             version = _version(response.headers)
             for piece in response.iter_content(_PIECE):
                 count += len(piece)
+                # A server may pack the file on its way all the same.
+                most = LIMITS.most(response.raw.tell())
+                if count > most:
+                    raise _TryError(
+                        f"more than the {most} bytes that they may become", is_final=True
+                    )
                 file.write(piece)
                 if progress is not None:
                     progress(name, count, version.size or 0)

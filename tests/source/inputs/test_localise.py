@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.io import archive, cache, remote
+from mslm_data.io.limits import Limits
 from mslm_data.source.inputs import download as downloads
 from mslm_data.source.inputs.localise import localise
 from tests import faulty
@@ -350,6 +352,24 @@ def test_localise__keeps_no_body_shorter_than_announced(
         localise([url], cache=tmp_path)
     assert contents(tmp_path) == {}
     assert localise([url], cache=tmp_path)[0].read_bytes() == WHOLE  # the server is well again
+
+
+def test_localise__unpacks_no_bomb_on_its_way(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers may pack a file that they are asked for as it is: 3.8 MB became 1.5 GB."""
+    for name, size in (("text", 1 << 20), ("bomb", 5 << 20)):
+        site.add(f"/{name}.txt", gzip.compress(bytes(size)))
+        site.headers[f"/{name}.txt"] = {"Content-Encoding": "gzip"}
+
+    monkeypatch.setattr(downloads, "LIMITS", Limits(free_bytes=2 << 20))
+
+    (path,) = localise([f"{site.url}/text.txt"], cache=tmp_path / "cache")
+    with pytest.raises(SourceError, match="expected a file, got more than the 2097152 bytes that"):
+        localise([f"{site.url}/bomb.txt"], cache=tmp_path / "cache")
+
+    assert path.stat().st_size == 1 << 20
+    assert not [name for name in contents(tmp_path / "cache") if name.endswith("bomb.txt")]
 
 
 def test_localise__tries_again_where_a_body_is_short(site: Site, tmp_path: Path) -> None:

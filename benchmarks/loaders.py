@@ -284,7 +284,10 @@ def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int]
     """
 
     def batches(epoch: int) -> Iterable[Any]:
-        (loader if dataset is None else dataset).set_epoch(epoch)
+        if dataset is None:
+            loader.set_epoch(epoch)
+        else:
+            dataset.epoch = epoch
         return loader  # type: ignore[no-any-return]
 
     return batches

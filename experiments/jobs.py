@@ -64,7 +64,11 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     w_elm, w_blm = loss_weights(options.get("weights", (1.0, 1.0)), hidden)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(
-        encoder.masked_lm(folder, cache.device), labels=shards.labels, w_elm=w_elm, w_blm=w_blm
+        encoder.masked_lm(folder, cache.device),
+        labels=shards.labels,
+        two_views=False,  # the arm's own views are made of its batches
+        w_elm=w_elm,
+        w_blm=w_blm,
     )
     trained = training.optimise(
         model,

@@ -6,6 +6,7 @@ import itertools
 import re
 import shlex
 import tomllib
+import warnings
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import pytest
 
 from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
-from mslm_data.mask import STRATEGIES
+from mslm_data.mask import STRATEGIES, options_of
 from mslm_data.mask.table import strategy
 from mslm_data.pipeline import of_tables
 from mslm_data.source import SOURCES
@@ -76,11 +77,30 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
 
     # A page is read from its top, so a block knows the names of those before it.
     names: dict[str, object] = {}
-    for of_page, block in blocks("python"):
-        if of_page == page:
-            exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages' own code
+    with warnings.catch_warnings():
+        # Such as training without dropout, or heads that see no mention.
+        warnings.filterwarnings("error", message="MslmModel: ")
+        for of_page, block in blocks("python"):
+            if of_page == page:
+                exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages' own code
 
     assert names
+
+
+def test_pages__have_one_pair_of_rates_for_joint() -> None:
+    """That of the defaults, so that what a reader copies is what docs/evidence.md speaks for."""
+    default = {name: options_of("joint")[name] for name in ("elm", "blm")}
+    examples = sorted((ROOT / "tests" / "torch" / "examples").glob("*.py"))
+    notebooks = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+    pairs = []
+    for page in (*MANUAL, *notebooks, *examples):
+        calls = re.findall(r'strategy\(\\?"joint\\?"(?:, ([^)]*))?\)', text_of(page))
+        pairs += [(page.name, eval(f"dict({options})")) for options in calls]  # noqa: S307 - as above
+
+    assert len(pairs) > 8
+    for page_name, pair in pairs:
+        assert pair in ({}, default), page_name
 
 
 def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:

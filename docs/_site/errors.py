@@ -152,7 +152,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
         Warned(
             "epoch: expected another after a pass over the data",
             "A second pass over a dataset gives each row the mask that it had.",
-            "Call `set_epoch` before each epoch, as the message says.",
+            "Set `epoch` before each pass, as the message says.",
         ),
     ),
     "torch/general_knowledge.py": (
@@ -161,13 +161,6 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "No step within the `with` moved the model, or an optimizer has copies of its "
             "parameters, as some that shard them do.",
             "Train within the `with`, and give `SoftMasks` the model that is trained.",
-        ),
-    ),
-    "torch/loader.py": (
-        Warned(
-            "epoch: expected another after a pass over the data",
-            "A loader is iterated a second time in the same epoch.",
-            "Call `set_epoch` on the loader before each epoch.",
         ),
     ),
     "torch/metrics.py": (
@@ -182,6 +175,16 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "the head of model type '…' is not known here",
             "`MslmModel` projects all positions to the vocabulary, not only masked ones.",
             "Nothing: losses are the same, but take more memory and time.",
+        ),
+        Warned(
+            "every mention so far was hidden from the heads",
+            "Heads in one view are trained under a strategy that hides all mentions.",
+            "Leave out `two_views=False`, or hide fewer mentions, such as `elm=0.5`.",
+        ),
+        Warned(
+            "the loss is asked for gradients in evaluation mode",
+            "A model is trained as `from_pretrained` left it, so dropout is off.",
+            "Call `model.train()` before training.",
         ),
     ),
 }

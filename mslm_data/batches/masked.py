@@ -177,8 +177,14 @@ def check_split(split: object) -> None:
     """Refuse what is neither a split nor a mix of some.
 
     Raises:
-        TypeError: Such as a whole folder, or its path.
+        TypeError: Such as a whole folder, its path, or rows of a split.
     """
+    if isinstance(split, Examples):
+        raise TypeError(
+            "split: expected a whole split, got rows of one, which `take` and `examples` give; "
+            "strategy.plan(rows) masks these, and torch.utils.data.Subset(MaskedDataset(split, "
+            "strategy), numbers) trains on some rows"
+        )
     if not isinstance(split, Split | Mix):
         raise TypeError(
             "split: expected one split, as md.load(folder)['train'] gives, or md.mix(...) of "

@@ -87,6 +87,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __repr__(self) -> str:
+        # Counts alone: the columns are long, and their ids could be read back into text.
+        tokens, mentions = len(self.input_ids.values), len(self.span_starts.values)
+
+        return f"Examples({len(self):,} rows, {tokens:,} tokens, {mentions:,} mentions)"
+
     @property
     def sentence_offsets(self) -> npt.NDArray[np.int64]:
         """The first token of each sentence over all rows, and the number of tokens, `[M + 1]`.

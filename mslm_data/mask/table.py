@@ -58,6 +58,9 @@ _ATTMASK = "Kakogeorgiou et al. 2022"
 
 SHIPPED: dict[str, Shipped] = {
     "joint.v1": Shipped(f"{_RECIPES}.mslm:joint", "paper", "Abaho et al. 2024, section 3"),
+    "joint-paper.v1": Shipped(
+        f"{_RECIPES}.mslm:joint_paper", "paper", "Abaho et al. 2024, section 3"
+    ),
     "elm.v1": Shipped(f"{_RECIPES}.mslm:elm", "paper", "Abaho et al. 2024, section 3"),
     "blm.v1": Shipped(f"{_RECIPES}.mslm:blm", "paper", "Abaho et al. 2024, section 3"),
     "joint-released.v1": Shipped(
@@ -155,7 +158,7 @@ that does."""
 
 
 def strategy(name: str | Path, **options: Any) -> Strategy:
-    """Make a strategy: `strategy("joint", elm=1.0, blm=0.075)`.
+    """Make a strategy: `strategy("joint", elm=0.5, blm=0.15)`.
 
     Args:
         name: A registered name, the newest version if it has none; or a TOML file with a table

@@ -32,8 +32,8 @@ class MslmConfig(PreTrainedConfig):
             by masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums,
             all divided by the masked tokens.
         two_views: Whether the heads read rows as they were before masking, in a second pass of
-            the encoder. The paper has them read masked rows, and a head that sees mentions hidden
-            alone finds none in text.
+            the encoder; True by default where there are labels. The paper has them read masked rows
+            (False), and a head that sees hidden mentions alone finds none in text.
         detection_size: k of Eq. 7.
         classification_size: d of Eq. 10.
         dropout: Of the heads.
@@ -62,7 +62,7 @@ class MslmConfig(PreTrainedConfig):
         w_elm: float = 0.5,
         w_blm: float = 0.5,
         balance: str = "means",
-        two_views: bool = False,
+        two_views: bool | None = None,
         detection_size: int = VECTOR_SIZE,
         classification_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
@@ -109,7 +109,7 @@ class MslmConfig(PreTrainedConfig):
         self.w_elm = float(w_elm)
         self.w_blm = float(w_blm)
         self.balance = balance
-        self.two_views = two_views
+        self.two_views = bool(labels) if two_views is None else two_views
         self.detection_size = detection_size
         self.classification_size = classification_size
         self.dropout = dropout

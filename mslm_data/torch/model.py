@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mslm_data import _optional
 from mslm_data.encode.tokenizer import Tokenizer
@@ -42,6 +42,10 @@ else:
     from transformers import PreTrainedModel, initialization
 
 
+_ENOUGH_MENTIONS = 100
+"""Tokens of mentions after which heads that saw hidden ones alone are warned of."""
+
+
 class MslmModel(PreTrainedModel):
     """A masked language model trained by Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
 
@@ -53,8 +57,9 @@ class MslmModel(PreTrainedModel):
     adds plain sums, to which tagged tokens contribute about five times as often as masked ones at
     the usual rates; `balance="sums"` keeps that balance and divides by one common count.
 
-    With `config.two_views` Eq. 6 is of the masked rows, and Eq. 7 to 11 of the same rows unmasked.
-    This costs a second pass of the encoder, where the paper has one of masked rows alone.
+    With `config.two_views`, the default of a model with labels, Eq. 6 is of the masked rows, and
+    Eq. 7 to 11 of the same rows unmasked. This costs a second pass of the encoder where tokens are
+    masked. The paper has one pass, of masked rows alone: `two_views=False`.
 
     Attributes:
         masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it adapted, in its own form.
@@ -89,6 +94,9 @@ class MslmModel(PreTrainedModel):
         self.config.masked_lm = self.masked_lm.config
         self.tokenizer: Tokenizer | None = None
         self._word_starts: tuple[Tokenizer, WordStarts] | None = None
+        self._hidden_mentions: int | None = 0
+        """Tokens of mentions that heads in one view have seen, all hidden; None if some was not."""
+        self._is_warned_of_mode = False
 
         self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm)
         self.detection: EntityDetectionHead | None = None
@@ -130,7 +138,8 @@ class MslmModel(PreTrainedModel):
     ) -> MslmModel:
         """Put MSLM's loss and heads around a masked language model.
 
-        The result is in training or evaluation mode as the model is, and its heads have the
+        The result is in training or evaluation mode as the model is: transformers loads models in
+        evaluation mode, so call `train()` before a training loop of your own. The heads have the
         model's precision and device.
 
         Args:
@@ -138,7 +147,7 @@ class MslmModel(PreTrainedModel):
                 one.
             tokenizer: That of the rows, such as `shards.tokenizer`: a path, a hub name, or a fast
                 tokenizer of transformers. None takes the one in the model's folder, if it has one.
-            options: Passed to `MslmConfig`: labels, w_elm, w_blm, balance, protected, …
+            options: Passed to `MslmConfig`: labels, two_views, w_elm, w_blm, balance, protected, …
 
         Raises:
             TypeError: The model has no head for hidden tokens, or is not one of transformers.
@@ -367,6 +376,10 @@ class MslmModel(PreTrainedModel):
             labels for them. In two views, logits are of the rows unmasked, where the batch has
             tags or mentions.
 
+        Warns:
+            UserWarning: Once each: where heads in one view have seen no mention that is not hidden,
+                and where the loss is asked for gradients in evaluation mode.
+
         Raises:
             TypeError: A batch of NumPy, such as of `md.Batches`.
             ValueError: Labels come without mask kinds or are of other tokens, or the counts of a
@@ -391,9 +404,12 @@ class MslmModel(PreTrainedModel):
             sums["mslm_loss"] = self._mslm_loss(hidden, logits, labels, mask_kinds)
 
         has_tags = bio is not None or span_starts is not None
-        if self.config.two_views and labels is not None and has_tags:
-            plain_ids = unmasked(input_ids, labels)
-            hidden, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
+        if labels is not None and has_tags:
+            if not self.config.two_views:
+                self._watch_mentions(bio, labels)
+            elif bool((labels != IGNORED).any()):
+                plain_ids = unmasked(input_ids, labels)
+                hidden, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
 
         # Eq. 7 and 8: which tokens are entities.
         if self.detection is not None:
@@ -413,9 +429,43 @@ class MslmModel(PreTrainedModel):
             sums, balance=self.config.balance, num_items=num_items_in_batch, training=trains
         )
         loss = torch.stack(list(losses.values())).sum() if losses else None
-        if trains and num_items_in_batch is None and loss is not None and loss.requires_grad:
-            refuse_accumulated(loss, self)
+        if loss is not None and loss.requires_grad:
+            if not self.training:
+                loss.register_hook(self._warn_of_mode)  # type: ignore[no-untyped-call]
+            elif num_items_in_batch is None:
+                refuse_accumulated(loss, self)
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
+
+    def _watch_mentions(self, bio: Tensor | None, labels: Tensor) -> None:
+        """Warn once if all mentions are hidden from heads in training that are to find them."""
+        if bio is None or not self.training or self._hidden_mentions is None:
+            return
+
+        of_mentions = bio > 0
+        if bool((of_mentions & (labels == IGNORED)).any()):
+            self._hidden_mentions = None
+            return
+
+        self._hidden_mentions += int(of_mentions.sum())
+        if self._hidden_mentions >= _ENOUGH_MENTIONS:
+            self._hidden_mentions = None
+            warnings.warn(
+                "MslmModel: every mention so far was hidden from the heads, which therefore find "
+                "few or none in text; wrap the model with two_views=True, or hide fewer mentions, "
+                "such as elm=0.5",
+                stacklevel=3,
+            )
+
+    def _warn_of_mode(self, _: Tensor) -> None:
+        """Warn once that a loss without dropout is asked for gradients."""
+        has_dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.modules())
+        if has_dropout and not self._is_warned_of_mode:
+            self._is_warned_of_mode = True
+            warnings.warn(
+                "MslmModel: the loss is asked for gradients in evaluation mode, in which "
+                "transformers loads models, so dropout is off; call model.train() before training",
+                stacklevel=2,
+            )
 
     def _encode(
         self,

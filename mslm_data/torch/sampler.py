@@ -80,8 +80,9 @@ class ShardSampler(Sampler[Rows]):
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 
     Every rank gives the same number of batches, so DDP never waits for one that has ended: where
-    the last step has fewer batches than ranks, their rows are shared out evenly. A row is given
-    twice only if there are fewer of them than ranks.
+    the last step has fewer batches than ranks, their rows are shared out evenly. A step needs a row
+    for each rank: where fewer than that are left for the last one, as when an epoch is resumed near
+    its end on more ranks, some of them are given twice.
 
     A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
     begins; after `load_state_dict` the next pass begins where the state was taken. The epoch comes
@@ -179,6 +180,8 @@ class ShardSampler(Sampler[Rows]):
         self.cursor = Cursor(order, 0 if first is None else first)
         self._announced = self.epoch
         """The epoch of the next pass, if somebody said it; else 0."""
+        self._moves = 0
+        """How often another place was set: passes that began before are over."""
 
     @property
     def sampler(self) -> ShardSampler:
@@ -213,6 +216,7 @@ class ShardSampler(Sampler[Rows]):
                 "with no batch in between; call set_epoch of the loader that Accelerate has "
                 "prepared, or take the batches from dataset.loader(...), unprepared"
             )
+        self._moves += epoch != self.epoch
         self.cursor.set_epoch(epoch)
         self._announced = epoch
 
@@ -232,15 +236,28 @@ class ShardSampler(Sampler[Rows]):
         return self._pass()
 
     def _pass(self) -> Iterator[Rows]:
-        """Give the batches from where the cursor stands to the end of its epoch."""
+        """Give the batches from where the cursor stands to the end of its epoch.
+
+        Raises:
+            ValueError: Another epoch was set after the pass began.
+        """
         steps = self.begin()
         epoch = self.epoch
+        moves = self._moves
         order = self.cursor.order
         uses = order.row_order.uses(seed=order.seed, epoch=epoch)
         place = Place(epoch)
         wanted: tuple[int, int] | None = None
         shards: frozenset[int] | None = None
         for step in steps:
+            if self._moves != moves:
+                # Lightning does so where it resumes a DataLoader with workers, which ask for
+                # batches before an epoch is set. They would have the masks of an earlier one.
+                raise ValueError(
+                    f"epoch: set to {self.epoch} after workers asked for batches of {epoch}; take "
+                    "the batches from dataset.loader(...), whose place a checkpoint keeps, or set "
+                    "the epoch before iterating"
+                )
             if uses is not None:
                 now = order.wanted(uses, place, step.after)
                 if now != wanted:
@@ -283,4 +300,5 @@ class ShardSampler(Sampler[Rows]):
             ValueError: A state of other rows or options, which would repeat or lose rows.
         """
         self.cursor.load_state_dict(state)
+        self._moves += 1
         self._announced = self.epoch

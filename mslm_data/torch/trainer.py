@@ -11,11 +11,12 @@ from torch import Tensor
 from mslm_data import _optional
 from mslm_data.torch.callbacks import MaskEpochCallback
 from mslm_data.torch.collate import MaskingCollator
+from mslm_data.torch.epoch import FollowsEpoch
 from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.loader import MaskedLoader
 from mslm_data.torch.loss import LossSum
 from mslm_data.torch.masked import MaskedRow
-from mslm_data.torch.refusals import is_mslm, refuse_training
+from mslm_data.torch.refusals import is_mslm, parts_of, refuse_training
 from mslm_data.torch.steps import PARTS, count_items, divide, items_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class MslmTrainer(Trainer):
 
         Raises:
             TypeError: The model is not an `MslmModel`; or what `refuse_training` refuses.
-            ValueError: The same.
+            ValueError: The same; or the masks of the rows to evaluate are to change, and nobody
+                would say when.
             PushError: The same.
         """
         super().__init__(*args, **options)
@@ -74,6 +76,7 @@ class MslmTrainer(Trainer):
             isinstance(known, MaskEpochCallback) for known in self.callback_handler.callbacks
         ):
             self.add_callback(MaskEpochCallback)
+        _refuse_unknown_epochs(self.eval_dataset, besides=self.train_dataset)
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
         self._evaluated: dict[str, LossSum] = {}
@@ -87,6 +90,10 @@ class MslmTrainer(Trainer):
         """Return the batches to train on; those of a `MaskedLoader` are not dealt out once more."""
         if isinstance(self.train_dataset, MaskedLoader):
             return self.train_dataset.for_trainer()
+        # A sampler by length reads all rows before the callback says which epoch begins.
+        for rows in _masked_rows(self.train_dataset):
+            if rows.epoch is None:
+                rows.epoch = 0
         return super().get_train_dataloader()
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
@@ -232,6 +239,31 @@ class MslmTrainer(Trainer):
         counts = count_items(batch_samples, device=device) * self._times
         # DataParallel gives each of its GPUs one row.
         return counts.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else counts
+
+
+def _masked_rows(rows: Any) -> list[FollowsEpoch]:
+    """Return the masked datasets, or parts of subsets and concatenations, that are to be told."""
+    if isinstance(rows, MaskedLoader):  # it knows the epoch
+        return []
+
+    inner = [masked for part in parts_of(rows) for masked in _masked_rows(part)]
+    return [rows, *inner] if isinstance(rows, FollowsEpoch) else inner
+
+
+def _refuse_unknown_epochs(datasets: Any, *, besides: Any) -> None:
+    """Refuse rows to evaluate at the beginning that would be refused at the first evaluation.
+
+    Raises:
+        ValueError: Their epoch is not known, and they are not among the rows that are trained on.
+    """
+    trained = _masked_rows(besides)
+    every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
+    for rows in [masked for given in every for masked in _masked_rows(given)]:
+        if rows.epoch is None and rows not in trained:
+            raise ValueError(
+                "MslmTrainer: expected eval_dataset with masks that stay, got one whose masks "
+                "follow an epoch that nobody says; pass MaskedDataset(..., static=True)"
+            )
 
 
 class _MaskedOrNot:

@@ -13,6 +13,7 @@ import tokenizers
 
 import mslm_data as md
 from mslm_data.io import resources
+from mslm_data.mask import options_of
 from tests.cli.running import run
 
 KEYS = {
@@ -37,9 +38,16 @@ def test_mask_stats__json_has_the_promised_keys(built: Path) -> None:
     assert (done.json["split"], done.json["strategy"], done.json["elm"], done.json["blm"]) == (
         "train",
         "joint",
-        1,
-        0.075,
+        0.5,
+        0.15,
     )
+
+
+def test_help__says_the_rates_of_joint() -> None:
+    shown = " ".join(run("mask-stats", "--help").out.split())
+
+    for name in ("elm", "blm"):
+        assert f"[default: the strategy's; joint: {options_of('joint')[name]}]" in shown
 
 
 def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -> None:
@@ -59,7 +67,7 @@ def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -
 
 
 def test_mask_stats__warns_when_the_weights_say_nothing(built: Path) -> None:
-    saturated = run("mask-stats", built, "--json")
+    saturated = run("mask-stats", built, "--strategy", "joint-paper", "--json")
     other = run("mask-stats", built, "--elm", "0.25", "--blm", "0.225", "--json")
 
     assert saturated.json["saturated"]
@@ -194,7 +202,7 @@ NEW_KEYS = {
 
 
 def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
-    stats = run("mask-stats", built, "--epochs", "2", "--json").json
+    stats = run("mask-stats", built, "--elm", "1", "--epochs", "2", "--json").json
 
     assert set(stats) == KEYS | NEW_KEYS
     assert stats["masked_tokens"] == stats["n_elm"] + stats["n_blm"]
@@ -224,7 +232,7 @@ def test_mask_stats__weights_stand_side_by_side_and_one_is_chosen(built: Path) -
 
 
 def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
-    done = run("mask-stats", built, "--sweep", "--json")
+    done = run("mask-stats", built, "--strategy", "joint-paper", "--sweep", "--json")
     shown = run("mask-stats", built, "--sweep")
     points = done.json["sweep"]
 
@@ -320,7 +328,7 @@ def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> No
 
 def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    names = ("joint", "blm", "joint-released")
+    names = ("joint-paper", "blm", "joint-released")
     done = run(
         "mask-stats",
         built,
@@ -331,7 +339,7 @@ def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> 
     )
 
     assert done.code == 0
-    assert done.json["strategy"] == "joint"
+    assert done.json["strategy"] == "joint-paper"
     assert done.json.keys() == run("mask-stats", built, "--json").json.keys()
     assert file.stat().st_mode & 0o777 == 0o600
     page = file.read_text(encoding="utf-8")

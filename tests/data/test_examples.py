@@ -139,3 +139,9 @@ def test_examples__hold_what_take_and_concatenate_move() -> None:
 def test_examples__refuse(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         md.examples(**arguments)
+
+
+def test_repr__has_counts_and_no_ids() -> None:
+    rows = md.examples([4, 0, 2000], keys=[7, 8, 9], spans=[[(1, 3), (3, 4)], [], [[0, 1]]])
+
+    assert repr(rows) == "Examples(3 rows, 2,004 tokens, 3 mentions)"

@@ -27,6 +27,7 @@ COLUMN = "a score column of the rows at hand"
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "joint.v1": {"elm": 0.5, "blm": 0.3},
+    "joint-paper.v1": {},
     "elm.v1": {"elm": 0.5},
     "blm.v1": {"blm": 0.3},
     "joint-released.v1": {"elm": 0.5, "blm": 0.3},
@@ -88,7 +89,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "mixture.v1": {
         "chances": [0.5, 0.3],
-        "parts": [{"use": "elm"}, {"use": "blm", "blm": 0.5}],
+        "parts": [{"use": "elm", "elm": 1.0}, {"use": "blm", "blm": 0.5}],
     },
     "curriculum.v1": {
         "epochs": [2],

@@ -45,7 +45,7 @@ def test_strategy__a_rate_of_numpy_is_its_decimals():
 
 
 def test_options_of__in_order_with_their_defaults():
-    assert options_of("elm") == {"elm": 1.0, "corruption": "mask"}
+    assert options_of("elm") == {"elm": 0.5, "corruption": "mask"}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_picks__joint_in_other_words(examples, seed, epoch):
 
 
 def test_strategy__is_what_its_function_returns():
-    assert md.strategy("joint", elm=1, blm=np.float64(0.15)) == joint(blm=0.15)
+    assert md.strategy("joint", elm=1, blm=np.float64(0.3)) == joint(elm=1.0, blm=0.3)
 
 
 def test_strategy__in_a_file(tmp_path):
@@ -310,6 +310,7 @@ def test_combinations__refuse(name, options, message):
 
 NEEDS = {
     "joint": {"mentions"},
+    "joint-paper": {"mentions"},
     "blm": set(),
     "elm": {"mentions"},
     "joint-released": {"word_ids", "mentions"},
@@ -442,7 +443,7 @@ def test_origin__says_how_a_strategy_was_made():
     assert strategy.origin.name == "joint.v1"
     assert strategy.origin.options == {
         "elm": 0.5,
-        "blm": 0.075,
+        "blm": 0.15,
         "count": "fixed",
         "pool": "all",
         "corruption": "mask",

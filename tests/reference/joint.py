@@ -16,8 +16,8 @@ def joint(
     *,
     seed: int = 0,
     epoch: int = 0,
-    elm: float = 1.0,
-    blm: float = 0.075,
+    elm: float = 0.5,
+    blm: float = 0.15,
     count: str = "fixed",
     pool: str = "all",
 ) -> list[int]:
@@ -33,7 +33,13 @@ def joint(
     return kinds
 
 
-def elm(row: Row, *, seed: int = 0, epoch: int = 0, elm: float = 1.0) -> list[int]:
+def joint_paper(
+    row: Row, *, seed: int = 0, epoch: int = 0, elm: float = 1.0, blm: float = 0.075, **options: str
+) -> list[int]:
+    return joint(row, seed=seed, epoch=epoch, elm=elm, blm=blm, **options)
+
+
+def elm(row: Row, *, seed: int = 0, epoch: int = 0, elm: float = 0.5) -> list[int]:
     return joint(row, seed=seed, epoch=epoch, elm=elm, blm=0.0)
 
 
@@ -100,4 +106,10 @@ def corrupt(row: Row, kinds: list[int], *, seed: int = 0, epoch: int = 0) -> lis
     return out
 
 
-TWINS = {"joint.v1": joint, "elm.v1": elm, "blm.v1": blm, "joint-released.v1": released}
+TWINS = {
+    "joint.v1": joint,
+    "joint-paper.v1": joint_paper,
+    "elm.v1": elm,
+    "blm.v1": blm,
+    "joint-released.v1": released,
+}

@@ -159,7 +159,7 @@ def test_html__lets_its_own_script_run_only() -> None:
 
 def test_html__says_when_the_weights_say_nothing() -> None:
     rows = examples_of([row_of([1] * 10, [(0, 5)])])
-    saturated = report_of(rows, joint=md.strategy("joint", blm=0.1)).html()
+    saturated = report_of(rows, joint=md.strategy("joint", elm=1.0, blm=0.1)).html()
     other = report_of(rows, joint=md.strategy("joint", elm=0, blm=0.1)).html()
 
     assert 'class="note"' in saturated
@@ -170,7 +170,7 @@ def test_html__says_when_the_weights_say_nothing() -> None:
 
 def test_html__shades_what_is_hidden_and_marks_by_whom() -> None:
     rows = examples_of([row_of([1, 2], [(1, 2)])])
-    html = report_of(rows, elm=md.strategy("elm")).html()
+    html = report_of(rows, elm=md.strategy("elm", elm=1.0)).html()
 
     assert html.count('title="hidden in 100%: as ELM 100, as BLM 0"') == 2
     assert html.count('title="hidden in 0%: as ELM 0, as BLM 0"') == 1

@@ -255,7 +255,7 @@ def test_mask_stats__rows_of_average_length_are_in_neither_group():
 
 
 def test_mask_stats__has_what_the_contract_prints():
-    stats = mask_stats(lambda: [fixed_examples()], md.strategy("joint"), labels=["a", "b"])
+    stats = mask_stats(lambda: [fixed_examples()], md.strategy("joint-paper"), labels=["a", "b"])
     counts = {
         "sequences",
         "tokens",
@@ -400,7 +400,7 @@ def test_most_masked_words__equal_twin(examples, size):
 
 def test_most_masked_words__the_first_in_the_corpus_comes_first_among_equals():
     examples = examples_of([row_of([2, 1, 1, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])])
-    words = most_masked_words(lambda: [examples], md.strategy("elm"), count=1)
+    words = most_masked_words(lambda: [examples], md.strategy("elm", elm=1.0), count=1)
 
     assert words == [MaskedWord(tokens=(10, 10), masked=2, occurrences=2)]
 

@@ -128,7 +128,8 @@ def _hugging_face(
     model = _model(dataset)
     seen: list[list[int]] = [[] for _ in range(EPOCHS)]
     model.register_forward_pre_hook(
-        lambda _, __, given: seen[dataset.epoch].extend(_keys(given)), with_kwargs=True
+        lambda _, __, given: seen[int(trainer.state.epoch + 1e-6)].extend(_keys(given)),
+        with_kwargs=True,
     )
     shape = {name: options[name] for name in ("row_tokens", "flat") if name in options}
     arguments = TrainingArguments(

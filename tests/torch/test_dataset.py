@@ -234,6 +234,17 @@ def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
         MaskedDataset(md.load(folder), JOINT)  # type: ignore[arg-type]
 
 
+def test_dataset__refuses_rows_of_a_split_and_says_what_takes_some(train: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a whole split, got rows of one, .*Subset"):
+        MaskedDataset(train.take(range(4)), JOINT)  # type: ignore[arg-type]
+
+    dataset = MaskedDataset(train, JOINT, epoch=0)
+    some = DataLoader(Subset(dataset, range(4)), batch_size=4, collate_fn=MaskingCollator())
+    (batch,) = some
+
+    assert batch["keys"].numpy().view("uint64").tolist() == train.take(range(4)).keys.tolist()
+
+
 def test_dataset__refuses_a_slice(train: Any) -> None:
     with pytest.raises(
         TypeError, match="row: expected the number of one row, got slice; for several"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,7 +149,7 @@ def test_wrap__reads_a_folder_and_its_adapted_masked_lm_saves_as_before(tmp_path
 
 @pytest.mark.parametrize("balance", ["means", "sums"])
 def test_forward__is_equation_12(balance: str) -> None:
-    model, given = wrapped(balance=balance).double(), batch()
+    model, given = wrapped(balance=balance, two_views=False).double(), batch()
 
     with torch.no_grad():
         out = model(**given)
@@ -175,7 +176,7 @@ def test_forward__is_equation_12(balance: str) -> None:
 @pytest.mark.parametrize("family", KNOWN)
 def test_forward__in_two_views_is_a_masked_row_and_the_same_row_unmasked(family: str) -> None:
     model, given = wrapped(family, two_views=True), batch()
-    one_view, plain = wrapped(family), dict(given)
+    one_view, plain = wrapped(family, two_views=False), dict(given)
     at = given["labels"] >= 0
     plain["input_ids"] = plain["input_ids"].masked_scatter(at, given["labels"][at])
     masks, tags = ("labels", "mask_kinds"), ("bio", "span_starts", "span_ends", "span_labels")
@@ -211,10 +212,71 @@ def test_forward__in_two_views_reads_rows_twice_only_for_tags() -> None:
     assert read == [1, 1, 2]
 
 
-def test_save_pretrained__keeps_two_views(tmp_path: Path) -> None:
-    wrapped(two_views=True).save_pretrained(tmp_path)
+def test_forward__in_two_views_reads_rows_once_where_nothing_is_hidden() -> None:
+    model, given = wrapped(), batch(2)
+    calls: list[Any] = []
+    model.encoder().register_forward_hook(lambda *call: calls.append(call))
+    plain = {**given, "labels": torch.full_like(given["labels"], -100)}
 
-    assert MslmModel.from_pretrained(tmp_path).config.two_views
+    out = model(**plain)
+
+    assert len(calls) == 1
+    torch.testing.assert_close(out.tag_logits, model.detection(model.encoder()(**of(plain))[0]))
+
+
+@pytest.mark.parametrize("labels", [["Drug", "Gene"], []])
+def test_wrap__shows_heads_the_rows_unmasked_unless_told_otherwise(labels: list[str]) -> None:
+    assert wrapped(labels=labels).config.two_views == bool(labels)
+    assert not wrapped(labels=labels, two_views=False).config.two_views
+
+
+@pytest.mark.parametrize("two_views", [True, False])
+def test_save_pretrained__keeps_the_views(two_views: bool, tmp_path: Path) -> None:
+    wrapped(two_views=two_views).save_pretrained(tmp_path)
+
+    assert MslmModel.from_pretrained(tmp_path).config.two_views == two_views
+
+
+def said_by(model: Any, batches: list[dict[str, Any]]) -> list[str]:
+    """Return the warnings of a training loop without an optimizer."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for given in batches:
+            model(**given).loss.backward()
+            model.zero_grad()
+
+    return [str(warning.message) for warning in said]
+
+
+def test_forward__warns_once_where_heads_see_hidden_mentions_alone() -> None:
+    hidden = [batch(seed=seed) for seed in range(10)]
+    seen = {**hidden[0], "labels": torch.full_like(hidden[0]["labels"], -100)}
+
+    said = said_by(wrapped(two_views=False).train(), hidden)
+
+    assert len(said) == 1
+    assert "every mention so far was hidden from the heads" in said[0]
+    assert "two_views=True" in said[0]
+    assert said_by(wrapped(two_views=False).train(), hidden[:2]) == []  # too few to tell
+    assert said_by(wrapped(two_views=False).train(), [seen, *hidden]) == []
+    assert said_by(wrapped().train(), hidden) == []
+
+
+def test_backward__warns_once_where_dropout_is_off() -> None:
+    """Transformers loads a model in evaluation mode, and nothing else says that training goes on in it."""
+    given = [batch(2), batch(2)]
+    model = wrapped().eval()
+    with torch.no_grad():
+        model(**given[0])
+
+    (said,) = said_by(model, given)
+
+    assert "evaluation mode" in said
+    assert "call model.train()" in said
+    assert said_by(wrapped().train(), given) == []
+    nothing = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    without = MslmModel.wrap(masked_lm(**nothing), **OPTIONS, dropout=0.0).eval()
+    assert said_by(without, given) == []
 
 
 def test_forward__computes_the_losses_that_it_has_labels_for() -> None:
@@ -254,7 +316,7 @@ def test_forward__of_a_family_that_is_not_known_warns_and_projects_all() -> None
     with pytest.warns(
         UserWarning, match="the head of model type 'mpnet' is not known here, so all positions"
     ):
-        model = wrapped("mpnet", w_elm=1.0, w_blm=1.0)
+        model = wrapped("mpnet", w_elm=1.0, w_blm=1.0, two_views=False)
     given = batch(2)
 
     out = model(**given)

@@ -15,6 +15,8 @@ transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
 pytest.importorskip("accelerate")
 
+from torch.utils.data import Subset  # noqa: E402
+
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import TokenIds  # noqa: E402
 from mslm_data.errors import PushError  # noqa: E402
@@ -135,6 +137,28 @@ def test_trainer__looks_at_the_rows_of_evaluation(shards: Any, tmp_path: Path) -
 
     with pytest.raises(ValueError, match="MslmTrainer: expected a model and rows of one tokenizer"):
         MslmTrainer(model=model, args=arguments, eval_dataset=rows, data_collator=MaskingCollator())
+
+
+def test_trainer__refuses_rows_of_evaluation_whose_epoch_nobody_says(
+    shards: Any, tmp_path: Path
+) -> None:
+    """Else the first evaluation would refuse them, after hours of training."""
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    train, test = (MaskedDataset(shards[name], JOINT) for name in ("train", "test"))
+    rows = {"model": model, "args": arguments, "train_dataset": train}
+
+    for eval_dataset in (test, {"some": Subset(test, [1, 2])}):
+        with pytest.raises(ValueError, match=r"eval_dataset with masks that stay.*static=True"):
+            MslmTrainer(**rows, eval_dataset=eval_dataset)
+    for eval_dataset in (train, test.loader(), MaskedDataset(shards["test"], JOINT, static=True)):
+        MslmTrainer(**rows, eval_dataset=eval_dataset)
+
+
+def test_trainer__samples_by_length_before_an_epoch_begins(shards: Any, tmp_path: Path) -> None:
+    model = MslmModel.wrap(model_for(shards), labels=shards.labels)
+
+    train(model, shards, tmp_path, MslmTrainer, train_sampling_strategy="group_by_length")
 
 
 def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:

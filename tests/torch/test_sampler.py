@@ -184,6 +184,37 @@ def test_state_dict__before_iterating_is_the_state_that_was_loaded() -> None:
     assert sampler.state_dict() == begin
 
 
+def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
+    sampler = ShardSampler(Sized(10), batch_size=2)
+    ahead = iter(sampler)
+    next(ahead)
+
+    sampler.set_epoch(0)
+    next(ahead)
+    sampler.set_epoch(1)
+
+    with pytest.raises(ValueError, match="epoch: set to 1 after workers asked for batches of 0"):
+        next(ahead)
+    assert epoch_of(next(iter(sampler))) == 1
+
+
+def test_set_epoch__goes_back_only_after_a_batch() -> None:
+    """A loader that Accelerate has prepared counts from 0 again where training is resumed."""
+    sampler = ShardSampler(Sized(10), batch_size=2)
+    state = sampler.state_dict() | {"epoch": 2}
+
+    sampler.set_epoch(1)
+    with pytest.raises(ValueError, match="epoch: expected 1 or a later one, as was set before"):
+        sampler.set_epoch(0)
+    sampler.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"epoch: expected 2 or a later one, .* got 1 with no"):
+        sampler.set_epoch(1)
+    next(iter(sampler))
+    sampler.set_epoch(0)
+
+    assert epoch_of(next(iter(sampler))) == 0
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

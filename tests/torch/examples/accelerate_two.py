@@ -25,7 +25,7 @@ def main(folder: str, checkpoint: str) -> None:
     """Train for two epochs, with a checkpoint in the middle that is gone back to."""
     accelerator = Accelerator(cpu=True)
     shards = md.load(folder)
-    strategy = md.strategy("joint", elm=1.0, blm=0.075)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=7)
     torch.manual_seed(7)
     model = tiny_model(shards, strategy)

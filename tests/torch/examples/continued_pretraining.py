@@ -32,6 +32,7 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000") -> None:
 
     torch.manual_seed(7)
     model = MslmModel.wrap(small_modernbert(shards), w_elm=1.0, w_blm=1.0)
+    model.train()  # from_pretrained leaves a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     seen = epoch = 0
     if os.path.exists(checkpoint):

@@ -23,7 +23,7 @@ PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 def main(folder: str, out: str) -> None:
     """Train for two epochs, evaluate after each."""
     shards = md.load(folder)
-    strategy = md.strategy("joint", elm=1.0, blm=0.075)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
     arguments = TrainingArguments(
         out,
         num_train_epochs=2,

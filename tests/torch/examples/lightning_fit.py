@@ -50,7 +50,7 @@ class Module(lightning.LightningModule):
 def main(folder: str, out: str, steps: str = "-1") -> None:
     """Train for two epochs, or for some steps; a checkpoint every five."""
     shards = md.load(folder)
-    strategy = md.strategy("joint", elm=1.0, blm=0.075)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4, bucketed=True)
     held_out = MaskedDataset(shards["validation"], strategy, seed=7, static=True).loader()
     module = Module(shards, strategy)

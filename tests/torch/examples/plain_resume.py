@@ -21,14 +21,12 @@ EPOCHS, EVERY = 2, 3
 def main(folder: str, checkpoint: str, workers: str = "0") -> None:
     """Train for two epochs; say the rows and the loss of each step."""
     shards = md.load(folder)
-    strategy = md.strategy("joint", elm=1.0, blm=0.075)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(
         batch_size=4, bucketed=True, workers=int(workers), multiple_of=8
     )
     torch.manual_seed(7)
-    model = tiny_model(
-        shards, strategy
-    ).eval()  # without dropout, so that the losses of two runs can be compared
+    model = tiny_model(shards, strategy, dropout=0.0)  # so that losses of two runs can be compared
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = epoch = 0
     if os.path.exists(checkpoint):

@@ -148,7 +148,13 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
 
     spans = np.empty((len(tags), 3), np.int64)
     counts = np.empty((2, len(offsets) - 1), np.int64)
-    find_mentions(offsets, tags, meanings, spans, counts)
+    find_mentions(
+        np.ascontiguousarray(offsets, np.int64),
+        np.ascontiguousarray(tags, np.int64),
+        meanings,
+        spans,
+        counts,
+    )
 
     per_sentence, late = counts
     return Found(spans[: per_sentence.sum()], offsets_of(per_sentence), late)

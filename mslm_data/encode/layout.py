@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Documents, Ranges
+from mslm_data.data.ragged import offsets_of
 from mslm_data.encode.word_table import WordTable
-from mslm_data.kernels.pieces import count_pieces, find_stretches, lay_pieces
+from mslm_data.kernels.pieces import find_stretches, lay_pieces
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,8 +73,8 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
 
     # Tokens: the pieces of each word, moved to where the word stands.
     rows = table.rows(line, chars, bounds)
-    offsets = np.empty(len(document_of) + 1, np.int64)
-    count_pieces(counts, rows, table.offsets, offsets)
+    pieces = table.offsets[rows + 1] - table.offsets[rows]
+    offsets = offsets_of(pieces)[offsets_of(counts)]
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
 

@@ -118,6 +118,16 @@ def of_tokenizer(tokenizer: Tokenizer) -> LongestMatch | None:
     )
 
 
+def read_only(chars: Chars) -> Chars:
+    """Return a view of characters that cannot be written, as those of a line cannot.
+
+    Kernels are compiled for each kind of array that they are given, so all are of this kind.
+    """
+    view = chars.view()
+    view.flags.writeable = False
+    return view
+
+
 def _is_word(piece: str) -> bool:
     return piece.isascii() and piece.isalnum()
 
@@ -130,5 +140,5 @@ def _table(pieces: Sequence[str], ids: Sequence[int]) -> PieceTable:
 
     slots = np.full(1 << max(10, (2 * len(pieces)).bit_length()), -1, np.int32)
     hashes = np.empty(len(pieces), np.uint64)
-    enter_words(chars, bounds, 0, slots, hashes, np.empty(len(pieces), np.int64))
+    enter_words(read_only(chars), bounds, 0, slots, hashes, np.empty(len(pieces), np.int64))
     return slots, hashes, chars, offsets[:-1], offsets[1:], np.array(ids, np.int64)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.encode import longest_match
-from mslm_data.encode.longest_match import LongestMatch
+from mslm_data.encode.longest_match import LongestMatch, read_only
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
@@ -91,7 +91,7 @@ class WordTable:
             chars,
             bounds,
             self._slots,
-            self._chars.values,
+            read_only(self._chars.values),
             self._bounds.values,
             self._hashes.values,
             rows,
@@ -147,7 +147,8 @@ class WordTable:
             self._slots = _empty_slots(2 * len(bounds))
             first = 0
         unused = np.empty(len(bounds), np.int64)
-        enter_words(self._chars.values, bounds, first, self._slots, self._hashes.values, unused)
+        chars = read_only(self._chars.values)
+        enter_words(chars, bounds, first, self._slots, self._hashes.values, unused)
 
     def _cut(
         self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints

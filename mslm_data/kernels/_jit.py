@@ -48,6 +48,21 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     With `NUMBA_DISABLE_JIT=1` the function stays plain Python. Sums of uint64 then wrap as silently
     as they do in compiled code.
     """
+    return _compiled(function, inline="never")
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Copy a helper into each kernel that calls it, in place of compiling it by itself.
+
+    A function costs a tenth of a second to compile, for each set of types. A copy costs its share
+    of the caller. So this is for helpers that a kernel calls at one place, or that are an
+    expression.
+    """
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Callable[P, R], *, inline: str) -> Callable[P, R]:
+    """Return numba's dispatcher of a function."""
     if config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
 
@@ -56,7 +71,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     users_own = config.CACHE_DIR
     config.CACHE_DIR = str(folder or "")
     try:
-        compiled: Callable[P, R] = njit(nogil=True, cache=folder is not None)(function)
+        options = njit(nogil=True, inline=inline, cache=folder is not None, no_cfunc_wrapper=True)
+        compiled: Callable[P, R] = options(function)
     finally:
         config.CACHE_DIR = users_own
     if folder is not None:

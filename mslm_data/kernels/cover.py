@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.pieces import is_space
 
 
@@ -17,7 +17,7 @@ def is_white(character: int) -> bool:
     return character == 0x85 or is_space(character)
 
 
-@kernel
+@inlined
 def trim_white(chars: Array, start: int, end: int) -> tuple[int, int]:
     """Return a range without white space at its ends; an empty one where it holds nothing else."""
     while start < end and is_white(chars[start]):

@@ -9,45 +9,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2**64 divided by the golden ratio: the step from one state of SplitMix64 to the next."""
+
+# Numbers that have a name here cost no call of `np.uint64` that would be compiled.
+_ONE = np.uint64(1)
+_MIX_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 @kernel
 def mix(x: np.uint64) -> np.uint64:
     """Return SplitMix64's finaliser of x: a bijection; every bit of x moves every bit of it."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    x = (x ^ (x >> 30)) * _MIX_FIRST
+    x = (x ^ (x >> 27)) * _MIX_SECOND
+    return x ^ (x >> 31)
 
 
-@kernel
+@inlined
 def fold(stream: np.uint64, value: int) -> np.uint64:
     """Return the sub-stream of a stream that `value` (0 or more) names."""
     return mix(stream ^ mix(np.uint64(value) + GOLDEN))
 
 
-@kernel
+@inlined
 def bits(stream: np.uint64, k: int) -> np.uint64:
     """Return draw k (0 or more) of a stream: 64 random bits."""
-    return mix(stream + GOLDEN * (np.uint64(k) + np.uint64(1)))
+    return mix(stream + GOLDEN * (np.uint64(k) + _ONE))
 
 
-@kernel
+@inlined
 def bits53(stream: np.uint64, k: int) -> np.uint64:
     """Return draw k as an integer in `[0, 2**53)`."""
-    return bits(stream, k) >> np.uint64(11)
+    return bits(stream, k) >> 11
 
 
-@kernel
+@inlined
 def uniform(stream: np.uint64, k: int) -> float:
     """Return draw k as a multiple of 2**-53 in `[0, 1)`."""
     return np.float64(bits53(stream, k)) * 2.0**-53
 
 
-@kernel
+@inlined
 def limit_of(chance: float) -> np.uint64:
     """Return the limit below which `bits53` falls with a chance.
 
@@ -57,14 +62,14 @@ def limit_of(chance: float) -> np.uint64:
     return np.uint64(np.ceil(chance * 2.0**53))
 
 
-@kernel
+@inlined
 def below(stream: np.uint64, k: int, m: int) -> np.int64:
     """Return draw k as an integer in `[0, m)`, for m up to 2**31.
 
     The chance of a value differs from 1/m by at most 2**-32 (Lemire 2019, without the rejection).
     """
-    high = bits(stream, k) >> np.uint64(32)
-    return np.int64((high * np.uint64(m)) >> np.uint64(32))
+    high = bits(stream, k) >> 32
+    return np.int64((high * np.uint64(m)) >> 32)
 
 
 @kernel
@@ -79,7 +84,7 @@ def name_streams(keys: Array, seed: int, epoch: int, pick: int, out: Array) -> N
         out: uint64 `[N]`, written.
     """
     for i in range(len(keys)):
-        out[i] = fold(fold(fold(np.uint64(keys[i]), seed), epoch), pick)
+        out[i] = fold(fold(fold(keys[i], seed), epoch), pick)
 
 
 @kernel

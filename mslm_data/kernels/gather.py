@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 
 Arrays: TypeAlias = tuple[Array, Array, Array]
 
@@ -63,7 +63,7 @@ def gather_alike(rows: Array, offsets: Array, columns: Arrays, to: Array, out: A
         copy(third[start:stop], out_third[begin:end])
 
 
-@kernel
+@inlined
 def copy(values: Array, out: Array) -> None:
     """Copy values to an array of the same length, by a loop: rows are too short for a memcpy call.
 

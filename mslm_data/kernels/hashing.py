@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.draws import mix
 
 EMPTY = np.uint64(2**64 - 1)
 """A place without a key."""
 
+_ONE = np.uint64(1)
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 
 
-@kernel
+@inlined
 def hash_item(items: Array, start: int, stop: int) -> np.uint64:
     """Return the FNV-1a hash of `items[start:stop]`, its high bits folded into the low ones.
 
@@ -33,7 +34,7 @@ def hash_item(items: Array, start: int, stop: int) -> np.uint64:
     state = _FNV_BASIS
     for t in range(start, stop):
         state = (state ^ np.uint64(items[t])) * _FNV_PRIME
-    return state ^ (state >> np.uint64(32))
+    return state ^ (state >> 32)
 
 
 @kernel
@@ -49,10 +50,10 @@ def hash_beginnings(items: Array, start: int, most: int, out: Array) -> None:
     state = _FNV_BASIS
     for n in range(most):
         state = (state ^ np.uint64(items[start + n])) * _FNV_PRIME
-        out[n] = state ^ (state >> np.uint64(32))
+        out[n] = state ^ (state >> 32)
 
 
-@kernel
+@inlined
 def is_same(items: Array, start: int, stop: int, others: Array, first: int, last: int) -> bool:
     """Return whether `items[start:stop]` equals `others[first:last]`, without making slices.
 
@@ -98,16 +99,24 @@ def find_slot(
         hashes: uint64 `[K]`, of the items of the table. They are compared first, which halves the
             time for words of characters. None: items are compared at once.
     """
-    # Without a `break`: with one, numba counts references in the loop, at four times the time.
+    # Without a `break`: with one, numba counts references in the loop, at four times the time. So
+    # it does for a call of `is_same` that is copied into this loop.
     last = np.uint64(len(slots) - 1)
     place = hashed & last
     n = slots[place]
-    while n >= 0 and not (
-        (hashes is None or hashes[n] == hashed)
-        and is_same(items, start, stop, known, starts[n], ends[n])
-    ):
-        place = (place + np.uint64(1)) & last
-        n = slots[place]
+    found = False
+    while n >= 0 and not found:
+        found = (hashes is None or hashes[n] == hashed) and ends[n] - starts[n] == stop - start
+        if found:
+            other = starts[n]
+            t = start
+            while found and t < stop:
+                found = items[t] == known[other]
+                t += 1
+                other += 1
+        if not found:
+            place = (place + _ONE) & last
+            n = slots[place]
     return np.int64(place)
 
 
@@ -191,10 +200,10 @@ def look_up_words(
         out[w] = slots[find_slot(slots, hashed, chars, start, stop, known, starts, ends, hashes)]
 
 
-@kernel
+@inlined
 def pair(left: int | np.int64, right: int | np.int64) -> np.uint64:
     """Return two numbers, each in `[0, 2**32)`, as one key."""
-    return (np.uint64(left) << np.uint64(32)) | np.uint64(right)
+    return (np.uint64(left) << 32) | np.uint64(right)
 
 
 @kernel
@@ -208,5 +217,5 @@ def find_key(keys: Array, key: np.uint64) -> np.int64:
     last = np.uint64(len(keys) - 1)
     place = mix(key) & last
     while keys[place] != key and keys[place] != EMPTY:
-        place = (place + np.uint64(1)) & last
+        place = (place + _ONE) & last
     return np.int64(place)

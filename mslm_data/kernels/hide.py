@@ -23,6 +23,8 @@ def hide_tokens(
     budgets: Array,
     streams: Array,
     mark: int,
+    may_hide: Array,
+    places: Array,
     kinds: Array,
     owed: Array,
 ) -> None:
@@ -39,12 +41,11 @@ def hide_tokens(
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of the tokens
             that may be hidden.
         mark: What to write.
+        may_hide: uint8, as long as the longest row; scratch data.
+        places: int32, of the same length; scratch data.
         kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is hidden.
         owed: int64 `[N]`; how many tokens could not be hidden is added.
     """
-    longest = longest_row(offsets)
-    may_hide = np.empty(longest, np.uint8)
-    places = np.empty(longest, np.int32)
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
         row_words = words[start:stop]
@@ -54,12 +55,14 @@ def hide_tokens(
         # By itself, because it compiles to SIMD and the listing of places does not.
         real = 0
         for t in range(len(row_words)):
-            real += int(row_words[t] >= 0)
+            real += row_words[t] >= 0
             may_hide[t] = (row_words[t] >= 0) & (row_ids[t] != unk) & (row_kinds[t] == 0)
 
         size = list_open(may_hide[: len(row_words)], places)
-        count = min(budgets[real], size)
-        owed[i] += budgets[real] - count
+        count = budgets[real]
+        if count > size:
+            owed[i] += count - size
+            count = size
 
         for k in range(count):
             row_kinds[draw_next(places, streams[i], k, size)] = mark
@@ -74,6 +77,7 @@ def hide_units(
     budgets: Array,
     streams: Array,
     mark: int,
+    places: Array,
     kinds: Array,
 ) -> None:
     """Hide units of each row, uniformly and without replacement. All units may be hidden.
@@ -86,15 +90,14 @@ def hide_units(
         budgets: int64, longer than the most units of a row: how many of n units to hide, at most n.
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of its units.
         mark: What to write.
+        places: int32, at least as long as the most units of a row; scratch data.
         kinds: uint8 `[T]`: `mark` in hidden units, elsewhere as it was.
     """
-    places = np.empty(longest_row(unit_offsets), np.int32)
     for i in range(len(streams)):
         start = offsets[i]
         first = unit_offsets[i]
         size = unit_offsets[i + 1] - first
         count = budgets[size]
-
         # All units in any order are all units: no draw is needed.
         if count == size:
             for u in range(first, first + size):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.hashing import find_slot, hash_item, is_same
 
 TAB, NEWLINE, SPACE = 9, 10, 32
 
 
-@kernel
+@inlined
 def is_blank(byte: int) -> bool:
     """Return whether a byte other than a newline may stand in a line without a word.
 
@@ -95,16 +93,14 @@ def _count_lines_with_blanks(text: Array, out: Array) -> None:
 
 
 @kernel
-def trim(text: Array, start: int, stop: int) -> tuple[int, int]:
-    """Return the range without blanks at its ends; an empty range where it holds nothing else."""
+def skip_blanks(text: Array, start: int, stop: int) -> int:
+    """Return the first byte of a range that is no blank; `stop` where it holds nothing else."""
     while start < stop and is_blank(text[start]):
         start += 1
-    while stop > start and is_blank(text[stop - 1]):
-        stop -= 1
-    return start, stop
+    return start
 
 
-@kernel
+@inlined
 def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
     """Find the fields between runs of spaces, and return how many there are.
 
@@ -126,7 +122,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
 
         # A field ends here; a second space in a row ends none, but for one at the line's beginning.
         if c > begin or c == start:
-            row = min(count, most)
+            row = count if count < most else most
             fields[row, 0] = begin
             fields[row, 1] = c
             count += 1
@@ -134,7 +130,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
     return count
 
 
-@kernel
+@inlined
 def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, known: int) -> int:
     """Return the number of a tag: `known` for a new one, -1 for a new one without room.
 
@@ -156,11 +152,12 @@ def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, k
 
 
 @kernel
-def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as long
+def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 times as long
     text: Array,
     columns: Array,
     names: Array,
     slots: Array,
+    fields: Array,
     laid: Array,
     words: Array,
     sentences: Array,
@@ -173,6 +170,7 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
         columns: int64 `[2]`: which fields, from 0, hold the word and the tag.
         names: int64 `[M, 2]`, written: where each distinct tag stands first in `text`.
         slots: int64 `[2**k]`, more than M, all -1; changed.
+        fields: int64 `[F + 2, 2]`, where F is the higher of the two columns; zeros, scratch data.
         laid: uint8, as long as `text`, written: the words, a space after each, or a newline after
             the last word of a sentence that another one follows.
         words: integers `[lines, 3]`, written: for each line that is not blank the word's first
@@ -184,8 +182,7 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
     """
     word_field = columns[0]
     tag_field = columns[1]
-    most = max(word_field, tag_field) + 1
-    fields = np.zeros((most + 1, 2), np.int64)
+    most = len(fields) - 1
 
     num_words = 0
     num_sentences = 0
@@ -210,37 +207,42 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
         if text[c] != NEWLINE:
             continue
 
-        begin, end = trim(text, fields[0, 0], c)
-        if begin < end:
+        is_filled = skip_blanks(text, fields[0, 0], c) < c
+        if is_filled:
             if not inside:
                 sentences[num_sentences, 0] = num_words
                 sentences[num_sentences, 1] = line
                 num_sentences += 1
-                laid[max(num_bytes - 1, 0)] = NEWLINE  # in place of the space after the last word
+                if num_bytes > 0:
+                    laid[num_bytes - 1] = NEWLINE  # in place of the space after the last word
 
             # A line without tabs has spaces between its fields.
-            fields[min(tabs, most), 1] = c
+            fields[tabs if tabs < most else most, 1] = c
             count = tabs + 1 if tabs > 0 else split_spaces(text, fields[0, 0], c, fields)
 
             # Until the line turns out to be whole, its word is empty and has no tag.
             words[num_words, 0] = num_chars
             words[num_words, 2] = -1
             if count >= most:
-                first, last = trim(text, fields[word_field, 0], fields[word_field, 1])
-                start, stop = trim(text, fields[tag_field, 0], fields[tag_field, 1])
-                if first < last and start < stop:
+                first, last = fields[word_field, 0], fields[word_field, 1]
+                stop = fields[tag_field, 1]
+                start = skip_blanks(text, fields[tag_field, 0], stop)
+                if skip_blanks(text, first, last) < last and start < stop:
                     # The word is laid as it stands, with blanks at its ends.
-                    for b in range(fields[word_field, 0], fields[word_field, 1]):
+                    for b in range(first, last):
                         laid[num_bytes] = text[b]
                         num_bytes += 1
-                        num_chars += int((text[b] & 0xC0) != 0x80)  # first bytes of characters
+                        num_chars += (text[b] & 0xC0) != 0x80  # first bytes of characters
+
+                    while is_blank(text[stop - 1]):
+                        stop -= 1
 
                     # Most tags are the same as the one before, and need no table.
                     if number < 0 or not is_same(
                         text, start, stop, text, names[number, 0], names[number, 1]
                     ):
                         number = number_tag(text, start, stop, names, slots, num_tags)
-                        num_tags = max(num_tags, number + 1)
+                        num_tags += number == num_tags
                     words[num_words, 2] = number
             words[num_words, 1] = num_chars
 
@@ -249,7 +251,7 @@ def scan_lines(  # noqa: PLR0915 - a function for each part takes 1.7 times as l
             num_chars += 1
             num_words += 1
 
-        inside = begin < end
+        inside = is_filled
         line += 1
         tabs = 0
         fields[0, 0] = c + 1

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.hashing import find_slot, hash_beginnings
 
 PieceTable: TypeAlias = tuple[Array, Array, Array, Array, Array, Array]
@@ -62,7 +62,7 @@ def cut_words(
     """
     longest, longest_run = limits
     hashes = np.empty(longest, np.uint64)
-    total = 0
+    total = np.int64(0)  # a literal 0 would have `cut_run` compiled twice
     for w in range(len(words)):
         start, stop = words[w, 0], words[w, 1]
         first = total
@@ -127,8 +127,8 @@ def cut_run(
         room = min(stop - t, len(hashes))
         hash_beginnings(chars, t, room, hashes)
 
-        length = room
-        number = find_piece(chars, t, t + length, hashes[length - 1], table)
+        length = room + 1
+        number = np.int64(-1)
         while number < 0 and length > 1:
             length -= 1
             number = find_piece(chars, t, t + length, hashes[length - 1], table)
@@ -144,7 +144,7 @@ def cut_run(
     return count
 
 
-@kernel
+@inlined
 def find_piece(
     chars: Array, start: int, stop: int, hashed: np.uint64, table: PieceTable
 ) -> np.int64:
@@ -162,7 +162,11 @@ def find_piece(
     return np.int64(slots[place])
 
 
-@kernel
+@inlined
 def is_letter_or_digit(char: int) -> bool:
     """Return whether a character of ASCII is a letter or a digit."""
-    return 48 <= char <= 57 or 65 <= char <= 90 or 97 <= char <= 122
+    return (
+        ((char >= 48) & (char <= 57))
+        | ((char >= 65) & (char <= 90))
+        | ((char >= 97) & (char <= 122))
+    )

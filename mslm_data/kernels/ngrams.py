@@ -214,7 +214,7 @@ def mark_mentions(
         w = words[i] - 1
         before = -1
         for t in range(ends[spans[i + 1] - 1]):
-            w += int(begins_word(row[t], before))
+            w += begins_word(row[t], before)
             word_of[t] = w
             before = row[t]
 

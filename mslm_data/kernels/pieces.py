@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 
 
-@kernel
+@inlined
 def is_space(character: int) -> bool:
     """Return whether a code point is white space for BERT's normaliser.
 
     U+001C to U+001F and U+0085 are not, although Python's `str.isspace` has them.
     """
     if character <= 0x20:
-        return character in (0x20, 0x0A, 0x09, 0x0D)
-    return 0x2000 <= character <= 0x200A or character in (
-        0xA0,
-        0x1680,
-        0x2028,
-        0x2029,
-        0x202F,
-        0x205F,
-        0x3000,
+        return (character == 0x20) | (character == 0x0A) | (character == 0x09) | (character == 0x0D)
+    return (
+        (character == 0xA0)
+        | (character == 0x1680)
+        | ((character >= 0x2000) & (character <= 0x200A))
+        | (character == 0x2028)
+        | (character == 0x2029)
+        | (character == 0x202F)
+        | (character == 0x205F)
+        | (character == 0x3000)
     )
 
 
@@ -62,33 +63,13 @@ def find_stretches(
             for c in range(start, end):
                 # A stretch begins or ends here: column 0 or 1 of its bounds.
                 if is_space(chars[c]) == inside:
-                    bounds[w, int(inside)] = c
-                    w += int(inside)
+                    bounds[w, 1 if inside else 0] = c
+                    w += inside
                     inside = not inside
             if inside:
                 bounds[w, 1] = end
                 w += 1
         counts[i] = w - first
-
-
-@kernel
-def count_pieces(counts: Array, rows: Array, offsets: Array, out: Array) -> None:
-    """Count the pieces of sentences.
-
-    Args:
-        counts: int64 `[N]`, stretches of each sentence.
-        rows: int64 `[W]`, each stretch's row in the table of words.
-        offsets: int64 `[R + 1]`, pieces of each row of the table.
-        out: int64 `[N + 1]`, written: the offsets of the sentences' pieces.
-    """
-    w = 0
-    total = 0
-    out[0] = 0
-    for i in range(len(counts)):
-        for _ in range(counts[i]):
-            total += offsets[rows[w] + 1] - offsets[rows[w]]
-            w += 1
-        out[i + 1] = total
 
 
 @kernel
@@ -156,15 +137,18 @@ def wrap_rows(
     """
     lead = len(prefix)
     for i in range(len(cuts)):
-        row_ids = out[0, offsets[i] : offsets[i + 1]]
-        row_words = out[1, offsets[i] : offsets[i + 1]]
-        length = len(row_ids) - lead - len(suffix)
-
-        row_words[:] = -1
-        row_ids[:lead] = prefix
-        row_ids[lead + length :] = suffix
+        begin = offsets[i] + lead
+        end = offsets[i + 1] - len(suffix)
+        for t in range(lead):
+            out[0, offsets[i] + t] = prefix[t]
+            out[1, offsets[i] + t] = -1
+        for t in range(len(suffix)):
+            out[0, end + t] = suffix[t]
+            out[1, end + t] = -1
 
         first = words[cuts[i]]
-        for t in range(length):
-            row_ids[lead + t] = ids[cuts[i] + t]
-            row_words[lead + t] = words[cuts[i] + t] - first
+        row_ids = out[0, begin:end]
+        row_words = out[1, begin:end]
+        for t in range(end - begin):
+            row_ids[t] = ids[cuts[i] + t]
+            row_words[t] = words[cuts[i] + t] - first

@@ -90,6 +90,6 @@ def give_tokens(
         w = word_offsets[i] - 1
         before = np.int32(-1)
         for t in range(len(row)):
-            w += int(begins_word(row[t], before))
+            w += begins_word(row[t], before)
             out_row[t] = values[w] if row[t] >= 0 else 0.0
             before = row[t]

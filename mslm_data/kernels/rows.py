@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined
 from mslm_data.kernels.draws import below
 
 
-@kernel
+@inlined
 def longest_row(offsets: Array) -> int:
     """Return the number of items of the longest row, but at least 1.
 
@@ -17,11 +17,12 @@ def longest_row(offsets: Array) -> int:
     """
     longest = 1
     for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
+        length = offsets[i + 1] - offsets[i]
+        longest = length if length > longest else longest
     return longest
 
 
-@kernel
+@inlined
 def list_open(pool: Array, places: Array) -> int:
     """List the entries of a row that may be chosen, and return how many there are.
 
@@ -37,7 +38,7 @@ def list_open(pool: Array, places: Array) -> int:
     return size
 
 
-@kernel
+@inlined
 def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
     """Take step k of a Fisher-Yates shuffle, and return the item that it draws.
 
@@ -48,14 +49,14 @@ def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
         size: Number of items that are shuffled.
     """
     j = k + below(stream, k, size - k)
-    drawn = int(places[j])
+    drawn = places[j]
 
     # Half of the usual swap: no step looks at place k again, so the drawn item is not put there.
     places[j] = places[k]
     return drawn
 
 
-@kernel
+@inlined
 def begins_word(word: int | np.int32, before: int | np.int32) -> bool:
     """Return whether a token is the first one of a word.
 
@@ -63,4 +64,4 @@ def begins_word(word: int | np.int32, before: int | np.int32) -> bool:
         word: The number of the token's word, -1 for a special token.
         before: That of the token before it in the row; -1 for the first token.
     """
-    return bool((word >= 0) & (word != before))
+    return (word >= 0) & (word != before)

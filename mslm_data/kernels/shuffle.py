@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mslm_data.kernels._jit import Array, kernel
+from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.draws import fold, mix
 
 ROUNDS = 6
@@ -57,14 +57,14 @@ def shuffled_among(
         out[i] = _permuted(places[i], keys[part], sizes[part], halves[part])
 
 
-@kernel
+@inlined
 def _fill_keys(stream: np.uint64, keys: Array) -> None:
     """Write the key of each round of a shuffle."""
     for r in range(ROUNDS):
         keys[r] = fold(stream, r)
 
 
-@kernel
+@inlined
 def _permuted(place: int, keys: Array, size: int, half: int) -> np.int64:
     """Return what stands at one place; see `shuffled`.
 

@@ -52,7 +52,7 @@ def find_mentions(
             label = meanings[tags[w], 0]
             continues = is_open and meanings[tags[w], 1] != 0 and label == spans[m, 2]
             if not continues:
-                m += int(is_open)
+                m += is_open
                 is_open = label >= 0
                 late += meanings[tags[w], 3]
                 if is_open:
@@ -62,9 +62,9 @@ def find_mentions(
             if is_open:
                 spans[m, 1] = w + 1
             if meanings[tags[w], 2] != 0:
-                m += int(is_open)
+                m += is_open
                 is_open = False
 
-        m += int(is_open)
+        m += is_open
         counts[0, s] = m - first
         counts[1, s] = late

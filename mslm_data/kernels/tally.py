@@ -20,6 +20,7 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
             longer runs too. A run continues where the kind changes, and ends with the row.
         out: int64 `[N, 2]`, written: ENTITY tokens and BASE tokens.
     """
+    longest = len(runs) - 1
     for i in range(len(out)):
         row = kinds[offsets[i] : offsets[i + 1]]
         entity = 0
@@ -27,14 +28,14 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
         run = 0
         for t in range(len(row)):
             if row[t] != 0:
-                entity += int(row[t] == _ENTITY)
+                entity += row[t] == _ENTITY
                 hidden += 1
                 run += 1
             elif run > 0:
-                runs[min(run, len(runs) - 1)] += 1
+                runs[min(run, longest)] += 1
                 run = 0
         if run > 0:
-            runs[min(run, len(runs) - 1)] += 1
+            runs[min(run, longest)] += 1
 
         out[i, 0] = entity
         out[i, 1] = hidden - entity
@@ -59,8 +60,8 @@ def tally_units(
             entity = 0
             hidden = 0
             for t in range(offsets[i] + starts[u], offsets[i] + ends[u]):
-                entity += int(kinds[t] == _ENTITY)
-                hidden += int(kinds[t] != 0)
+                entity += kinds[t] == _ENTITY
+                hidden += kinds[t] != 0
             out[u, 0] = entity
             out[u, 1] = hidden
 

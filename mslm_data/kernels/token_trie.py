@@ -149,7 +149,7 @@ def sift(ids: Array, words: Array, begins: Array, seconds: Array, places: Array)
         seen = (seconds[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1)
         may_begin = (begin == ALONE) | ((begin == LONGER) & (seen != 0))
         places[size] = t
-        size += int(begins_word(words[t], before) & may_begin)
+        size += begins_word(words[t], before) & may_begin
         before = words[t]
     return size
 

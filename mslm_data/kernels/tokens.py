@@ -63,7 +63,7 @@ def count_numbered(offsets: Array, numbers: Array, out: Array) -> None:
         row = numbers[offsets[i] : offsets[i + 1]]
         count = 0
         for t in range(len(row)):
-            count += int(row[t] >= 0)
+            count += row[t] >= 0
         out[i] = count
 
 
@@ -110,7 +110,7 @@ def find_units(
         for t in range(len(row)):
             # No branch: where no run begins, the next one overwrites this.
             starts[u] = t
-            u += int(begins_word(row[t], before))
+            u += begins_word(row[t], before)
 
             if row[t] >= 0:
                 ends[u - 1] = t + 1

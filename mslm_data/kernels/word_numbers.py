@@ -31,7 +31,7 @@ def find_words(offsets: Array, word_ids: Array, bounds: Array, counts: Array) ->
         for t in range(offsets[i], offsets[i + 1]):
             # No branch: where no word begins, the next one overwrites this.
             bounds[w, 0] = t
-            w += int(begins_word(word_ids[t], before))
+            w += begins_word(word_ids[t], before)
 
             if word_ids[t] >= 0:
                 bounds[w - 1, 1] = t + 1

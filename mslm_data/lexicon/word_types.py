@@ -129,7 +129,8 @@ class WordNumbers:
         """Lay the known words out in a table that has room for so many."""
         known = int(self._size[0])
         self._table = np.full(max(1024, 1 << (2 * most - 1).bit_length()), -1, np.int32)
-        kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
+        if known:
+            kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
 
     def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
         """Write the number of each word between `bounds` to `out`."""

@@ -303,14 +303,17 @@ class Pick:
 
         ids = examples.input_ids
         unknown = -1 if self.among.unknown else examples.ids.unk
+        budgets = self.budget.table(rate, int(ids.lengths.max(initial=0)))
         hide_tokens(
             ids.offsets,
             examples.word_ids.values,
             ids.values,
             unknown,
-            self.budget.table(rate, int(ids.lengths.max(initial=0))),
+            budgets,
             draws.streams(),
             kind,
+            np.empty(len(budgets), np.uint8),
+            np.empty(len(budgets), np.int32),
             draft.kinds,
             draft.owed,
         )
@@ -329,14 +332,16 @@ class Pick:
             return False
 
         starts = units.starts
+        budgets = self.budget.table(rate, int(starts.lengths.max(initial=0)))
         hide_units(
             examples.input_ids.offsets,
             starts.offsets,
             starts.values,
             units.ends.values,
-            self.budget.table(rate, int(starts.lengths.max(initial=0))),
+            budgets,
             draws.streams(),
             kind,
+            np.empty(len(budgets), np.int32),
             draft.kinds,
         )
         return True

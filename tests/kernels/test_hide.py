@@ -23,6 +23,11 @@ def streams_for(data, rows):
     )
 
 
+def scratch(lengths):
+    longest = max([0, *lengths])
+    return np.full(longest, 9, np.uint8), np.full(longest, 9, np.int32)
+
+
 def numbers(data, size, least, most, dtype):
     return np.array(
         data.draw(st.lists(st.integers(least, most), min_size=size, max_size=size)), dtype
@@ -39,7 +44,16 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
         streams_for(data, len(examples)),
     )
     hide_tokens(
-        ids.offsets, words.values, ids.values, unk, np.array(table), streams, 3, kinds, owed
+        ids.offsets,
+        words.values,
+        ids.values,
+        unk,
+        np.array(table),
+        streams,
+        3,
+        *scratch(ids.lengths),
+        kinds,
+        owed,
     )
 
     for i, row in enumerate(rows_of(examples)):
@@ -62,7 +76,15 @@ def test_hide_units__equals_twin(examples, data, rates):
         streams_for(data, len(examples)),
     )
     hide_units(
-        offsets, starts.offsets, starts.values, ends.values, np.array(table), streams, 3, kinds
+        offsets,
+        starts.offsets,
+        starts.values,
+        ends.values,
+        np.array(table),
+        streams,
+        3,
+        scratch(starts.lengths)[1],
+        kinds,
     )
 
     for i, row in enumerate(rows_of(examples)):
@@ -124,6 +146,7 @@ def test_hide_tokens__every_subset_is_as_likely(count):
         table,
         streams,
         1,
+        *scratch([len(words)]),
         kinds.reshape(-1),
         np.zeros(rows, np.int64),
     )

@@ -43,7 +43,8 @@ def scanned(
         np.zeros(4, np.int64),
     )
 
-    scan_lines(data, np.array([word, tag]), names, slots, laid, words, sentences, sizes)
+    columns, fields = np.array([word, tag]), np.zeros((max(word, tag) + 2, 2), np.int64)
+    scan_lines(data, columns, names, slots, fields, laid, words, sentences, sizes)
 
     num_words, num_sentences, num_bytes, num_tags = sizes.tolist()
     out = laid[:num_bytes].tobytes().decode()

@@ -581,7 +581,9 @@ def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:
     room = _FEW_TAGS
     while True:
         names = np.empty((room, 2), np.int64)
-        scan_lines(chars, wanted, names, np.full(2 * room, -1), laid, words, sentences, sizes)
+        slots = np.full(2 * room, -1)
+        fields = np.zeros((wanted.max() + 2, 2), np.int64)
+        scan_lines(chars, wanted, names, slots, fields, laid, words, sentences, sizes)
         num_words, num_sentences, num_bytes, num_tags = sizes.tolist()
         if num_tags < room:
             break

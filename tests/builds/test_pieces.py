@@ -71,6 +71,24 @@ def test_build__gives_the_same_bytes_for_any_size_of_work_units(
     assert not (tmp_path / "out" / ".build").exists()
 
 
+def test_build__joins_pieces_in_the_order_of_the_input_whenever_they_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = one_shard("words")
+    inputs = words.write(tmp_path / "in")
+    words.build(inputs, tmp_path / "whole")
+    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    built = units_of(monkeypatch)
+
+    words.build(inputs, tmp_path / "out", part=(2, 2))
+    words.build(inputs, tmp_path / "out")
+
+    train = [name for name in built if name.startswith("train-00000-")]
+    assert len(train) > 4
+    assert train != sorted(train)
+    assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
+
+
 def stopping(function: Callable[..., Any], at: int) -> Callable[..., Any]:
     """Return a function that is interrupted at a call."""
     calls: list[int] = []

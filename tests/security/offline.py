@@ -105,7 +105,7 @@ def models(folder: Path) -> None:
     command("build", "--source", "blurb/bc2gm", "--sample", "--out", folder / "genes")
     shards = md.load(folder / "genes")
     assert len(list(md.Batches(shards["train"], md.strategy("joint"), batch_size=16))) > 1
-    data = MaskedDataset(shards["train"], md.strategy("joint"))
+    data = MaskedDataset(shards["train"], md.strategy("joint"), epoch=0)
     model = MslmModel.wrap(transformers.BertForMaskedLM(config()), labels=shards.labels)
     model(**next(iter(data.loader(batch_size=8)))).loss.backward()
     assert "labels" in MaskingCollator()([data[0], data[1]])

@@ -119,7 +119,7 @@ def test_repr_html__of_a_strategy_of_ones_own() -> None:
 
 def test_sample__is_a_row_with_mentions() -> None:
     examples = sample().examples
-    plan = md.strategy("elm").plan(examples)
+    plan = md.strategy("elm", elm=1.0).plan(examples)
 
     assert len(examples.span_starts.values) == 4
     assert plan.counts()[0] == int((examples.span_ends.values - examples.span_starts.values).sum())

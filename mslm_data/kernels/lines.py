@@ -94,7 +94,7 @@ def _count_lines_with_blanks(text: Array, out: Array) -> None:
 
 @kernel
 def skip_blanks(text: Array, start: int, stop: int) -> int:
-    """Return the first byte of a range that is no blank; `stop` where it holds nothing else."""
+    """Return the first byte of a range that is not blank; `stop` if all are."""
     while start < stop and is_blank(text[start]):
         start += 1
     return start

@@ -165,7 +165,9 @@ def flat(**options: Any) -> dict[str, Any]:
 
 def mslm(dtype: Any = torch.bfloat16, **options: Any) -> Any:
     given = {"max_position_embeddings": 512, "num_hidden_layers": 2, "pad_token_id": IDS.pad}
-    model = MslmModel.wrap(masked_lm("bert", **given, **options), labels=["Drug", "Gene"])
+    model = MslmModel.wrap(
+        masked_lm("bert", **given, **options), labels=["Drug", "Gene"], two_views=False
+    )
     return model.to(dtype)
 
 

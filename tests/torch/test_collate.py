@@ -391,9 +391,9 @@ def test_spans_of__tags_of_token_classification(names: list[str] | None) -> None
 def test_collator__takes_labels_by_the_names_that_they_have(tokenizer: Any) -> None:
     row = {"input_ids": [2, 9, 8, 7, 3], "labels": [-100, 2, 1, 0, -100]}
 
-    batch = MaskingCollator(md.strategy("elm"), tokenizer, tags=["I-Drug", "O", "B-Drug"], epoch=0)(
-        [row]
-    )
+    batch = MaskingCollator(
+        md.strategy("elm", elm=1.0), tokenizer, tags=["I-Drug", "O", "B-Drug"], epoch=0
+    )([row])
 
     assert batch["span_starts"].tolist() == [[1, 3]]
     assert batch["bio"].tolist() == [[-100, 1, 0, 2 - 1, -100]]

@@ -62,7 +62,8 @@ def cut_words(
     """
     longest, longest_run = limits
     hashes = np.empty(longest, np.uint64)
-    total = np.int64(0)  # a literal 0 would have `cut_run` compiled twice
+    # A literal 0 would have `cut_run` compiled twice.
+    total: int = np.int64(0)  # type: ignore[assignment]
     for w in range(len(words)):
         start, stop = words[w, 0], words[w, 1]
         first = total

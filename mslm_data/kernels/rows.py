@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mslm_data.kernels._jit import Array, inlined
@@ -49,7 +51,7 @@ def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
         size: Number of items that are shuffled.
     """
     j = k + below(stream, k, size - k)
-    drawn = places[j]
+    drawn: int = places[j]
 
     # Half of the usual swap: no step looks at place k again, so the drawn item is not put there.
     places[j] = places[k]
@@ -57,11 +59,12 @@ def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
 
 
 @inlined
-def begins_word(word: int | np.int32, before: int | np.int32) -> bool:
+def begins_word(word: Any, before: Any) -> bool:
     """Return whether a token is the first one of a word.
 
     Args:
-        word: The number of the token's word, -1 for a special token.
-        before: That of the token before it in the row; -1 for the first token.
+        word: int; the number of the token's word, -1 for a special token.
+        before: int; that of the token before it in the row, -1 for the first token.
     """
-    return (word >= 0) & (word != before)
+    is_first: bool = (word >= 0) & (word != before)
+    return is_first

@@ -218,6 +218,43 @@ def test_kernel__keeps_what_it_compiled(tmp_path):
     assert hits == ["0", "1"]
 
 
+FIRST_COMMANDS = """
+import os
+from numba.core import event as events
+
+class Listener(events.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        print(function.__module__, function.__name__)
+
+    def on_end(self, event):
+        pass
+
+events.register("numba:compile", Listener())
+import mslm_data as md
+from mslm_data.stats import mask_stats
+
+shards = md.build("blurb/ncbi-disease", sample=True, out=os.environ["OUT"], workers=1)
+mask_stats(shards["train"].chunks, md.strategy("joint"), labels=shards.labels)
+next(iter(md.Batches(shards["train"], md.strategy("joint"), batch_size=4)))
+"""
+
+
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
+    """Seconds that each user waits: a sort of NumPy or a second kind of arrays adds many more."""
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("NUMBA_OPT", "0")  # as many functions, sooner
+    compiled = run_python(FIRST_COMMANDS, tmp_path / "cache").splitlines()
+
+    kernels = [name for name in compiled if name.startswith("mslm_data.")]
+    twice = {name for name in kernels if kernels.count(name) > 1}
+    several = {"hashing find_slot", "draws name_streams"}  # for bytes, characters, ids; mixes
+    assert twice <= {f"mslm_data.kernels.{name}" for name in several}
+    assert len(kernels) < 40
+    assert len(compiled) < 50
+
+
 TOTAL = """
 import os, subprocess, sys
 import numpy as np

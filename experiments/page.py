@@ -1,9 +1,8 @@
 """Write tables and figures of the lines in `experiments/results`; no number is written by hand.
 
-`experiments/RESULTS.md` has everything. The tables between marks in `docs/evidence.md` are written
-anew too; the words around them are not touched. A table stands on the page only where there are
-lines for it. Lines of runs that the plan no longer has, such as those at a learning rate that a
-later try has beaten, are left out.
+They stand between marks in `docs/evidence.md`, whose other words are not touched. A table is there
+only where there are lines for it. Lines of runs that the plan no longer has, such as those at a
+learning rate that a later try has beaten, are left out.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ from experiments.plan import (
 )
 
 GUIDE = ROOT / "docs" / "evidence.md"
-FIGURES = Path("figures")
-"""Folder of the figures, beside the page."""
+FIGURES = lines.RESULTS.parent / "figures"
 
 EQUAL_COST = ("plain, twice as long", *(name for name, arm in JOINT.items() if arm.views == "two"))
 """Arms of `JOINT` that read equally many rows; each is compared with the first."""
@@ -55,21 +53,12 @@ Runs = dict[tuple[int, str], Line]
 """Lines of an arm by seed and by the weights that they began with: what makes a pair."""
 
 _END = "<!-- end -->"
-_HEAD = """\
-# What masking does to named entity recognition
-
-Written by `python -m experiments.page` from the lines in [results](results). [README.md](README.md)
-has the protocol, and [the guide](../docs/evidence.md) says in plain words what follows. F1,
-precision and recall are those of mentions on unmasked test text, in percent: means over runs, F1
-with its standard deviation. A seed may have several runs that began with different weights. A
-difference is taken between runs of the same seed that began with the same weights. Its 95 %
-interval is a bootstrap over seeds and sentences. In brackets it is of one pair, over sentences
-alone, and too narrow. `could be seen` is the smallest true difference that would be found in four
-of five such studies."""
+_COMPARED = 4
+"""Lines of a table with two arms: its head, a ruler, and a row for each."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, its figures, and the tables of the guide."""
+    """Write the figures, and the tables of the guide."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.page",
         description=__doc__,
@@ -79,50 +68,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--results", type=Path, default=lines.RESULTS, help="read lines of this folder"
     )
     parser.add_argument(
-        "--out",
+        "--figures",
         type=Path,
-        default=lines.RESULTS.parent,
-        help="write RESULTS.md and figures/ to this folder (default experiments)",
+        default=FIGURES,
+        help="write figures to this folder (default experiments/figures)",
     )
-    parser.add_argument(
-        "--guide", type=Path, default=GUIDE, help="fill the tables of this file too"
-    )
+    parser.add_argument("--guide", type=Path, default=GUIDE, help="fill the tables of this file")
     options = parser.parse_args(arguments)
 
     found = current(lines.read(options.results))
-    text, drawn = page(found)
-    (options.out / "RESULTS.md").write_text(text, encoding="utf-8")
-    (options.out / FIGURES).mkdir(exist_ok=True)
-    for path in (options.out / FIGURES).glob("*.svg"):
+    options.figures.mkdir(exist_ok=True)
+    for path in options.figures.glob("*.svg"):
         path.unlink()
-    for name, svg in drawn.items():
-        (options.out / FIGURES / name).write_text(svg, encoding="utf-8")
+    for name, svg in figures(found).items():
+        (options.figures / name).write_text(svg, encoding="utf-8")
     guide = options.guide.read_text(encoding="utf-8")
     options.guide.write_text(filled(guide, found), encoding="utf-8")
     return 0
 
 
-def page(found: Sequence[Line]) -> tuple[str, dict[str, str]]:
-    """Return the text of the page, and its figures by the name of their file."""
-    parts = [_HEAD]
-    figures: dict[str, str] = {}
+def figures(found: Sequence[Line]) -> dict[str, str]:
+    """Return the figures of the guide by the name of their file: one for each table of arms."""
+    drawn: dict[str, str] = {}
     for title, arms, corpora in _questions():
         for corpus in corpora:
-            table = ner_table(found, arms, corpus)
-            if len(table) < 4:
+            if len(ner_table(found, arms, corpus)) < _COMPARED:
                 continue
-            name = f"{_slug(title)}-{_slug(corpus)}.svg"
             apart = differences(found, arms, corpus)
-            figures[name] = figure.intervals(f"{corpus}: points of F1 against {arms[0]}", apart)
-            parts += ["", f"## {title}: {corpus}", "", *table]
-            parts += ["", f"![differences of F1 on {corpus}]({FIGURES}/{name})"]
+            drawn[_figure(title, corpus)] = figure.intervals(
+                f"{corpus}: points of F1 against {arms[0]}", apart
+            )
+    return drawn
 
-    for title, name in _TABLES.items():
-        table = _MADE[name](found)
-        if table:
-            parts += ["", f"## {title}", "", *table]
-    parts += ["", "## On what", "", *_about(found)]
-    return "\n".join(parts) + "\n", figures
+
+def _figure(title: str, corpus: str) -> str:
+    """Return the name of the file that draws a question's table of one corpus."""
+    return f"{_slug(title)}-{_slug(corpus)}.svg"
 
 
 def filled(guide: str, found: Sequence[Line]) -> str:
@@ -147,7 +128,7 @@ def of_corpus(found: Sequence[Line], corpus: str, names: Sequence[str]) -> list[
     parts: list[str] = []
     for name, arms, _ in asked:
         table = ner_table(found, arms, corpus)
-        if len(table) >= 4:
+        if len(table) >= _COMPARED:
             parts += [f"## {name}", "", *table, ""]
     return [*parts, *_verdicts(found, asked)]
 
@@ -602,11 +583,19 @@ def _overview_cell(one: Difference | None) -> str:
 
 
 def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
-    """Return what makes the tables of a question for the guide, all corpora one after another."""
+    """Return what makes the tables of a question, corpus by corpus, each with its figure."""
     arms, corpora = next((arms, corpora) for one, arms, corpora in _questions() if one == title)
 
+    def drawn(found: Sequence[Line], corpus: str) -> list[str]:
+        table = ner_table(found, arms, corpus)
+        if len(table) < _COMPARED:
+            return table
+        alt = f"points of F1 against {arms[0]}, with intervals: {corpus}"
+        file = (FIGURES / _figure(title, corpus)).relative_to(ROOT)
+        return [*table, "", f"![{alt}](../{file.as_posix()})"]
+
     def make(found: Sequence[Line]) -> list[str]:
-        return _of_corpora(corpora, partial(ner_table, found, arms))
+        return _of_corpora(corpora, partial(drawn, found))
 
     return make
 
@@ -616,7 +605,7 @@ def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) ->
     made: list[str] = []
     for corpus in corpora:
         table = table_of(corpus)
-        if len(table) >= 4:
+        if len(table) >= _COMPARED:
             made += [*([""] if made else []), f"{corpus}:", "", *table]
     return made
 
@@ -626,6 +615,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "equal cost": _question("Two views at equal cost"),
     "masks": _question("Masks in two views"),
     "adaptation": _question("Adapt, then fine-tune"),
+    "adaptation masks": _question("Adaptation with other masks"),
     "weights": _question("Weights at ELM 0.25 and BLM 0.15"),
     "rates of masking": _question("Rates of masking"),
     "elsewhere": _question("Joint training outside of medicine"),
@@ -649,19 +639,6 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "about": lambda found: _about(found) if found else [],
 }
 """Name of a mark in the guide -> what makes the lines between."""
-_TABLES = {
-    "Short sentences and long ones": "lengths",
-    "What is predicted after adaptation": "sensitivity",
-    "Terms predicted after adaptation, corpus by corpus": "terms",
-    "Confidence in mentions after adaptation": "confidence",
-    "Adapt on a task's text, then classify: ACL-ARC": "ACL-ARC",
-    "ACL-ARC without the test rows that stand in its training rows": "ACL-ARC, new texts",
-    "Adapt on a task's text, then classify: ChemProt": "ChemProt",
-    "Learning rates": "rates",
-    "Learning rates outside of medicine": "rates elsewhere",
-    "Learning rates of classifiers": "task rates",
-}
-"""Title -> name of a table of the page that is no table of a corpus."""
 
 
 if __name__ == "__main__":

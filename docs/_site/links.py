@@ -22,7 +22,6 @@ SHOWN = {
     "DECISIONS.md": "reference/decisions",
     "mslm_data/shard/FORMAT.md": "reference/format",
     "experiments/README.md": "reference/experiments",
-    "experiments/RESULTS.md": "reference/outcomes",
 }
 """A file of the project -> the page that has its text."""
 _OTHERS = {

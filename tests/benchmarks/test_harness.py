@@ -179,13 +179,13 @@ def test_page__names_what_was_missed_and_no_path(root: Path) -> None:
 
 
 def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path) -> None:
-    (tmp_path / "experiments").mkdir()
+    (tmp_path / "docs").mkdir()
 
     without = report.page({}, root=tmp_path)
-    (tmp_path / "experiments" / "RESULTS.md").touch()
+    (tmp_path / "docs" / "evidence.md").touch()
 
-    assert "/experiments" not in without
-    link = "[RESULTS.md](../../experiments/RESULTS.md)"
+    assert "evidence.md" not in without
+    link = "[evidence.md](../evidence.md)"
     assert link in report.page({}, root=tmp_path)
 
 

@@ -65,15 +65,14 @@ def classified(arm: str, seed: int, predicted: str) -> Any:
 def test_page__committed_ones_are_those_of_the_lines() -> None:
     """A page that was edited by hand, or lines that were added without it, would tell lies."""
     found = plan.current(lines.read())
-    text, figures = page.page(found)
-    folder = lines.RESULTS.parent
+    figures = page.figures(found)
 
-    assert (folder / "RESULTS.md").read_text(encoding="utf-8") == text
     for name, svg in figures.items():
-        assert (folder / page.FIGURES / name).read_text(encoding="utf-8") == svg
-    assert sorted(figures) == sorted(path.name for path in (folder / page.FIGURES).glob("*.svg"))
+        assert (page.FIGURES / name).read_text(encoding="utf-8") == svg
+    assert sorted(figures) == sorted(path.name for path in page.FIGURES.glob("*.svg"))
     guide = page.GUIDE.read_text(encoding="utf-8")
     assert page.filled(guide, found) == guide
+    assert sorted(re.findall(r"\.\./experiments/figures/([\w-]+\.svg)", guide)) == sorted(figures)
 
 
 def test_lines__committed_ones_are_whole_and_of_known_arms() -> None:
@@ -130,11 +129,9 @@ def test_page__says_how_terms_are_weighted_where_that_differs() -> None:
 def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
     found = [ner("plain", plan.TRIED_SEED, 5, scored="validation"), ner("plain", 0, 7)]
 
-    text, figures = page.page(found)
-
     assert len(page.ner_table(found, ("plain",), "NCBI-disease")) == 3
-    assert not figures
-    assert "## Learning rates" in text
+    assert not page.figures(found)
+    assert "| plain | 50.0 |" in page.filled("<!-- made: rates -->\n<!-- end -->\n", found)
 
 
 def test_page__tables_of_every_kind() -> None:
@@ -145,9 +142,11 @@ def test_page__tables_of_every_kind() -> None:
         classified("token", 0, "011"),
     ]
 
-    text, figures = page.page(found)
+    marks = ("joint", "lengths", "sensitivity", "confidence", "ACL-ARC", "about")
+    guide = "".join(f"<!-- made: {mark} -->\n<!-- end -->\n" for mark in marks)
+    text = page.filled(guide, found)
 
-    assert list(figures) == ["joint-training-ncbi-disease.svg"]
+    assert list(page.figures(found)) == ["joint-training-ncbi-disease.svg"]
     assert "| nothing | 1 | 20.0 | 10.0 | 4.0 | 10.0 | 4.0 | - |" in text
     assert "| joint | 1 | 20.0 | 30.0 | 4.0 | 30.0 | 4.0 | +10.0 | (+10.0 to +10.0) |" in text
     assert "| joint | 1 | 30.0 | +10.0 | (+10.0 to +10.0) | - |" in text
@@ -228,7 +227,7 @@ def test_filled__writes_between_marks_alone() -> None:
 
     assert none == "before\n<!-- made: joint -->\nNo line yet.\n<!-- end -->\nafter\n"
     assert some.startswith("before\n<!-- made: joint -->\nNCBI-disease:\n\n| arm |")
-    assert some.endswith("|\n<!-- end -->\nafter\n")
+    assert some.endswith("joint-training-ncbi-disease.svg)\n<!-- end -->\nafter\n")
     assert page.filled(some, []) == none
     with pytest.raises(ValueError, match=r"guide: expected marks of joint, .*, got 'other'"):
         page.filled("<!-- made: other -->\n<!-- end -->\n", [])
@@ -264,7 +263,7 @@ def test_filled__shows_in_bold_what_can_be_told_apart() -> None:
     assert "| two views, token | +40.0, 1 pair |" in said
 
 
-def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:
+def test_main__writes_figures_and_guide(tmp_path: Path) -> None:
     results, guide = tmp_path / "results", tmp_path / "guide.md"
     guide.write_text("<!-- made: about -->\n<!-- end -->\n")
     for seed in range(2):
@@ -274,10 +273,9 @@ def test_main__writes_page_figures_and_guide(tmp_path: Path) -> None:
                 options = plan.JOINT[arm].options(rate)
                 lines.append(lines.Run(**line.pop("run") | {"options": options}), line, results)
 
-    options = ["--results", str(results), "--out", str(tmp_path), "--guide", str(guide)]
-    assert page.main(options) == 0
+    folders = ["--results", str(results), "--figures", str(tmp_path / "figures")]
+    assert page.main([*folders, "--guide", str(guide)]) == 0
 
-    assert "## Joint training: NCBI-disease" in (tmp_path / "RESULTS.md").read_text()
     assert (tmp_path / "figures" / "joint-training-ncbi-disease.svg").is_file()
     assert "4 runs, 4.0 hours" in guide.read_text()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _site import charts, links, references
+from _site import charts, contents, links, references
 from sphinx.application import Sphinx
 
 from mslm_data import __version__
@@ -55,8 +55,9 @@ html_show_copyright = False
 
 
 def setup(app: Sphinx) -> None:
-    """Write references before pages are read; lead links to pages, and draw the benchmarks."""
+    """Write references before pages are read; make navigation, links and drawings."""
     app.connect("builder-inited", lambda app: references.write(Path(app.srcdir)))
+    app.connect("source-read", contents.of_page)
     app.connect("source-read", links.of_page)
     app.connect("source-read", charts.of_page)
     app.connect("sphinx-click-process-description", references.show_examples_as_code)

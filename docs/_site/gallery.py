@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import inspect
 import json
+import pprint
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from mslm_data.mask.table import SHIPPED, STRATEGIES, options_of
 from mslm_data.stats import mask_stats
 
 _SEED = 0
+_CODE_COLUMNS = 76
 _BESIDE = ("joint", "token", "whole-word", "span", "pmi", "salient", "difference", "entitybert")
 _STAND_IN = (
     "What is drawn here reads a stand-in: the rarity of tokens in the sample for scores, words of "
@@ -177,8 +180,14 @@ def _section(
 
 def _call(name: str, options: dict[str, Any]) -> str:
     """Return the call that makes a strategy."""
-    given = "".join(f", {option}={value!r}" for option, value in options.items())
-    return f'strategy = md.strategy("{name}"{given})'
+    given = [f'"{name}"', *(f"{option}={value!r}" for option, value in options.items())]
+    call = f"strategy = md.strategy({', '.join(given)})"
+    if len(call) <= _CODE_COLUMNS:
+        return call
+
+    given[1:] = [f"{option}={pprint.pformat(value, 64)}" for option, value in options.items()]
+    lines = textwrap.indent(",\n".join(given), "    ")
+    return f"strategy = md.strategy(\n{lines},\n)"
 
 
 def _numbers(options: dict[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,9 @@ def write(docs: Path) -> None:
         "reference/strategies": gallery.page(),
         **notebooks.pages(),
     }
+    for path in (docs / "reference").glob("*.md"):
+        if f"reference/{path.stem}" not in pages:
+            path.unlink()
     for page, text in pages.items():
         path = docs / f"{page}.md"
         path.parent.mkdir(exist_ok=True)

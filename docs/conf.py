@@ -49,6 +49,7 @@ html_title = f"mslm-data {version}"
 html_static_path = ["_static", "../mslm_data/draw/look"]
 html_css_files = ["look.css", "site.css"]
 html_js_files = ["sort.js"]
+html_search_scorer = str(Path(__file__).parent / "_site" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

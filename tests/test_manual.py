@@ -10,6 +10,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 from packaging.requirements import Requirement
@@ -20,6 +21,7 @@ from mslm_data.cli import COMMANDS
 from mslm_data.errors import MslmDataError
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.source import SOURCES
+from tests.support.browser import needs_chromium, seen_on
 
 pytest.importorskip("sphinx")
 
@@ -69,6 +71,29 @@ def test_manual__has_a_page_for_each_file_of_docs(manual: Path) -> None:
     for page in (*docs.glob("*.md"), *(docs / "results").glob("*.md")):
         assert (manual / page.relative_to(docs).with_suffix(".html")).is_file(), page.name
     assert (manual / "searchindex.js").is_file()
+
+
+def test_manual__index_has_a_line_for_each_page(manual: Path) -> None:
+    listed: list[str] = []
+    for page in ("index", "speed"):
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        listed += re.findall(r"^\* \[[^\]]+\]\(([\w/-]+)\.md\): \S", text, re.MULTILINE)
+
+    pages = {page.removesuffix(".html") for page in pages_of(manual)}
+    assert sorted(listed) == sorted(pages - {"index"})
+
+
+def test_manual__has_the_pictures_that_it_shows(manual: Path) -> None:
+    shown = {
+        page: re.findall(r'<img [^>]*src="([^"]+)"', (manual / page).read_text(encoding="utf-8"))
+        for page in pages_of(manual)
+    }
+    drawn = (ROOT / "experiments" / "figures").glob("*.svg")
+
+    assert len(shown["evidence.html"]) == len(list(drawn))
+    for page, sources in shown.items():
+        for source in sources:
+            assert (manual / page).parent.joinpath(source).is_file(), (page, source)
 
 
 def test_not_for_docs__are_packages_of_other_extras() -> None:
@@ -200,3 +225,108 @@ def test_compatibility__names_the_pythons_of_the_classifiers(
         for versions in (LOWEST, pins):
             if one.name in SHOWN and one.name in versions:
                 assert versions[one.name] in one.specifier, one
+
+
+# In a browser ----------------------------------------------------------------------------------------
+
+
+WIDE = """
+const column = document.querySelector("article");
+const right = column.getBoundingClientRect().right + 1;
+const scrolls = (node) => /auto|scroll/.test(window.getComputedStyle(node).overflowX);
+const found = [];
+const name = (node) => node.tagName.toLowerCase() + ": " + node.textContent.trim().slice(0, 40);
+
+for (const node of column.querySelectorAll("pre, table, svg, img, .mslm, p, li, dl")) {
+  if (node.checkVisibility && !node.checkVisibility()) continue;
+  let outer = node.parentElement;
+  while (outer !== column && !scrolls(outer)) outer = outer.parentElement;
+  if (outer === column && node.getBoundingClientRect().right > right) {
+    found.push("beyond its column, " + name(node));
+  }
+  const hides = node.scrollWidth > node.clientWidth + 1;
+  if (hides && node.clientWidth && window.getComputedStyle(node).overflowX === "hidden") {
+    found.push("cut, " + name(node));
+  }
+  if (/PRE|TABLE/.test(node.tagName) && hides && window.innerWidth >= 1200) {
+    found.push("wider than its column, " + name(node));
+  }
+}
+const page = document.documentElement;
+if (page.scrollWidth > window.innerWidth) found.push("the page itself is moved sideways");
+return found;
+"""
+"""What is wider than its column and cannot be moved; on a desktop, also what has to be moved."""
+
+RESULTS_OF_SEARCH = """
+return [...document.querySelectorAll("#search-results li a")].map((a) => a.getAttribute("href"));
+"""
+CONTENTS = """
+const list = document.querySelector(".toc-drawer");
+const box = list && list.getBoundingClientRect();
+return box !== null && box.width > 0 && box.left >= 0 && box.right <= window.innerWidth;
+"""
+CODE = """
+const code = document.createElement("div");
+code.className = "highlight-python notranslate";
+code.innerHTML = "<div class=highlight><pre style='white-space: pre'></pre></div>";
+code.querySelector("pre").textContent = "x".repeat(300);
+document.querySelector("article").append(code);
+document.querySelector("article").insertAdjacentHTML("beforeend", "<p style='width: 3000px'>wide");
+"""
+
+
+def pages_of(manual: Path) -> list[str]:
+    """Return the pages that have a text, as paths in the manual."""
+    made = {"genindex.html", "py-modindex.html", "search.html"}
+    pages = {path.relative_to(manual).as_posix() for path in manual.rglob("*.html")}
+    return sorted(pages - made - {"look.html"})
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [420, 768, 1_000, 1_280, 1_600])
+def test_manual__cuts_nothing_off(manual: Path, width: int) -> None:
+    found = seen_on(manual, pages_of(manual), look=WIDE, width=width)
+
+    assert len(found) > 50
+    assert {page: wide for page, wide in found.items() if wide} == {}
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "seen"), [(420, ["beyond"]), (1_280, ["beyond", "wider"])])
+def test_wide__finds_code_and_text_that_are_cut(manual: Path, width: int, seen: list[str]) -> None:
+    (found,) = seen_on(manual, ["weights.html"], look=CODE + WIDE, width=width).values()
+
+    assert sorted({line.split()[0] for line in found} - {"the"}) == seen
+
+
+@needs_chromium
+def test_manual__has_contents_beside_the_page_on_a_laptop(manual: Path) -> None:
+    for width, is_seen in ((1_000, False), (1_280, True), (1_600, True)):
+        assert seen_on(manual, ["building.html"], look=CONTENTS, width=width) == {
+            "building.html": is_seen
+        }
+
+
+@needs_chromium
+def test_manual__search_finds_the_page_that_explains(manual: Path) -> None:
+    wanted = {
+        "own strategy": "masking.html#write-your-own-strategy",
+        "few-shot": "limits.html",
+        "Trainer": "training.html",
+        "entry point": "limits.html",
+        "mix": "mixes.html",
+        "packed rows": "batches.html",
+        "annotate": "annotating.html",
+        "export": "exporting.html",
+        "perplexity": "evaluating.html",
+        "weights": "weights.html",
+    }
+    queries = [f"search.html?q={quote_plus(words)}" for words in wanted]
+
+    found = seen_on(manual, queries, look=RESULTS_OF_SEARCH, width=1_280, wait_ms=2_000)
+
+    first = {words: found[query][0] for words, query in zip(wanted, queries, strict=True)}
+    assert {
+        words: page for words, page in first.items() if not page.startswith(wanted[words])
+    } == {}

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parent.parent
 MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
+COLUMNS = 76
+"""Of code in a page, so that a column of the manual holds it beside the contents of the page."""
 
 
 def text_of(page: Path) -> str:
@@ -118,6 +120,21 @@ def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:
         made = strategy(str(tmp_path / "mine.toml"))
 
         assert made.plan(fixed_examples(), epoch=3).counts() > (0, 0)
+
+
+def test_pages__code_fits_its_column() -> None:
+    """Comments stand above a line that they would make too wide; output is as wide as it is."""
+    code = [(page, line) for kind in ("python", "toml", "bash") for page, line in lines_of(kind)]
+    code += [(page, line) for page, line in lines_of("console") if line.startswith("$ ")]
+
+    assert len(code) > 500
+    wide = [(page, line) for page, line in code if len(line) > COLUMNS and page != "README.md"]
+    assert wide == []
+
+
+def lines_of(language: str) -> list[tuple[str, str]]:
+    """Return the lines of the code blocks of a language: the page's name, and the line."""
+    return [(page, line) for page, block in blocks(language) for line in block.split("\n")]
 
 
 @pytest.mark.parametrize("shown", shown_commands())

@@ -77,7 +77,7 @@ def _lines(shards: Shards) -> list[str]:
         "## All at a glance",
         "",
         '<table class="sortable"><thead><tr><th>strategy</th><th>hides</th><th>source</th>',
-        "<th>tokens hidden</th><th>million tokens a second</th></tr></thead><tbody>",
+        "<th>tokens hidden</th><th>M tokens/s</th></tr></thead><tbody>",
     ]
     for name, strategy in made.items():
         short = _short(name)

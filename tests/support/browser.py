@@ -1,0 +1,79 @@
+"""Pages in a headless Chromium, where one is installed."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+_PATIENCE_S = 300
+_LOOK = """<!doctype html><meta charset="utf-8"><body><script>
+const look = (document, window) => {LOOK};
+const pages = PAGES, seen = {};
+const next = () => {
+  const page = pages.shift();
+  if (page === undefined) {
+    const said = document.createElement("pre");
+    said.id = "seen";
+    said.textContent = JSON.stringify(seen);
+    document.body.replaceChildren(said);
+    return;
+  }
+  const frame = document.createElement("iframe");
+  frame.style = "border: 0; width: WIDTHpx; height: 900px";
+  frame.onload = () => setTimeout(() => {
+    seen[page] = look(frame.contentDocument, frame.contentWindow);
+    frame.remove();
+    next();
+  }, WAIT);
+  frame.src = page;
+  document.body.append(frame);
+};
+next();
+</script>"""
+
+
+def seen_on(
+    folder: Path, pages: Sequence[str], *, look: str, width: int, wait_ms: int = 50
+) -> Mapping[str, Any]:
+    """Return what a piece of JavaScript returns on each page.
+
+    Args:
+        folder: Where the pages lie; `look.html` is written there.
+        pages: Paths in the folder, perhaps with a query.
+        look: The body of a function of `document` and `window`.
+        width: Of the window, in pixels.
+        wait_ms: How long a page works after it has loaded.
+    """
+    script = _LOOK.replace("{LOOK}", f"{{{look}}}").replace("PAGES", json.dumps(list(pages)))
+    script = script.replace("WIDTH", str(width)).replace("WAIT", str(wait_ms))
+    (folder / "look.html").write_text(script, encoding="utf-8")
+    dom = _chromium(
+        "--allow-file-access-from-files", "--dump-dom", (folder / "look.html").as_uri(),
+        profile=folder.parent / "chromium",
+    )  # fmt: skip
+    found = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL)
+    assert found is not None, "the browser did not come to the last page"
+    return json.loads(html.unescape(found[1]))
+
+
+def _chromium(*words: str, profile: Path) -> str:
+    assert CHROMIUM is not None
+    fixed = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=600000")
+    done = subprocess.run(
+        [CHROMIUM, *fixed, f"--user-data-dir={profile}", *words],
+        capture_output=True, text=True, check=True, timeout=_PATIENCE_S,
+    )  # fmt: skip
+    return done.stdout

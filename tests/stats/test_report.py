@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import hashlib
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,6 +27,7 @@ from mslm_data.stats.report.charts import histogram
 from mslm_data.stats.report.sections import _cut
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of
 from tests.made import built
+from tests.support.browser import CHROMIUM, needs_chromium, seen_on
 from tests.support.waiting import PATIENCE_S
 
 EVIL = [
@@ -377,12 +377,7 @@ def test_text__keeps_what_can_be_read() -> None:
     assert text("\x1b[31m<&>\"'") == "\\u001b[31m&lt;&amp;&gt;&quot;&#x27;"
 
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@needs_chromium
 def test_html__renders_in_a_browser(tmp_path: Path) -> None:
     """The browser runs the page's script, which shows its button, and none of the corpus'."""
     (tmp_path / "report.html").write_text(PAGES["evil"]().html(), encoding="utf-8")
@@ -401,3 +396,29 @@ def test_html__renders_in_a_browser(tmp_path: Path) -> None:
     assert '<button id="theme" type="button">' in done.stdout
     assert done.stdout.count("<script") == 1
     assert "CONSOLE" not in done.stderr
+
+
+GRIDS = """
+return [...document.querySelectorAll(".heat")].map(
+  (grid) => grid.parentElement.scrollWidth <= grid.parentElement.clientWidth
+);
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [420, 900, 1_280, 1_600])
+def test_html__grids_of_large_corpora_are_whole(width: int, tmp_path: Path) -> None:
+    report = PAGES["usual"]()
+    large = {"n_elm": 123_456, "n_blm": 234_567, "maskable_tokens": 1_234_567}
+    points = [
+        dataclasses.replace(point, whole=dataclasses.replace(point.whole, **large))
+        for point in report.points
+    ]
+    html = dataclasses.replace(report, points=points).html()
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "report.html").write_text(html, encoding="utf-8")
+
+    (grids,) = seen_on(tmp_path / "page", ["report.html"], look=GRIDS, width=width).values()
+
+    assert "123,456 / 234,567" in html
+    assert grids == [True] * 5

@@ -8,9 +8,9 @@ from html import escape
 from experiments.intervals import Difference, signed
 
 ROW = 26
-LEFT = 210
-WIDTH = 640
-RIGHT = 90
+LEFT = 200
+WIDTH = 500  # on a phone its words are still read
+RIGHT = 60
 TOP = 34
 REACH = 10.0
 """How far from 0 the axis reaches; an arm whose interval lies beyond is an arrow at its end."""

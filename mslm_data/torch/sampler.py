@@ -6,7 +6,7 @@ Which rows each batch has is decided in `mslm_data.batches.order`; with one rank
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Literal
 
 import numpy as np
@@ -44,31 +44,42 @@ class Rows(list[int]):
     """The rows of a batch, with its training step: to any DataLoader a plain list.
 
     Attributes:
+        epoch: Which pass over the data; each row has it too.
         step: Batches of this rank before, those of earlier epochs included.
         tokens: Tokens that all ranks were given before this step; None where they are not known.
         packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
         shards: Shards of which rows come now; None where it can be all.
     """
 
-    step: int
-    tokens: int | None
-    packs: npt.NDArray[np.int64] | None
-    shards: frozenset[int] | None
+    def __init__(
+        self,
+        rows: Iterable[int],
+        *,
+        epoch: int,
+        step: int,
+        tokens: int | None = None,
+        packs: npt.NDArray[np.int64] | None = None,
+        shards: frozenset[int] | None = None,
+    ) -> None:
+        """Give each row the epoch."""
+        numbers = [EpochRow(row) for row in rows]
+        for number in numbers:
+            number.epoch = epoch
 
-    @classmethod
-    def of(cls, step: Step, *, epoch: int, shards: frozenset[int] | None = None) -> Rows:
-        """Make a list of a step's rows."""
-        rows = [EpochRow(row) for row in step.drawn.rows.tolist()]
-        for row in rows:
-            row.epoch = epoch
+        super().__init__(numbers)
+        self.epoch = epoch
+        self.step = step
+        self.tokens = tokens
+        self.packs = packs
+        self.shards = shards
 
-        made = cls(rows)
-        made.step = step.number
-        made.tokens = step.tokens
-        made.packs = step.drawn.packs
-        made.shards = shards
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To workers as plain numbers: each by itself would take twenty times as long.
+        return _rows, ([int(row) for row in self], vars(self))
 
-        return made
+
+def _rows(rows: list[int], options: dict[str, Any]) -> Rows:
+    return Rows(rows, **options)
 
 
 class ShardSampler(Sampler[Rows]):
@@ -266,7 +277,14 @@ class ShardSampler(Sampler[Rows]):
                 place = step.after
             if self.counts:
                 self.cursor.count()
-            yield Rows.of(step, epoch=epoch, shards=shards)
+            yield Rows(
+                step.drawn.rows.tolist(),
+                epoch=epoch,
+                step=step.number,
+                tokens=step.tokens,
+                packs=step.drawn.packs,
+                shards=shards,
+            )
 
     def begin(self) -> Iterator[Step]:
         """Begin a pass, and return its batches; `cursor.count` is to be called for each."""

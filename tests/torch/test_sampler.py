@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 from collections import Counter
 from typing import Any
 
@@ -136,6 +137,8 @@ def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
     told = [(epoch_of(batch), batch.step) for batch in sampler if isinstance(batch, Rows)]
 
     assert told == [(2, 6), (2, 7), (2, 8)]
+    again = pickle.loads(pickle.dumps(sampler_rows := next(iter(sampler))))  # noqa: S301 - our own
+    assert (again, epoch_of(again), vars(again)) == (sampler_rows, 3, vars(sampler_rows))
     assert epoch_of([1, 2]) is None
 
 

@@ -17,7 +17,7 @@ gathered and measured by their numbers alone, as those of a single split are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -272,7 +272,9 @@ class Mix:
             rounds = np.zeros(len(rows), np.int64)
             for part in found:
                 rounds[part.places] = part.rounds
-            name_repeats(rounds, examples.keys)
+            keys = examples.keys.copy()
+            name_repeats(rounds, keys)
+            examples = replace(examples, keys=keys)
         return examples
 
     def lengths(self, rows: RowNumbers) -> npt.NDArray[np.int64]:

@@ -84,6 +84,13 @@ class Examples:
     token_starts: Ragged | None = None
     token_ends: Ragged | None = None
 
+    def __post_init__(self) -> None:
+        # Columns of a mapped shard are read-only. Kernels are compiled for each kind of array, so
+        # make all rows of that kind. Tags and labels stay as they are: a mix renumbers them.
+        self.keys.flags.writeable = False
+        for column in (self.input_ids, self.word_ids, self.span_starts, self.span_ends):
+            column.values.flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.keys)
 

@@ -461,10 +461,6 @@ def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
         others = shard.lists(columns[1])[1], shard.lists(columns[2])[1]
         gather_alike(local, offsets, (values, *others), to[:-1][places], (first, second, third))
 
-    # As those of a mapped shard, for which the kernels that mask rows were compiled already. A mix
-    # numbers the labels and tags anew, which come third.
-    first.flags.writeable = False
-    second.flags.writeable = False
     return Ragged(first, to), Ragged(second, to), Ragged(third, to)
 
 

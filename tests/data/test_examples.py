@@ -69,6 +69,15 @@ def test_examples__keep_the_bits_of_keys(keys: Any) -> None:
     assert md.examples([1], keys=keys).keys.tolist() == [2**64 - 1]
 
 
+def test_examples__cannot_be_written() -> None:
+    rows = md.examples([3, 4], keys=[0, 1], spans=[[(1, 2)], []])
+
+    columns = (rows.input_ids, rows.word_ids, rows.span_starts, rows.span_ends)
+    for array in (rows.keys, *(column.values for column in columns)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
 def test_examples__of_nothing() -> None:
     made = md.examples([], keys=[])
 

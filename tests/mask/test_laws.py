@@ -136,21 +136,6 @@ def test_plan__no_mentions(name):
     assert plan.counts()[0] == 0
 
 
-@named
-def test_plan__read_only_columns(name):
-    """Memory-mapped shards may not be written to."""
-    examples = fixed_examples(8)
-    strategy = made((name, {}), examples)
-    expected = strategy.plan(examples).kinds.tolist()
-    columns = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
-    for array in [examples.keys, *(getattr(examples, column).values for column in columns)]:
-        array.flags.writeable = False
-
-    plan = strategy.plan(examples)
-    assert plan.kinds.tolist() == expected
-    assert len(strategy.corrupt(examples, plan)) == len(examples)
-
-
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"epoch": 2**63}, {"seed": 1.5}])
 @pytest.mark.parametrize("name", ["joint.v1", "mixture.v1", "unmasked.v1"])
 def test_plan__refuses_what_names_no_stream(name, wrong):

@@ -167,10 +167,10 @@ def test_examples__are_views_of_the_map_that_cannot_be_written(train: Split) -> 
         examples.input_ids.values[0] = 1
 
 
-def test_take__gives_copies_that_are_ones_own(train: Split) -> None:
+def test_take__gives_copies(train: Split) -> None:
     examples = train.take(np.array([2, 1]))
 
-    assert examples.input_ids.values.flags.writeable
+    assert examples.input_ids.values.flags.owndata
     assert not np.shares_memory(examples.input_ids.values, train.examples(0, 3).input_ids.values)
 
 

@@ -7,6 +7,7 @@ draws pieces at random, are off; a `tokenizer.json` may carry them. Text that sp
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -35,6 +36,7 @@ _FILES = (
     "merges.txt",
 )
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_CHARACTER_MAP = re.compile(r'"precompiled_charsmap"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 _MAX_HOLES = 1 << 20
 """Ids without a token. Tables with an item for each id are made; one huge id would fill memory."""
@@ -149,9 +151,29 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
     Raises:
         TokenizerError: The text is not a tokenizer.
     """
+    _refuse_short_maps(text)
     with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
     return _ready(core, names or {})
+
+
+def _refuse_short_maps(text: str) -> None:
+    """Raise TokenizerError for SentencePiece's map of characters if it is shorter than it says.
+
+    It begins with the size of a table in four bytes. The library takes that much memory before it
+    looks for the table, and a process that cannot have it is ended.
+    """
+    for quoted in _CHARACTER_MAP.findall(text):
+        try:
+            data = base64.b64decode(json.loads(quoted))
+        except ValueError:  # the library says what is wrong
+            continue
+        size = int.from_bytes(data[:4], "little")
+        if size > len(data) - 4:
+            raise TokenizerError(
+                f"tokenizer.json: expected a map of characters (precompiled_charsmap) with a table "
+                f"of {size:,} bytes, as it says, got {max(len(data) - 4, 0):,}; is the file whole?"
+            )
 
 
 @contextmanager

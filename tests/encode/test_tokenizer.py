@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -78,6 +79,20 @@ def test_load__reads_tokenizer_json_without_its_dropout(tmp_path: Path) -> None:
 
     assert tokenizer.digest == made.byte_level().digest
     assert tokens(tokenizer, "inhibitor " * 50) == tokens(made.byte_level(), "inhibitor " * 50)
+
+
+@pytest.mark.parametrize("size", [32, 36, 1 << 31, (1 << 32) - 4])
+def test_of_json__takes_no_memory_for_a_map_that_is_not_there(size: int) -> None:
+    """The library aborts the process where it cannot have the memory."""
+    content = json.loads(made.unigram().json)
+    table = base64.b64encode(size.to_bytes(4, "little") + bytes(32)).decode()
+    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
+
+    expected = (
+        "expected that it encodes" if size == 32 else rf"a table of {size:,} bytes, .* got 32"
+    )
+    with pytest.raises(TokenizerError, match=expected):
+        of_json(json.dumps(content))
 
 
 def test_load__reads_a_cased_vocabulary(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
-from mslm_data.errors import CallError, PipelineError
+from mslm_data.errors import CallError, MslmDataError, PipelineError, of_the_system
 from mslm_data.io import resources
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
@@ -39,6 +39,9 @@ AUTO = "auto"
 """The source that is found by looking at the files."""
 _FILES_LOOKED_AT = 1000
 """Files of an input folder whose sizes are looked at: more take longer than they help."""
+
+_LONGEST_NAME = 255
+"""Most bytes of a file's name, on nearly all file systems."""
 
 Source = str | Path | Mapping[str, Any]
 """A name of a shipped pipeline or source, the path of a TOML file, or the tables of such a file."""
@@ -130,21 +133,24 @@ def build(
     if part is not None and not _is_part(part):
         raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part!r}")
 
-    with prepared(
-        source,
-        input=input,
-        tokenizer=tokenizer,
-        out=out,
-        workers=workers,
-        engine=engine,
-        options=options,
-        sample=sample,
-    ) as ready:
-        ready.run(part=part, progress=progress or (lambda _: None))
+    try:
+        with prepared(
+            source,
+            input=input,
+            tokenizer=tokenizer,
+            out=out,
+            workers=workers,
+            engine=engine,
+            options=options,
+            sample=sample,
+        ) as ready:
+            ready.run(part=part, progress=progress or (lambda _: None))
 
-    from mslm_data.loading import load
+        from mslm_data.loading import load
 
-    return load(ready.out) if part is None else None
+        return load(ready.out) if part is None else None
+    except OSError as error:  # the command words these itself, with advice
+        raise MslmDataError(of_the_system(error) or type(error).__name__) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +232,23 @@ class Prepared:
         )
 
 
+def _refuse_no_path(argument: str, value: object) -> None:
+    """Raise CallError for text that no file system takes for a path."""
+    if not isinstance(value, str | Path):
+        return
+    try:
+        path = os.fsencode(value)
+    except UnicodeEncodeError:
+        wrong = "other characters than text has"
+    else:
+        is_long = b"://" not in path and max(map(len, path.split(b"/"))) > _LONGEST_NAME
+        wrong = "a name of more than 255 bytes" if is_long else "a NUL" if b"\0" in path else ""
+    if wrong:
+        raise CallError(
+            f"{argument}: expected a name or a path that a file system takes, got one with {wrong}"
+        )
+
+
 def _are_numbers(*given: object) -> bool:
     """Return whether these are whole numbers of at least 1."""
     return all(isinstance(number, int) and number >= 1 for number in given)
@@ -289,6 +312,10 @@ def prepared(
         )
     ENGINES.resolve(engine)
     given = [input] if isinstance(input, str | Path) else list(input)
+    paths_of = {"source": [source], "input": given, "tokenizer": [tokenizer], "out": [out]}
+    for argument, values in paths_of.items():
+        for value in values:
+            _refuse_no_path(argument, value)
     recognised = None
     if source == AUTO:
         recognised = _recognised(given, sample=sample)

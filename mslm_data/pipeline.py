@@ -427,6 +427,8 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
             raise PipelineError(f"{where}: unknown table [{table}]{did_you_mean(table, known)}")
 
     name = _text(tables.get("name", name), where=f"{where}, name")
+    if "\0" in name or any(0xD800 <= ord(letter) < 0xE000 for letter in name):
+        raise PipelineError(f"{where}, name: expected text, got characters that no text has")
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
     source = tables["source"]

@@ -147,6 +147,29 @@ def test_default_folder__is_no_folder_above(name: str) -> None:
         default_folder(tables, of_tables(tables, name="x"), sample=False)
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300, "\ud800"])
+@pytest.mark.parametrize("argument", ["source", "input", "tokenizer", "out", "name", "options"])
+def test_build__refuses_names_that_nothing_can_have(
+    argument: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments: dict[str, Any] = {
+        "source": {"name": "mine", "source": {"use": "conll"}},
+        "input": made.SAMPLE / "ncbi-disease",
+        "tokenizer": made.SAMPLE / "vocab.txt",
+        "workers": 1,
+    }
+    if argument == "name":
+        arguments["source"]["name"] = name
+    elif argument == "options":
+        arguments["options"] = {"source.leave_out": [name]}
+    else:
+        arguments[argument] = name
+
+    with pytest.raises(MslmDataError):
+        md.build(**arguments)
+
+
 def test_build__twice_only_opens_the_folder(tmp_path: Path) -> None:
     first = md.build(NAME, sample=True, out=tmp_path)
     before = (tmp_path / "manifest.json").stat().st_mtime_ns

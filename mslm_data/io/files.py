@@ -24,10 +24,13 @@ _SUFFIX = ".mslm.tmp"
 
 def make_folder(path: Path) -> None:
     """Make a folder, and those above it, for their owner alone; existing ones stay as they are."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.absolute().mkdir(mode=0o700, exist_ok=True)  # so that an error names it in full
-        sync_folder(path.parent)
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.absolute().mkdir(mode=0o700, exist_ok=True)  # so that an error names it in full
+        sync_folder(folder.parent)
 
 
 @contextmanager

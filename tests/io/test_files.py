@@ -244,6 +244,14 @@ def test_make_folder__is_for_the_owner_alone_all_the_way(tmp_path: Path) -> None
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
+def test_make_folder__goes_as_deep_as_the_system_does(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["x"] * 1200)
+
+    make_folder(deep)
+
+    assert deep.is_dir()
+
+
 def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir(mode=0o755)
     mode = (tmp_path / "a").stat().st_mode

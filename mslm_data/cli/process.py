@@ -51,6 +51,8 @@ _ADVICE = {
 _CLEANING_S = 5.0
 """So long after a signal others are ignored, as a command cleans up. Later ones may be needed: what
 was raised for the first can get lost in a library."""
+_AGAIN_S = 0.02
+"""So long after what was raised for a signal got lost the signal is sent again."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -148,28 +150,55 @@ class _OnStderr(logging.Handler):
 def ended_by_signals() -> Iterator[None]:
     """Raise `Interrupted` when Ctrl-C comes and `Terminated` when SIGTERM does.
 
-    A signal that the process ignores stays ignored.
+    A signal that the process ignores stays ignored. Python drops what is raised in a destructor or
+    in a function that C calls, and a compiler of kernels has many of both: the signal then comes
+    again a moment later.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     cleaned_up_at = 0.0
+    came: list[type[KeyboardInterrupt]] = []
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
         nonlocal cleaned_up_at
         now = time.monotonic()
         if now >= cleaned_up_at:
             cleaned_up_at = now + _CLEANING_S
-            raise _RAISED[signal.Signals(number)]
+            came.append(_RAISED[signal.Signals(number)])
+            raise came[-1]
+
+    again: list[threading.Timer] = []
+    say_dropped = sys.unraisablehook
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        nonlocal cleaned_up_at
+        numbers = [number for number, kind in _RAISED.items() if what.exc_type is kind]
+        for number in numbers:
+            cleaned_up_at = 0.0
+            again.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)))
+            again[-1].daemon = True
+            again[-1].start()
+        # What an end leaves half made fails in its destructor, which is nothing to be told of.
+        if not numbers and time.monotonic() >= cleaned_up_at:
+            say_dropped(what)
 
     before = {number: signal.getsignal(number) for number in _RAISED}
     taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in taken:
         signal.signal(number, end)
+    sys.unraisablehook = dropped
     try:
         yield
+    except Exception as error:
+        if came:  # an error of what the signal left half done
+            raise came[-1] from error
+        raise
     finally:
+        sys.unraisablehook = say_dropped
+        for timer in again:
+            timer.cancel()
         for number in taken:
             signal.signal(number, before[number])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import io
 import json
@@ -279,6 +280,57 @@ def test_ended_by_signals__lets_the_first_be_cleaned_up_after(
             signal.raise_signal(sent)
 
     assert cleaned_up
+
+
+class InDestructor:
+    """Calls a function where Python drops what is raised."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def __del__(self) -> None:
+        self.call()
+
+
+def in_callback(call: Callable[[], object]) -> None:
+    """Call a function by C, as a compiler of kernels does, where Python drops what is raised."""
+    ctypes.CFUNCTYPE(None)(call)()
+
+
+@SIGNALS
+@pytest.mark.parametrize("where", [InDestructor, in_callback])
+def test_ended_by_signals__comes_again_where_it_was_dropped(
+    where: Callable[[Callable[[], object]], object],
+    sent: signal.Signals,
+    raised: type[BaseException],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hook = sys.unraisablehook
+
+    def work() -> None:
+        with process.ended_by_signals():
+            where(lambda: signal.raise_signal(sent))
+            for _ in range(500):
+                time.sleep(0.01)
+
+    with pytest.raises(raised):
+        work()
+
+    assert sys.unraisablehook is hook
+    assert capsys.readouterr().err == ""
+
+
+@SIGNALS
+def test_ended_by_signals__is_the_end_where_what_it_left_half_done_fails(
+    sent: signal.Signals, raised: type[BaseException]
+) -> None:
+    def work() -> None:
+        with process.ended_by_signals():
+            in_callback(lambda: signal.raise_signal(sent))
+            raise AttributeError("half made")
+
+    with pytest.raises(raised):
+        work()
 
 
 def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tuple[int, str, str]:

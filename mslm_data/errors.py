@@ -7,9 +7,11 @@ where a command takes the same argument, it is a `CallError`, which is both.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
+from mslm_data.folders import cache_root
 from mslm_data.log import plain
 
 
@@ -129,7 +131,8 @@ def of_the_system(error: OSError) -> str:
     """Return what the system refused, and the path if that is certain; "" for other errors.
 
     Libraries try texts as paths, which then stand in the error. So a path is named only where its
-    folder exists, and nothing else that an error says.
+    folder exists, and nothing else that an error says. Of a full disk without a path the cache
+    folder is named, where kernels are kept that numba compiles.
     """
     if error.errno is None:
         return ""
@@ -139,4 +142,6 @@ def of_the_system(error: OSError) -> str:
         known = path.parent != Path() and path.parent.is_dir()
     except (OSError, TypeError, ValueError):
         known = False
+    if not known and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        said = f"{said}, where --out or the cache folder {cache_root()} lies"
     return f"{error.filename}: {said}" if known else said

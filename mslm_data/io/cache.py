@@ -21,31 +21,23 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from mslm_data.errors import MslmDataError, SourceError
+from mslm_data.folders import CACHE, cache_root, first_open, is_ours
 from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
 from mslm_data.io.locks import HeldError, locked
-from mslm_data.ownership import first_open, is_ours
 
 try:
     import fcntl
 except ImportError:  # on Windows, where nothing is let go
     fcntl = None  # type: ignore[assignment]
 
-VARIABLE = "MSLM_DATA_CACHE"
-"""Environment variable that names another root."""
+VARIABLE = CACHE
+root = cache_root
 
 _CODE = ("packs",)
 """Kinds whose files may be run: others must not be able to put another folder in their place."""
 
 _HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
 """Each cached file that this process has hashed -> its inode, times and size then, its digest."""
-
-
-def root() -> Path:
-    """Return the folder of all that is cached: `MSLM_DATA_CACHE`, or the platform's own."""
-    import platformdirs
-
-    named = os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else platformdirs.user_cache_path("mslm-data")
 
 
 def folder(

@@ -22,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import cpu as numba_cpu
 from numba.core import event as numba_events
-from platformdirs import user_cache_path
 
+from mslm_data.folders import cache_root, first_open, is_ours
 from mslm_data.log import LOGGER
-from mslm_data.ownership import first_open, is_ours
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -194,9 +193,7 @@ def cache_folder() -> Path | None:
     not used that another user may write to, or could put another in the place of.
     The folder's time is that of its last use, so that `find -mtime` finds unused ones.
     """
-    base = os.environ.get("MSLM_DATA_CACHE")
-    caches = Path(base).expanduser() if base else user_cache_path("mslm-data")
-    kernels = caches / "kernels"
+    kernels = cache_root() / "kernels"
     folder = kernels / sources_digest(Path(__file__).parent)
 
     try:

@@ -77,17 +77,18 @@ def test_main__an_error_of_the_system_is_one_message(
         run("--debug", "verify", folder)
 
 
-def test_main__no_space_left_is_said_without_a_path(
+def test_main__no_space_left_without_a_path_names_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
 
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "more")
 
     assert (done.code, done.out) == (1, "")
     assert (
-        done.err
-        == "error: No space left on device; free some space, then run the same command again\n"
+        done.err == "error: No space left on device, where --out or the cache folder "
+        f"{tmp_path / 'cache'} lies; free some space, then run the same command again\n"
     )
 
 
@@ -331,6 +332,30 @@ def test_ended_by_signals__is_the_end_where_what_it_left_half_done_fails(
 
     with pytest.raises(raised):
         work()
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_main__stands_streams_that_are_closed(closed: str, tmp_path: Path) -> None:
+    """A file that is opened then would have the number of such a stream."""
+    code = (
+        "import os, sys\n"
+        "from mslm_data import __main__\n"
+        "__main__._open_closed_streams()\n"
+        f"opened = os.open({str(tmp_path / 'file')!r}, os.O_CREAT)\n"
+        "streams = [sys.stdin, sys.stdout, sys.stderr]\n"
+        "fine = opened > 2 and [stream.fileno() for stream in streams] == [0, 1, 2]\n"
+        "sys.stderr.isatty()\n"
+        "print('x', file=sys.stderr)\n"
+        "os._exit(0 if fine else 1)\n"
+    )
+
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code],
+        check=False,
+        capture_output=True,
+    )
+
+    assert done.returncode == 0
 
 
 def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tuple[int, str, str]:

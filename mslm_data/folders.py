@@ -1,4 +1,4 @@
-"""Tells whether another user could put something else into a folder, or in its place."""
+"""Says where things are cached, and whether another user could change what a folder holds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+CACHE = "MSLM_DATA_CACHE"
+"""Environment variable that names another folder for what is cached."""
+
 _MOST_LINKS = 40
 """Links that are followed on the way to a folder, as Linux does."""
+
+
+def cache_root() -> Path:
+    """Return the folder of all that is cached: `MSLM_DATA_CACHE`, or the platform's own."""
+    import platformdirs
+
+    named = os.environ.get(CACHE)
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("mslm-data")
 
 
 def is_ours(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mslm_data.ownership import first_open, is_ours
+from mslm_data.folders import first_open, is_ours
 
 
 def folder_of_a_stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

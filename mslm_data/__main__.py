@@ -13,6 +13,7 @@ def main() -> int:
     Where Ctrl-C or SIGTERM comes before the command has begun, or after it has ended, the process
     ends at once and says nothing: there is nothing to clean up or to resume.
     """
+    _open_closed_streams()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
@@ -25,6 +26,21 @@ def main() -> int:
     # cost a tenth of a second.
     gc.freeze()
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let streams that a shell has closed (`2>&-`) lead nowhere.
+
+    Python has None in their place. Their numbers would go to the next files that are opened, and
+    what a library prints on stderr into a shard.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given

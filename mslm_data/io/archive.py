@@ -194,6 +194,10 @@ def _write(
         if pieces is None:
             make_folder(target)
             return
+        if target.is_file():
+            raise error(
+                f"{where}: expected a name of its own, got that of another member; not unpacked"
+            )
         file = private(target)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise error(

@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -131,6 +132,24 @@ def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: P
         make(tmp_path / name, {"a": b"", "a/b": b""}),
         "member 'a/b': expected a name of its own, got the name of both a file and a folder",
     )
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".tar"])
+@pytest.mark.parametrize("again", ["a.tsv", "./a.tsv"])
+def test_unpack__refuses_a_name_that_comes_twice(suffix: str, again: str, tmp_path: Path) -> None:
+    """The last one would silently take the place of the first."""
+    path = tmp_path / f"in{suffix}"
+    names = ["a.tsv", again]
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as zipped, warnings.catch_warnings(action="ignore"):
+            for name in names:
+                zipped.writestr(name, name)
+    else:
+        with tarfile.open(path, "w") as tar:
+            for name in names:
+                tar.addfile(tarfile.TarInfo(name))
+
+    refused(path, "a.tsv': expected a name of its own, got that of another member")
 
 
 def test_members__gives_names_and_bytes_in_stored_order(tmp_path: Path) -> None:

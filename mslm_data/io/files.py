@@ -18,6 +18,9 @@ try:
 except ImportError:  # on Windows, where nothing is held
     fcntl = None  # type: ignore[assignment]
 
+_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How to open what others may have put there: no link, and no pipe that waits for a writer."""
+
 _SUFFIX = ".mslm.tmp"
 """Ending of the names of temporaries; those of other programs stay."""
 
@@ -136,7 +139,7 @@ def clear_abandoned(folder: Path) -> None:
     """
     for path in folder.glob(f".*{_SUFFIX}"):
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            handle = os.open(path, _LOOK)
         except OSError:  # it has got its name, or is another user's
             continue
         try:

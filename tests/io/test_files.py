@@ -203,6 +203,15 @@ def test_making_folder__stands_a_process_that_clears_its_folder(
     assert names(tmp_path) == ["folder"]
 
 
+def test_write_whole__waits_for_no_pipe_that_is_called_like_a_temporary(tmp_path: Path) -> None:
+    """In a shared folder anybody can make one, and to open it waits for a writer."""
+    os.mkfifo(tmp_path / ".file.x.mslm.tmp")
+
+    write_whole(tmp_path / "file", [b"new"])
+
+    assert "file" in names(tmp_path)
+
+
 def test_making_folder__stands_a_process_that_has_cleared_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,9 +156,13 @@ def _started(preload: Preload) -> Launcher:
 
 def cannot_start(error: OSError) -> BuildError:
     """Return what to raise if the system starts no process."""
+    if isinstance(error, ConnectionError):  # of the pipe to the process that starts them
+        got = "none, as the process that starts others was killed"
+    else:
+        got = f"{type(error).__name__} (out of memory?)"
     return BuildError(
-        f"engine 'local': expected to start a process, got {type(error).__name__} (out of memory?);"
-        " run the same command again with fewer --workers"
+        f"engine 'local': expected to start a process, got {got}; run the same command again with "
+        "fewer --workers"
     )
 
 

@@ -42,10 +42,11 @@ WINDOW = 64
 
 More bring rows of closer lengths together and mix an epoch's batches less.
 """
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Version of the states that `Cursor` saves.
 
-2 knew batches of a number of rows alone, 3 no digest of the rows.
+2 knew batches of a number of rows alone, 3 no digest of the rows; up to 4 few rows, shards or
+batches came in other orders.
 """
 
 _BATCH_STREAM = 0xBA7C

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.reference import draws
 
 ROUNDS = 6
+FEW = 256
 
 
 def stream_of(*names: int) -> int:
@@ -17,8 +18,16 @@ def stream_of(*names: int) -> int:
 def shuffled(place: int, stream: int, size: int) -> int:
     """Return the row at a place of a shuffled order.
 
-    A Feistel network over the smallest even number of bits is walked until a row comes.
+    Few rows are shuffled by Fisher and Yates. Of more, a Feistel network over the smallest even number of bits is
+    walked until a row comes.
     """
+    if size <= FEW:
+        order = list(range(size))
+        for k in range(size - 1):
+            j = k + draws.below(stream, k, size - k)
+            order[k], order[j] = order[j], order[k]
+        return order[place]
+
     half = 1
     while 4**half < size:
         half += 1

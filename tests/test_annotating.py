@@ -321,6 +321,36 @@ def test_annotate__names_no_file_that_an_ended_run_had_not_begun(out: Path, tmp_
     assert inputs_of(out) == ["a.jsonl"]
 
 
+def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed run leaves the record of its beginning, and lines up to any byte."""
+    monkeypatch.setattr(annotating, "_DOCUMENTS", 2)
+    inputs = [
+        write_rows(tmp_path / "a.jsonl", *("a" * number for number in range(1, 6))),
+        note_beside(out),
+        write_rows(tmp_path / "b.jsonl", "b", "bb"),
+    ]
+    beside = out.with_name(f"{out.name}.made.json")
+    with appending(out, MADE, find_texts(read_named("text"), [str(path) for path in inputs])):
+        at_the_beginning = beside.read_bytes()
+    out.unlink()
+    annotated(out, *inputs)
+    whole, record = out.read_bytes(), beside.read_bytes()
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
+
+    for end in [0, *ends, *(end - 1 for end in ends), *(end - 9 for end in ends)]:
+        out.write_bytes(whole[:end])
+        beside.write_bytes(at_the_beginning)
+
+        told = annotated(out, *inputs)
+
+        assert out.read_bytes() == whole
+        assert beside.read_bytes() == record
+        assert told.documents == len(ends) == 8
+        assert told.earlier == sum(line_end <= end for line_end in ends)
+
+
 @pytest.mark.parametrize("changes", ["a.jsonl", "b.jsonl"])
 def test_annotate__writes_no_line_of_a_file_that_changed_after_the_run_began(
     changes: str, out: Path, tmp_path: Path

@@ -419,10 +419,16 @@ def annotate(
     from mslm_data.data.documents import Documents
 
     told = Told()
-    for group in _groups(_fresh(records, done, told)):
-        found = tagger.mentions(Documents.of(group), batch_size=batch_size)
+    for group in _groups(_documents(records, done, told)):
+        # Of a group that a killed run has begun, all texts are read again: the last digit of a
+        # score can depend on the texts beside it.
+        fresh = [document for document, has_line in group if not has_line]
+        if not fresh:
+            continue
+        documents = Documents.of([document for document, _ in group])
+        found = tagger.mentions(documents, batch_size=batch_size)
         lines = []
-        for document, mentions in zip(group, found, strict=True):
+        for document, mentions in zip(fresh, found[-len(fresh) :], strict=True):
             spans = [Span(start, end, label, score=score) for start, end, label, score in mentions]
             kept, left_out = chosen(spans, document.placeholders, min_score=0)
             entities = []
@@ -441,15 +447,15 @@ def annotate(
             line = json.dumps({"id": _id_of(document), "entities": entities}, ensure_ascii=False)
             lines.append(f"{plain(line)}\n")
         write("".join(lines))
-        told.documents += len(group)
+        told.documents += len(fresh)
         progress(told)
     return told
 
 
-def _fresh(
+def _documents(
     records: Iterable[Document | SetAside], done: Sequence[str], told: Told
-) -> Iterator[Document]:
-    """Give the documents without a line, and count the others."""
+) -> Iterator[tuple[Document, bool]]:
+    """Give the documents, each with whether it has a line, and count those and what else comes."""
     for record in records:
         if isinstance(record, SetAside):
             told.set_aside[record.reason] += 1
@@ -463,8 +469,9 @@ def _fresh(
                 )
             told.documents += 1
             told.earlier += 1
+            yield record, True
         else:
-            yield record
+            yield record, False
     if told.earlier < len(done):
         raise AnnotateError(
             f"input: expected the {len(done):,} documents that have a line of --out, got "
@@ -481,11 +488,12 @@ def _id_of(document: Document) -> str:
     return document.id.encode("utf-8", "backslashreplace").decode()
 
 
-def _groups(given: Iterable[Document]) -> Iterator[list[Document]]:
-    group: list[Document] = []
+def _groups(given: Iterable[tuple[Document, bool]]) -> Iterator[list[tuple[Document, bool]]]:
+    """Put documents together, the same ones in every run, wherever the run before was ended."""
+    group: list[tuple[Document, bool]] = []
     characters = 0
-    for document in given:
-        group.append(document)
+    for document, has_line in given:
+        group.append((document, has_line))
         characters += len(document.text)
         if len(group) >= _DOCUMENTS or characters >= _CHARACTERS:
             yield group

@@ -189,9 +189,18 @@ class Whole:
         return [[Found(0, len(document.text), "X", batch_size)] for document in documents]
 
 
-def annotated(out: Path, *inputs: object, sets: tuple[str, ...] = ()) -> Told:
+WHOLE: Any = Whole()
+
+
+class Beside(Whole):
+    """A tagger whose scores depend on the texts beside one, as those of models do."""
+
+    def mentions(self, documents: Documents, *, batch_size: int) -> list[list[Found]]:
+        return super().mentions(documents, batch_size=len(documents.line))
+
+
+def annotated(out: Path, *inputs: object, sets: tuple[str, ...] = (), tagger: Any = WHOLE) -> Told:
     """Annotate inputs as the command does."""
-    tagger: Any = Whole()
     texts = find_texts(read_named("text", sets=sets), [str(given) for given in inputs])
     with appending(out, MADE, texts) as (write, done):
         return annotate(texts, tagger, write, batch_size=1, done=done)
@@ -325,7 +334,7 @@ def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed run leaves the record of its beginning, and lines up to any byte."""
-    monkeypatch.setattr(annotating, "_DOCUMENTS", 2)
+    monkeypatch.setattr(annotating, "_DOCUMENTS", 3)
     inputs = [
         write_rows(tmp_path / "a.jsonl", *("a" * number for number in range(1, 6))),
         note_beside(out),
@@ -335,7 +344,7 @@ def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
     with appending(out, MADE, find_texts(read_named("text"), [str(path) for path in inputs])):
         at_the_beginning = beside.read_bytes()
     out.unlink()
-    annotated(out, *inputs)
+    annotated(out, *inputs, tagger=Beside())
     whole, record = out.read_bytes(), beside.read_bytes()
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
 
@@ -343,7 +352,7 @@ def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
         out.write_bytes(whole[:end])
         beside.write_bytes(at_the_beginning)
 
-        told = annotated(out, *inputs)
+        told = annotated(out, *inputs, tagger=Beside())
 
         assert out.read_bytes() == whole
         assert beside.read_bytes() == record

@@ -312,7 +312,12 @@ def prepared(
         )
     ENGINES.resolve(engine)
     given = [input] if isinstance(input, str | Path) else list(input)
-    paths_of = {"source": [source], "input": given, "tokenizer": [tokenizer], "out": [out]}
+    paths_of: dict[str, list[Any]] = {
+        "source": [source],
+        "input": given,
+        "tokenizer": [tokenizer],
+        "out": [out],
+    }
     for argument, values in paths_of.items():
         for value in values:
             _refuse_no_path(argument, value)

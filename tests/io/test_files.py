@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import stat
 import tempfile
@@ -254,11 +255,13 @@ def test_make_folder__is_for_the_owner_alone_all_the_way(tmp_path: Path) -> None
 
 
 def test_make_folder__goes_as_deep_as_the_system_does(tmp_path: Path) -> None:
-    deep = tmp_path.joinpath(*["x"] * 1200)
+    folders = list(itertools.accumulate(["x"] * 1200, Path.joinpath, initial=tmp_path))
 
-    make_folder(deep)
+    make_folder(folders[-1])
 
-    assert deep.is_dir()
+    assert folders[-1].is_dir()
+    for folder in reversed(folders[1:]):  # those that clean up would call themselves as often
+        folder.rmdir()
 
 
 def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:

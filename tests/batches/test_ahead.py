@@ -31,6 +31,7 @@ from mslm_data.shard.split import Split
 from tests import faulty, made
 from tests.faulty import Faulty
 from tests.shard import damage
+from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S, wait_for
 
 SHARDS: dict[str, Any] = {"shuffle": "shards", "open_shards": 2, "batch_size": 1}
@@ -107,7 +108,7 @@ def bound_of(split: Split, shards: int) -> int:
 # What is fetched and kept when ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_batches__of_a_remote_split_are_those_of_the_folder(
     folder: Path, url: str, options: dict[str, Any], epoch: int
@@ -235,7 +236,7 @@ def test_mix__of_remote_splits_is_that_of_the_folders(
         )
 
 
-@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 def test_mix__begins_when_its_own_shards_are_here_and_closes_those_behind(
     other: Path, url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,7 +253,7 @@ def test_mix__begins_when_its_own_shards_are_here_and_closes_those_behind(
     assert most < 9
 
 
-@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 def test_mix__holds_cache_bytes_while_rows_are_read(
     folder: Path, other: Path, url: str, cached: Path, options: dict[str, Any]
 ) -> None:
@@ -313,7 +314,7 @@ class Late(remote.Ahead):
             job()
 
 
-@pytest.mark.parametrize("options", [SHARDS, STORED])
+@pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 def test_cache_bytes__hold_where_shards_are_fetched_too_late(
     folder: Path,
     url: str,

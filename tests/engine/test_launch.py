@@ -23,6 +23,7 @@ from tests import made
 from tests.engine import works
 from tests.engine.works import CANARY, Done, Fake, units
 from tests.faults.corpora import CORPORA
+from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S, wait_for
 
 NOTHING = Preload("mslm_data.engine", "")
@@ -92,7 +93,7 @@ def run_python(of: Any, folder: Path, code: str) -> subprocess.CompletedProcess[
         )
 
 
-@pytest.mark.parametrize("of", [of_script, of_module, of_argument, of_stdin, of_session])
+@pytest.mark.parametrize("of", [of_script, of_stdin, *long(of_module, of_argument, of_session)])
 def test_build__has_workers_without_a_main_guard(
     of: Any, inputs: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -142,8 +142,14 @@ def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
 # The same bytes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["blurb/ncbi-disease", *long("mimic")])
-def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [("blurb/ncbi-disease", "connected"), *long(("blurb/ncbi-disease", "ray"), ("mimic", "ray"))],
+)
+def test_build__gives_the_same_bytes(
+    name: str, nodes: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    request.getfixturevalue(nodes)
     pipeline = read(name).sampled()
     if pipeline.annotate.use == "medcat":
         pytest.importorskip("medcat")

@@ -62,7 +62,7 @@ def words_of(inputs: Path, number: int) -> list[str]:
     return [word for word in text.split() if len(word) > 6]
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, *long(4)])
 @pytest.mark.parametrize("document", ["21", *long("0", "59")])
 def test_build__goes_on_when_a_worker_dies_once(
     document: str, workers: int, whole: dict[str, bytes], tmp_path: Path
@@ -107,7 +107,7 @@ def test_build__sets_a_document_aside_that_a_model_cannot_take(
 
 
 @pytest.mark.parametrize(
-    ("do", "message"), [("memory", "out of memory"), ("disk", "run the same command again")]
+    ("do", "message"), [("memory", "out of memory"), *long(("disk", "run the same command again"))]
 )
 def test_build__stops_where_no_document_is_to_blame(
     do: str, message: str, whole: dict[str, bytes], tmp_path: Path
@@ -185,7 +185,7 @@ def leaves_temporaries(work: BuildWork, *_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("part", [None, (1, 2)])
+@pytest.mark.parametrize("part", [None, pytest.param((1, 2), marks=pytest.mark.long)])
 def test_build__interrupted_leaves_no_temporaries_of_its_workers(
     part: tuple[int, int] | None,
     whole: dict[str, bytes],
@@ -410,6 +410,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
     wait_for(lambda: not any(command_of(pid) for pid in below))
 
 
+@pytest.mark.long
 def test_program__four_at_once_make_one_folder(
     notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:

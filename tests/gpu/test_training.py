@@ -41,6 +41,7 @@ from mslm_data.torch.by_row import BY_ROW  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402
+from tests.support.cases import long  # noqa: E402
 from tests.torch.families import OF_FAMILY, VOCABULARY, batch, masked_lm  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_steps import no_accelerator  # noqa: E402, F401 - a fixture
@@ -240,7 +241,7 @@ def test_general_knowledge__importance_loss_and_steps(
 # Trainers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["dataset", "loader"])
+@pytest.mark.parametrize("form", ["loader", *long("dataset")])
 def test_mslm_trainer__trains_and_evaluates(
     form: str,
     tmp_path: Path,

@@ -117,6 +117,7 @@ def test_kernel__says_once_that_it_compiles(tmp_path):
     assert second == ""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__says_that_nothing_is_kept(tmp_path):
     (tmp_path / "file").touch()
@@ -127,6 +128,7 @@ def test_kernel__says_that_nothing_is_kept(tmp_path):
     assert said.count("\n") == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__does_not_speak_of_functions_of_others(tmp_path):
     code = CALLED.partition("from mslm")[0] + (
@@ -171,6 +173,7 @@ DECLARATIONS = "numba.typed.typeddict"
 """One of the modules that numba reads before it compiles anything."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="numba is not asked without the JIT")
 def test_kernel__is_loaded_without_what_only_compiling_needs(tmp_path):
     said = f"print({DECLARATIONS!r} in sys.modules, 'scipy.linalg' in sys.modules)\n"
@@ -240,6 +243,7 @@ next(iter(md.Batches(shards["train"], md.strategy("joint"), batch_size=4)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
     """Seconds that each user waits: a sort of NumPy or a second kind of arrays adds many more."""
@@ -290,6 +294,7 @@ print(total(np.full(3, 1.5)), total(np.full(3, 2)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__keeps_no_code_of_one_type_for_another(tmp_path, monkeypatch):
     """Two processes store the code of one kernel for two types, each while the other does."""

@@ -32,6 +32,7 @@ from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
 from tests import made  # noqa: E402
 from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
+from tests.support.cases import long  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
@@ -484,7 +485,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
         MaskingCollator(strategy, IDS, epoch=0)([row])
 
 
-@pytest.mark.parametrize("wrap", [True, False])
+@pytest.mark.parametrize("wrap", [True, *long(False)])
 def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
     train: Any, folder: Path, tmp_path: Path, wrap: bool
 ) -> None:

@@ -586,6 +586,7 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
         assert len(log) > 5
 
 
+@pytest.mark.long
 def test_loader__made_before_the_process_group_gives_each_rank_its_own_rows(
     folder: Path, train: Any, tmp_path: Path
 ) -> None:

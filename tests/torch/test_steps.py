@@ -398,6 +398,7 @@ def rank(number: int, port: int, folder: str) -> None:
     os._exit(0)
 
 
+@pytest.mark.long
 def test_ranks__take_the_step_of_one_process(tmp_path: Path) -> None:
     port = free_port()
 

@@ -36,7 +36,6 @@ from transformers import (
 )
 
 from benchmarks import folders
-from benchmarks.batches import usual_table
 from benchmarks.harness import MET, MISSED, Goal, Results, Row, row_of
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.batches.batches import Batches
@@ -365,6 +364,8 @@ def _trainer(turn: Turn, shards: Shards) -> Measured:
 
 def _peer(turn: Turn, shards: Shards) -> Measured:
     """Train the plain model by the Trainer, as `run_mlm` does."""
+    from benchmarks.batches import usual_table
+
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_file=str(shards.tokenizer),
         **{f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")},

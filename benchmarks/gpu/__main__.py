@@ -164,11 +164,11 @@ def run_all(
             as_page.write_text(page(results), encoding="utf-8")
 
     print(as_page.read_text(encoding="utf-8"))
-    broken = [part["title"] for part in found if "error" in part] + [
+    broken = [part["title"] for part in found if part.get("error", NO_TIME) != NO_TIME] + [
         f"{part['title']}: {row['name']}"
         for part in found
         for row in part["rows"]
-        if row.get("error", NO_TIME) != NO_TIME or row.get("numbers", {}).get("failed")
+        if "error" in row or row.get("numbers", {}).get("failed")
     ]
     for what in broken:
         print(f"failed: {what}", file=sys.stderr)

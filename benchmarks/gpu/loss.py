@@ -5,6 +5,7 @@ Dimensions: T tokens, H width, V vocabulary.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
+from benchmarks.harness import AbsentError
 from mslm_data.mask.plan import MaskKind
 from mslm_data.torch import MaskSpecificLoss
 
@@ -120,23 +122,30 @@ def from_hidden(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
 
 def linear_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
     """Return the loss by torch's own fused function, which torch 2.13 has."""
-    fused: Any = F.linear_cross_entropy
+    fused: Any = getattr(F, "linear_cross_entropy", None)
+    if fused is None:
+        raise AbsentError("this torch has none")
     loss: Tensor = fused(hidden, head.weight, labels, linear_bias=head.bias, ignore_index=_IGNORED)
     return loss
 
 
 def liger(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
     """Return the loss by liger-kernel."""
-    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
-
-    fused: Any = LigerFusedLinearCrossEntropyLoss(ignore_index=_IGNORED)
+    module = _installed("liger_kernel.transformers")
+    fused: Any = module.LigerFusedLinearCrossEntropyLoss(ignore_index=_IGNORED)
     loss: Tensor = fused(head.weight, hidden, labels, head.bias)
     return loss
 
 
 def cut_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
     """Return the loss by cut-cross-entropy."""
-    from cut_cross_entropy import linear_cross_entropy as cut
-
+    cut: Any = _installed("cut_cross_entropy").linear_cross_entropy
     loss: Tensor = cut(hidden, head.weight, labels, bias=head.bias, ignore_index=_IGNORED)
     return loss
+
+
+def _installed(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise AbsentError(f"not installed: {error.name}") from error

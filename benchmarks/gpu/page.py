@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.gpu.part import NO_TIME
 from benchmarks.harness import number
 
 _BASE = {"tokens/s": "of the first", "ms": "of the first"}
@@ -70,7 +69,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         cells = [row["name"]]
         if "numbers" not in row:
-            reason = row["error"] if row["error"] == NO_TIME else f"failed: {row['error']}"
+            reason = row.get("left out") or f"failed: {row['error']}"
             cells += [reason, *[""] * (len(head) - 1)] if head else [reason]
         else:
             for name in columns:

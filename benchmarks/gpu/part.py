@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import AbsentError
 from benchmarks.inputs import ROOT
 
 Numbers = Mapping[str, Any]
@@ -46,8 +47,9 @@ def measure(part: Part, seconds: float, out: Path) -> None:
     """Take the runs of a part, and write what is known after each to a file.
 
     A run that fails leaves the class of its error in its place, and the others go on. The message
-    goes to stderr alone, as it may hold paths of the machine. A run is not begun where the longest
-    run so far would not fit into the time left.
+    goes to stderr alone, as it may hold paths of the machine. A run whose package is not installed
+    is left out, and one that would not fit into the time left, if it took as long as the longest so
+    far.
 
     Args:
         part: What is measured.
@@ -61,10 +63,12 @@ def measure(part: Part, seconds: float, out: Path) -> None:
         begun = time.monotonic()
         row: dict[str, Any] = {"name": name}
         if begun + longest > end:
-            row["error"] = NO_TIME
+            row["left out"] = NO_TIME
         else:
             try:
                 row["numbers"] = dict(run())
+            except AbsentError as absent:
+                row["left out"] = str(absent)
             except Exception as error:  # noqa: BLE001 - anything may fail on a machine of others
                 traceback.print_exc()
                 row["error"] = type(error).__name__

@@ -83,10 +83,10 @@ PARTS: Mapping[str, Plan] = {
     "loss": Plan(module="loss", make=_plain, seconds=30),
     "entities": Plan(module="annotate", make=_plain, seconds=40),
     "sentences-bert-compiled": Plan(
-        module="speed", make=_training("sentences", "BERT-base", compiled=True), seconds=90
+        module="speed", make=_training("sentences", "BERT-base", compiled=True), seconds=100
     ),
     "notes-modernbert-compiled": Plan(
-        module="speed", make=_training("notes", "ModernBERT-base", compiled=True), seconds=90
+        module="speed", make=_training("notes", "ModernBERT-base", compiled=True), seconds=100
     ),
     "sentences-modernbert": Plan(
         module="speed", make=_training("sentences", "ModernBERT-base", compiled=False), seconds=60

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -165,6 +166,7 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
             f"about {tokens:,} tokens a step: {subject.rows} rows, or a flat row, or packed rows "
             f"of {width}",
             "no dropout of attention weights",
+            *(["`torch_compile=True`, with dynamic shapes"] if subject.compiled else []),
         ],
         runs=runs,
         goals=_goals(corpus, goal),
@@ -242,6 +244,9 @@ def make_trainer(subject: Subject, form: Form, scratch: Path) -> Any:
     """Return a Trainer with a fresh model."""
     scale = subject.scale
     torch.manual_seed(0)
+    if subject.compiled:
+        # Shapes differ from batch to batch. Else kernels are compiled for the first ones too.
+        os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "1"
     options = dict(scale.encoders[subject.encoder])
     config = AutoConfig.for_model(
         options.pop("model_type"), attn_implementation=form.attention, **options

@@ -57,6 +57,7 @@ class RowGroup(NamedTuple):
     inner: Tensor
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # the shapes follow from the numbers
 def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
     """Return the rows of a packed batch in groups of like length.
 

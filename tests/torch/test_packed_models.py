@@ -238,6 +238,19 @@ def test_packed__with_gradient_checkpointing_has_the_same_gradients(
     torch.testing.assert_close(*weights)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
+def test_packed__compiled_models_have_the_same_losses(rows: list[dict[str, Any]]) -> None:
+    torch.compiler.reset()
+    model = wrapped("bert")
+    batches = [collated(rows[:count], flat=True) for count in (5, 9, 12, 11, 10)]
+    with torch.no_grad():
+        expected = [model(**batch).loss for batch in batches]
+
+        compiled = torch.compile(model, backend="eager", dynamic=True)
+
+        torch.testing.assert_close([compiled(**batch).loss for batch in batches], expected)
+
+
 def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, Any]]) -> None:
     """By the arguments that transformers documents; FlashAttention itself needs a GPU."""
     batch = collated(rows, flat=True)

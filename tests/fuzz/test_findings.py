@@ -447,7 +447,7 @@ def core(**parts: object) -> bytes:
         ),
         (
             core(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
-            "expected a tokenizer of the",
+            "expected a map of characters",
         ),
         (
             core(

@@ -88,12 +88,15 @@ def rows_in(folder: Path) -> Examples:
     if shard.has("span_contexts"):
         more["span_contexts"] = shard.ragged("span_contexts", 0, len(shard)).values.copy()
 
-    return replace(
+    rows = replace(
         examples,
         keys=examples.keys.copy(),
         doc_ids=shard.batch.column("doc_id").to_pylist(),
         **more,
     )
+    for array in (rows.keys, *(getattr(rows, name).values for name in columns)):
+        array.flags.writeable = True  # which rows close, and damage opens
+    return rows
 
 
 def forge(folder: Path, change: Callable[[Examples], Examples | None]) -> None:

@@ -112,6 +112,7 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see tools/requirements/README.md' 
 	touch $@
 
 .venv-docs/ready: pyproject.toml tools/constraints.txt
+	@echo "installing Sphinx and torch into .venv-docs: 1.4 GB, or about 6 GB where torch brings CUDA's libraries"
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/$(INSTALL) --constraint tools/constraints.txt --editable '.[docs]'
 	touch $@

@@ -14,6 +14,7 @@ import pytest
 
 from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
+from mslm_data.loading import load
 from mslm_data.mask import STRATEGIES, options_of
 from mslm_data.mask.table import strategy
 from mslm_data.pipeline import of_tables
@@ -73,9 +74,13 @@ def test_pages__have_python() -> None:
     "page", sorted({page for page, _ in blocks("python")} - {f"{page}.md" for page in WALKS})
 )
 def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.torch.tiny_models import save_tiny_bert
+
     monkeypatch.chdir(tmp_path)
     arguments = ["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]
     assert main(arguments) == 0
+    # A folder stands for what would be fetched from the hub.
+    save_tiny_bert(load("shards/ncbi"), tmp_path / "bert-base-cased")
 
     # A page is read from its top, so a block knows the names of those before it.
     names: dict[str, object] = {}
@@ -92,7 +97,8 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
 def test_pages__have_one_pair_of_rates_for_joint() -> None:
     """That of the defaults, so that what a reader copies is what docs/evidence.md speaks for."""
     default = {name: options_of("joint")[name] for name in ("elm", "blm")}
-    examples = sorted((ROOT / "tests" / "torch" / "examples").glob("*.py"))
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    examples += sorted((ROOT / "tests" / "torch" / "examples").glob("*.py"))
     notebooks = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
     pairs = []

@@ -26,7 +26,7 @@ SHOWN = {
 """A file of the project -> the page that has its text."""
 _OTHERS = {
     "README.md": "index",
-    "tests/torch/examples": "reference/programs",
+    "examples": "reference/programs",
 }
 """A file or folder -> the page that shows what is in it."""
 

@@ -65,14 +65,15 @@ def _programs() -> str:
     lines = [
         "# Example programs",
         "",
-        "The tests run each of these programs as a user would, some of them killed and resumed.",
+        "Each leads from a built folder to a trained and saved encoder. The lines at its top start it",
+        "in one process and in two, and the tests run these lines. Run one again to go on.",
         "",
     ]
-    for path in sorted((links.ROOT / "tests/torch/examples").glob("*.py")):
+    for path in sorted((links.ROOT / "examples").glob("*.py")):
         lines += [
             f"## {path.name}",
             "",
-            f"```{{literalinclude}} ../../tests/torch/examples/{path.name}",
+            f"```{{literalinclude}} ../../examples/{path.name}",
             ":language: python",
             "```",
             "",

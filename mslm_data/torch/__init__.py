@@ -13,6 +13,7 @@ from mslm_data import _optional
 __all__ = [
     "EntityClassificationHead",
     "EntityDetectionHead",
+    "LossSum",
     "MaskEpochCallback",
     "MaskSpecificLoss",
     "MaskedDataset",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
     from mslm_data.torch.heatmap import confidence_heatmap
     from mslm_data.torch.loader import MaskedLoader
-    from mslm_data.torch.loss import MaskSpecificLoss, ReleasedLoss
+    from mslm_data.torch.loss import LossSum, MaskSpecificLoss, ReleasedLoss
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
     from mslm_data.torch.model import MslmModel
     from mslm_data.torch.output import Prediction
@@ -70,6 +71,7 @@ else:
     _MODULES = {
         "EntityClassificationHead": "mslm_data.torch.heads",
         "EntityDetectionHead": "mslm_data.torch.heads",
+        "LossSum": "mslm_data.torch.loss",
         "MaskEpochCallback": "mslm_data.torch.callbacks",
         "MaskSpecificLoss": "mslm_data.torch.loss",
         "MaskedDataset": "mslm_data.torch.dataset",

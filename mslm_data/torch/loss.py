@@ -27,7 +27,13 @@ Decoder: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class LossSum(NamedTuple):
-    """The loss of a batch as a sum, before it is divided.
+    """The loss of a batch as a sum, before it is divided; `MaskSpecificLoss` returns it.
+
+    Divide once, by the items of all batches of the optimizer step, and call `backward` of the
+    result::
+
+        loss = MaskSpecificLoss(w_elm, w_blm)(logits, batch["labels"], batch["mask_kinds"])
+        loss.per_item().backward()
 
     Attributes:
         total: Scalar, float32 or wider. Without any item it is 0 and still has a path for
@@ -84,7 +90,7 @@ class MaskSpecificLoss(nn.Module):
         self.w_blm = float(w_blm)
 
     def forward(self, logits_BLV: Tensor, labels_BL: Tensor, mask_kinds_BL: Tensor) -> LossSum:
-        """Compute the loss from the logits of all positions.
+        """Compute the loss from the logits of all positions; `.per_item().backward()` goes back.
 
         Args:
             logits_BLV: Any float.

@@ -11,7 +11,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+SHOWN = Path(__file__).parents[2] / "examples"
+"""Programs of the manual."""
 EXAMPLES = Path(__file__).parent / "examples"
+"""Programs that say more of what they see, and are killed on the way."""
 
 
 @functools.cache
@@ -41,7 +44,8 @@ def _forking(target: Any, *arguments: Any) -> None:
 
 def example(name: str, out: Path, *arguments: str) -> BaseProcess:
     """Start an example, as `python NAME ARGUMENTS` would; what it prints goes to `out`."""
-    return start(_run, str(EXAMPLES / name), str(out), arguments)
+    folder = SHOWN if (SHOWN / name).is_file() else EXAMPLES
+    return start(_run, str(folder / name), str(out), arguments)
 
 
 def _run(path: str, out: str, arguments: tuple[str, ...]) -> None:

@@ -97,14 +97,14 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
     rows = len(md.load(notes)["train"])
     steps = 2 * -(-rows // 8)
 
-    (first,) = ran("hf_trainer.py", tmp_path / "first", str(notes), str(tmp_path / "out"))
+    (first,) = ran("trainer_resumed.py", tmp_path / "first", str(notes), str(tmp_path / "out"))
     last = max(
         (tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])
     )
     for path in sorted(last.rglob("*"), reverse=True):
         path.unlink()
     last.rmdir()
-    (again,) = ran("hf_trainer.py", tmp_path / "again", str(notes), str(tmp_path / "out"))
+    (again,) = ran("trainer_resumed.py", tmp_path / "again", str(notes), str(tmp_path / "out"))
 
     assert first["steps"] == again["steps"] == steps
     assert len(first["eval_loss"]) == 2
@@ -137,8 +137,10 @@ def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path)
 def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_path: Path) -> None:
     whole = expected(ncbi, batch_size=4, bucketed=True)
 
-    (first,) = ran("lightning_fit.py", tmp_path / "first", str(ncbi), str(tmp_path / "out"), "10")
-    (again,) = ran("lightning_fit.py", tmp_path / "again", str(ncbi), str(tmp_path / "out"))
+    (first,) = ran(
+        "lightning_stopped.py", tmp_path / "first", str(ncbi), str(tmp_path / "out"), "10"
+    )
+    (again,) = ran("lightning_stopped.py", tmp_path / "again", str(ncbi), str(tmp_path / "out"))
 
     assert [keys for _, keys in first["seen"] + again["seen"]] == whole
     assert [epoch for epoch, _ in first["seen"] + again["seen"]] == [0] * 15 + [1] * 15

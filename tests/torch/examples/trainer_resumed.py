@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer: python hf_trainer.py SHARDS OUT. Run it again to resume from the last checkpoint.
+"""Hugging Face's Trainer: python trainer_resumed.py SHARDS OUT. Run it again to resume from the last checkpoint.
 
 What differs from any other use of the Trainer are its class, the dataset and the collator, one line each. `MslmTrainer`
 makes gradient accumulation exact and logs the three parts of the loss. No flag is needed: the Trainer takes no columns

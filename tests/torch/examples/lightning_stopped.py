@@ -1,4 +1,4 @@
-"""Lightning: python lightning_fit.py SHARDS OUT; once more goes on from the checkpoint, in mid-epoch too.
+"""Lightning: python lightning_stopped.py SHARDS OUT; once more goes on from the checkpoint, in mid-epoch too.
 
 Lightning tells the loader's sampler each epoch, and keeps the loader's state in its checkpoints.
 """

@@ -1,7 +1,11 @@
-"""Continued pretraining of a ModernBERT on notes: python continued_pretraining.py SHARDS CHECKPOINT [TOKENS].
+r"""Continued pretraining of a ModernBERT on notes, as encoders are trained today.
 
-As encoders are trained today: rows of whole notes, packed, so that every step has the same number of tokens; a rate of
-masking that falls from 30 to 15 % while TOKENS go by; masks for evaluation that stay, at 15 %.
+    python examples/continued_pretraining.py shards/long checkpoint.pt 100_000 \
+        answerdotai/ModernBERT-base
+
+Rows are whole notes, packed, so that every step has the same number of tokens. The rate of masking
+falls from 30 to 15 % while 100,000 tokens go by; masks for evaluation stay, at 15 %. Without a
+model's name it trains a new one of three small layers.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from mslm_data.torch import MaskedDataset, MslmModel, perplexity
 ROWS, ROW_TOKENS = 2, 512
 
 
-def main(folder: str, checkpoint: str, tokens: str = "100_000") -> None:
+def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") -> None:
     """Train until so many tokens were seen; say the perplexity before and after."""
     shards = md.load(folder)
     falling = {"shape": "linear", "start": 0.30, "stop": 0.15, "over": int(tokens), "per": "tokens"}
@@ -31,7 +35,8 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000") -> None:
     held_out = fixed.loader(batch_tokens=ROWS * ROW_TOKENS, shuffle=False)
 
     torch.manual_seed(7)
-    model = MslmModel.wrap(small_modernbert(shards), w_elm=1.0, w_blm=1.0)
+    masked_lm = name or small_modernbert(shards)
+    model = MslmModel.wrap(masked_lm, tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0)
     model.train()  # from_pretrained leaves a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     seen = epoch = 0
@@ -66,11 +71,11 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000") -> None:
     torch.save(state | {"loader": loader.state_dict()}, checkpoint + ".part")
     os.replace(checkpoint + ".part", checkpoint)  # whole or not at all
     after = perplexity(model, held_out)["perplexity"]
-    print(json.dumps({"seen": seen, "before": before, "after": after, "steps": steps}))  # noqa: T201
+    print(json.dumps({"seen": seen, "before": before, "after": after, "steps": steps}))
 
 
 def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
-    """Return a ModernBERT that is quick to train; put your own checkpoint in its place."""
+    """Return a ModernBERT that is quick to train."""
     ids = shards.manifest.token_ids
     config = ModernBertConfig(
         vocab_size=ids.size,

@@ -1,0 +1,100 @@
+r"""Accelerate: trains an encoder on a built folder, and goes on where it was stopped.
+
+    python examples/accelerate_loop.py shards/ncbi out/accelerate --model bert-base-cased
+    accelerate launch --multi_gpu --num_processes 2 examples/accelerate_loop.py shards/ncbi \
+        out/accelerate --model bert-base-cased
+    torchrun --nproc_per_node 2 examples/accelerate_loop.py shards/ncbi out/accelerate \
+        --model bert-base-cased
+
+`--multi_gpu` means several processes, on CPUs too: `accelerate launch --cpu --num_processes 2`
+starts one process alone, and says nothing of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+import mslm_data as md
+from mslm_data.torch import MaskedDataset, MslmModel
+
+
+def main() -> None:
+    """Train for some steps, and save the model and the encoder in it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shards", help="folder that mslm-data build wrote")
+    parser.add_argument("out", type=Path, help="folder for the trained model")
+    parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--save-steps", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    arguments = parser.parse_args()
+
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    shards = md.load(arguments.shards)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
+    data = MaskedDataset(shards["train"], strategy, seed=0)
+    # It knows its process and its state: register it for checkpoints, do not prepare it.
+    loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
+
+    torch.manual_seed(0)
+    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    model = MslmModel.wrap(
+        arguments.model,
+        tokenizer=shards.tokenizer,
+        labels=shards.labels,
+        w_elm=w_elm,
+        w_blm=w_blm,
+    )
+    model.train()  # transformers loads models in evaluation mode, without dropout
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    trained, optimizer = accelerator.prepare(model, optimizer)
+    steps = Steps()
+    accelerator.register_for_checkpointing(loader, steps)
+
+    checkpoint = arguments.out / "checkpoint"
+    if checkpoint.is_dir():
+        accelerator.load_state(str(checkpoint))
+    rank, ranks = accelerator.process_index, accelerator.num_processes
+    print(f"process {rank} of {ranks}: from step {steps.done}", flush=True)
+
+    while steps.done < arguments.steps:
+        for batch in loader:  # each pass is another epoch, with other masks
+            placed = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+            loss = trained(**placed).loss
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            steps.done += 1
+
+            if steps.done % arguments.save_steps == 0 or steps.done == arguments.steps:
+                accelerator.save_state(str(checkpoint))
+                accelerator.print(f"step {steps.done}: loss {loss.item():.3f}", flush=True)
+            if steps.done == arguments.steps:
+                break
+
+    if accelerator.is_main_process:
+        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+    accelerator.end_training()
+
+
+class Steps:
+    """The number of steps that were done, for Accelerate's checkpoints."""
+
+    done = 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go back to a checkpoint."""
+        self.done = state["done"]
+
+
+if __name__ == "__main__":
+    main()

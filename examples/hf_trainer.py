@@ -1,0 +1,75 @@
+r"""Hugging Face's Trainer: trains an encoder on a built folder, and goes on where it was stopped.
+
+    python examples/hf_trainer.py shards/ncbi out/trainer --model bert-base-cased
+    torchrun --nproc_per_node 2 examples/hf_trainer.py shards/ncbi out/trainer \
+        --model bert-base-cased
+
+`MslmTrainer` is a Trainer that tells the rows which epoch begins, makes gradient accumulation
+exact, and logs the parts of the loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from transformers import TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
+
+import mslm_data as md
+from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
+
+
+def main() -> None:
+    """Train for some steps, evaluate, and save the model and the encoder in it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shards", help="folder that mslm-data build wrote")
+    parser.add_argument("out", type=Path, help="folder for the trained model")
+    parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--save-steps", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    arguments = parser.parse_args()
+
+    shards = md.load(arguments.shards)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
+    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    model = MslmModel.wrap(
+        arguments.model,
+        tokenizer=shards.tokenizer,
+        labels=shards.labels,
+        w_elm=w_elm,
+        w_blm=w_blm,
+    )
+
+    trainer = MslmTrainer(
+        model=model,
+        args=TrainingArguments(
+            str(arguments.out),
+            max_steps=arguments.steps,
+            save_steps=arguments.save_steps,
+            per_device_train_batch_size=arguments.batch_size,
+            learning_rate=5e-5,
+            # Without it, processes on CPUs train apart, each on all rows.
+            use_cpu=not torch.cuda.is_available(),
+            label_names=["labels"],
+            report_to=[],
+        ),
+        train_dataset=MaskedDataset(shards["train"], strategy, seed=0),
+        eval_dataset=MaskedDataset(shards["validation"], strategy, seed=0, static=True),
+    )
+    last = get_last_checkpoint(str(arguments.out)) if arguments.out.is_dir() else None
+    rank, ranks = trainer.args.process_index, trainer.args.world_size
+    print(f"process {rank} of {ranks}: from {last or 'the beginning'}", flush=True)
+    trainer.train(resume_from_checkpoint=last)
+    scores = trainer.evaluate()
+
+    if trainer.is_world_process_zero():
+        print(f"step {trainer.state.global_step}: eval_loss {scores['eval_loss']:.3f}", flush=True)
+        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+r"""A loop of your own: trains an encoder on a built folder, and goes on where it was stopped.
+
+    python examples/plain_torch.py shards/ncbi out/plain --model bert-base-cased
+    torchrun --nproc_per_node 2 examples/plain_torch.py shards/ncbi out/plain \
+        --model bert-base-cased
+
+The loader gives each process its part of the rows. The model divides each loss by the counts of all
+processes, so gradients are those of one large batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+
+import mslm_data as md
+from mslm_data.torch import MaskedDataset, MslmModel
+
+
+def main() -> None:
+    """Train for some steps, and save the model and the encoder in it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shards", help="folder that mslm-data build wrote")
+    parser.add_argument("out", type=Path, help="folder for the trained model")
+    parser.add_argument("--model", default="bert-base-cased", help="hub name, or folder")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--save-steps", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=8, help="rows of each process")
+    arguments = parser.parse_args()
+
+    rank, ranks, device = start_process()
+    shards = md.load(arguments.shards)
+    strategy = md.strategy("joint", elm=0.5, blm=0.15)
+    data = MaskedDataset(shards["train"], strategy, seed=0)
+    loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
+
+    torch.manual_seed(0)
+    w_elm, w_blm = md.mask_specific_weights(*strategy.plan(shards["train"].examples()).counts())
+    model = MslmModel.wrap(
+        arguments.model,
+        tokenizer=shards.tokenizer,
+        labels=shards.labels,
+        w_elm=w_elm,
+        w_blm=w_blm,
+    ).to(device)
+    model.train()  # transformers loads models in evaluation mode, without dropout
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    checkpoint = arguments.out / "checkpoint.pt"
+    step = 0
+    if checkpoint.exists():
+        state = torch.load(checkpoint, map_location=device)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        loader.load_state_dict(state["loader"])
+        step = state["step"]
+    print(f"process {rank} of {ranks}: from step {step}", flush=True)
+
+    trained = DistributedDataParallel(model) if distributed.is_initialized() else model
+    while step < arguments.steps:
+        for batch in loader:  # each pass is another epoch, with other masks
+            loss = trained(**{name: tensor.to(device) for name, tensor in batch.items()}).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+
+            if rank == 0 and (step % arguments.save_steps == 0 or step == arguments.steps):
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "loader": loader.state_dict(),
+                    "step": step,
+                }
+                torch.save(state, checkpoint.with_suffix(".part"))
+                os.replace(checkpoint.with_suffix(".part"), checkpoint)  # whole or not at all
+                print(f"step {step}: loss {loss.item():.3f}", flush=True)
+            if step == arguments.steps:
+                break
+
+    if rank == 0:
+        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+    if distributed.is_initialized():
+        distributed.barrier()  # no process leaves while another still writes
+        distributed.destroy_process_group()
+
+
+def start_process() -> tuple[int, int, torch.device]:
+    """Join the other processes, if torchrun started several.
+
+    Returns:
+        The number of this process, how many there are, and the device.
+    """
+    on_gpu = torch.cuda.is_available()
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    if "WORLD_SIZE" not in os.environ:
+        return 0, 1, device
+    distributed.init_process_group("nccl" if on_gpu else "gloo")
+    return distributed.get_rank(), distributed.get_world_size(), device
+
+
+if __name__ == "__main__":
+    main()

@@ -168,22 +168,30 @@ class Shards(Mapping[str, Split]):
             )
         return path
 
-    def strategy(self, name: str | Path, **options: Any) -> Strategy:
+    def strategy(self, name: str | Path | Strategy, **options: Any) -> Strategy:
         """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.
 
         Lexicons and score columns are looked for in the folder's `vocab/` first, where `mslm-data
         vocab` puts them, so that `shards.strategy("pmi")` needs no path.
 
         Args:
-            name: A registered name, or a TOML file with a table `[mask]`.
-            **options: The strategy's options.
+            name: A registered name, or a TOML file with a table `[mask]`; or a strategy that is
+                made already, whose lexicons and score columns are looked for.
+            **options: The strategy's options; a strategy that is made has none.
 
         Raises:
-            TypeError: Neither a name nor a path.
+            TypeError: Neither a name, a path nor a strategy; or options for one that is made.
             PipelineError: An unknown name or option, or a value that the strategy refuses.
             VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
         """
-        return with_artefacts(make(name, options), self._file)
+        if not isinstance(name, Strategy):
+            return with_artefacts(make(name, options), self._file)
+        if options:
+            got = ", ".join(options)
+            raise TypeError(
+                f"strategy: expected no options for one that is made already, got {got}"
+            )
+        return with_artefacts(name, self._file)
 
     def export(
         self,

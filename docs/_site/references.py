@@ -19,6 +19,8 @@ from _site import citing, compatibility, errors, gallery, links, notebooks
 from mslm_data import pipeline
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
+from mslm_data.mask.file import PARTS, PICKS
+from mslm_data.mask.pick import Pick
 from mslm_data.registry import Registry
 from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
@@ -41,6 +43,7 @@ def write(docs: Path) -> None:
         "reference/citing": citing.page(),
         "reference/compatibility": compatibility.page(),
         "reference/strategies": gallery.page(),
+        "reference/picks": _picks(),
         **notebooks.pages(),
     }
     for path in (docs / "reference").glob("*.md"):
@@ -65,8 +68,8 @@ def _programs() -> str:
     lines = [
         "# Example programs",
         "",
-        "Each leads from a built folder to a trained and saved encoder. The lines at its top start it",
-        "in one process and in two, and the tests run these lines. Run one again to go on.",
+        "Each leads from a built folder to a trained and saved encoder. The lines at its top start",
+        "it in one process and in two, and the tests run these lines. Run one again to go on.",
         "",
     ]
     for path in sorted((links.ROOT / "examples").glob("*.py")):
@@ -184,6 +187,30 @@ class Option:
     says: str
 
 
+def _picks() -> str:
+    """Show what a strategy of one's own is made of: kinds of picks, and the tables in them."""
+    lines = [
+        "# Picks",
+        "",
+        "A strategy of your own is a list of picks and a corruption, in a TOML file or in Python:",
+        "[A strategy of your own](../own_strategy.md) shows both. These are all tables that a pick",
+        "may have, and all that their options accept. `mslm-data recipes --picks` prints the same.",
+        "",
+    ]
+    titles = {
+        "A pick of units" if tag == Pick.tag else f'`pick = "{tag}"`': kind
+        for tag, kind in PICKS.items()
+    }
+    titles |= {f"The table `{place}`": part for place, part in PARTS.items()}
+    for title, part in titles.items():
+        options = [
+            dataclasses.replace(option, default=option.default.replace("found", "none"))
+            for option in _options_of(part)
+        ]
+        lines += [f"## {title}", "", *_prose(part), "", *_table(options), ""]
+    return "\n".join(lines)
+
+
 def _choices(title: str, table: str, registry: Registry) -> str:
     """Show everything that `use` can name in a table, with its options."""
     lines = [
@@ -263,6 +290,11 @@ def _type_name(hint: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "table"
 
+    if dataclasses.is_dataclass(hint):
+        return "table"
+    if hint is Any:
+        return "pick"
+
     if origin in (tuple, list):
         name = f"list of {_type_name(inner[0])}"
     elif inner:
@@ -281,6 +313,8 @@ def _toml(value: Any) -> str:
         written = f"{{{inner}}}"
     elif isinstance(value, str):
         written = f'"{value}"'
+    elif dataclasses.is_dataclass(value):
+        written = "its defaults"
     elif isinstance(value, bool):
         written = str(value).lower()
     else:

@@ -75,9 +75,10 @@ def strategy_options(command: F) -> F:
             multiple=True,
             default=["joint"],
             show_default=True,
-            metavar="NAME|FILE.toml",
-            help="Mask with this strategy: a name (`mslm-data recipes --strategies` lists them) or "
-            "a TOML file with a table [mask]. Repeat it to compare several.",
+            metavar="NAME|FILE.toml|MODULE:NAME",
+            help="Mask with this strategy: a name (`mslm-data recipes --strategies` lists them), a "
+            "TOML file with a table [mask], or a function or class of your own, whose module is "
+            "imported. Repeat it to compare several.",
         ),
         click.option(
             "--elm",

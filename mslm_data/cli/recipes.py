@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,12 @@ _FEW_WORDS = 12
     "that source, with all its options in comments.",
 )
 @click.option(
+    "--picks",
+    is_flag=True,
+    help="List what a strategy of your own is made of: each kind of pick, and all that its tables "
+    "accept.",
+)
+@click.option(
     "--input",
     "inputs",
     multiple=True,
@@ -47,7 +54,12 @@ _FEW_WORDS = 12
 )
 @json_option
 def command(
-    name: str | None, strategies: bool, sources: bool, inputs: tuple[str, ...], as_json: bool
+    name: str | None,
+    strategies: bool,
+    sources: bool,
+    picks: bool,
+    inputs: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """List the shipped pipelines, or print one to copy and change.
 
@@ -59,6 +71,8 @@ def command(
     With --strategies it lists the masking strategies: what each follows, its source, and what it
     hides. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
     its documentation in comments.
+
+    With --picks it lists the tables of a strategy file, and what each of their options accepts.
 
     \b
     What a strategy follows:
@@ -77,11 +91,10 @@ def command(
         mslm-data recipes --strategies whole-word > mask.toml
         mslm-data mask-stats shards/mine --strategy mask.toml
     """  # noqa: D301 - click wants the character
-    if strategies and sources:
-        raise click.UsageError("expected --strategies or --sources, got both")
-    if inputs and (strategies or sources):
-        raise click.UsageError("expected --input with the NAME auto alone, got another option")
-    if strategies:
+    _refuse_pairs(strategies, sources, picks, inputs=bool(inputs), name=name)
+    if picks:
+        _picks(as_json)
+    elif strategies:
         _strategies(name, as_json)
     elif sources:
         _sources(name, as_json)
@@ -99,6 +112,18 @@ def command(
     else:
         for known in resources.pipeline_names():
             echo(known)
+
+
+def _refuse_pairs(
+    strategies: bool, sources: bool, picks: bool, *, inputs: bool, name: str | None
+) -> None:
+    """Raise if options are given that do not go together."""
+    if strategies + sources + picks > 1:
+        raise click.UsageError("expected one of --strategies, --sources and --picks, got several")
+    if inputs and (strategies or sources or picks):
+        raise click.UsageError("expected --input with the NAME auto alone, got another option")
+    if picks and name:
+        raise click.UsageError("expected --picks alone, got a NAME too")
 
 
 def _refuse_other_kinds(name: str) -> None:
@@ -277,6 +302,41 @@ def _strategy(name: str, as_json: bool) -> None:
         echo(f"# {line}".rstrip())
     echo()
     echo(toml, nl=False)
+
+
+def _picks(as_json: bool) -> None:
+    """Print what each table of a strategy file is, with its options."""
+    from mslm_data.mask.file import PARTS, PICKS
+    from mslm_data.source.options import REQUIRED, options_of_class, text_of_class
+
+    tables = {f'pick = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
+    if as_json:
+        listing = {
+            name: {
+                option.name: {"meaning": option.meaning, "words": option.words}
+                for option in options_of_class(part)
+            }
+            for name, part in tables.items()
+        }
+        print_json({"picks": listing})
+        return
+
+    for number, (name, part) in enumerate(tables.items()):
+        if number:
+            echo()
+        for line in textwrap.wrap(f"{name}: {text_of_class(part)}", _WIDTH):
+            echo(line)
+        for option in options_of_class(part):
+            default = "" if option.default is REQUIRED else _shown_default(option.default)
+            says = f"{option.name}{default}: {option.meaning}"
+            for line in textwrap.wrap(says, _WIDTH, initial_indent="  ", subsequent_indent="    "):
+                echo(line)
+
+
+def _shown_default(default: Any) -> str:
+    """Return a default behind its option; "" for none, and for parts with options of their own."""
+    written = _as_toml(default)
+    return "" if written in (None, '""') or dataclasses.is_dataclass(default) else f" = {written}"
 
 
 def _line(option: str, value: Any) -> str:

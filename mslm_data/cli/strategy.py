@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +35,8 @@ def make_strategies(
 
     Args:
         shards: Where lexicons and score columns are looked for first.
-        names: Registered names, or TOML files with a table `[mask]`.
+        names: Registered names, TOML files with a table `[mask]`, or `module:name` of functions or
+            classes of the user's own.
         elm: Value of the option `elm`; None for each strategy's own.
         blm: Value of the option `blm`; None for each strategy's own.
         sets: Further options, as `option=value` for all or as `NAME.option=value` for one. A value
@@ -52,15 +57,19 @@ def make_strategies(
 
     for name in names:
         options: dict[str, Any] = dict(rates)
+        own = _own(name) if _is_own(name) else None
         if len(names) > 1 and not name.endswith(".toml") and name not in NO_MASKS:
-            known = options_of(name)
+            known = options_of(name) if own is None else inspect.signature(own).parameters
             options = {option: value for option, value in options.items() if option in known}
 
         for whose, option, value in assignments:
             if whose in ("", name):
                 options[option] = value
 
-        strategies[name] = shards.strategy(name, **options)
+        if own is None:
+            strategies[name] = shards.strategy(name, **options)
+        else:
+            strategies[name] = shards.strategy(_made(name, own, options))
         if strategies[name].follows_training:
             raise PipelineError(
                 f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
@@ -69,6 +78,64 @@ def make_strategies(
             )
 
     return strategies
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a name is `module:name`, of code that the user names."""
+    return ":" in name and not name.endswith(".toml")
+
+
+def _own(name: str) -> Any:
+    """Import a function or class by `module:name`; modules in the working folder are found too.
+
+    Only a command's own option can name one. Files cannot, as they may come from others.
+
+    Raises:
+        PipelineError: No such module or name in it, or one that cannot be called.
+    """
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PipelineError(
+            f"strategy '{name}': expected `module:name` of a function or class that can be "
+            f"imported from here, got {type(error).__name__}: {error}"
+        ) from None
+    finally:
+        sys.path.remove(os.getcwd())
+    if not callable(made):
+        raise PipelineError(
+            f"strategy '{name}': expected a function or class that makes a strategy, got "
+            f"{type(made).__name__}"
+        )
+    return made
+
+
+def _made(name: str, own: Any, options: Mapping[str, Any]) -> Strategy:
+    """Call a function or class of the user's own with the options of the command.
+
+    Raises:
+        PipelineError: An option is unknown, a value is refused, or it returns something else.
+    """
+    from mslm_data.mask.strategy import Strategy
+
+    known = inspect.signature(own).parameters
+    for option in options:
+        if option not in known:
+            raise PipelineError(
+                f"strategy '{name}': unknown option '{option}'{did_you_mean(option, known)}"
+            )
+    try:
+        made = own(**options)
+    except (TypeError, ValueError) as error:
+        raise PipelineError(f"strategy '{name}': {error}") from None
+    if not isinstance(made, Strategy):
+        raise PipelineError(
+            f"strategy '{name}': expected a strategy, as md.strategy(...) makes one or a class of "
+            f"md.Strategy, got {type(made).__name__}"
+        )
+    return made
 
 
 def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
@@ -81,7 +148,7 @@ def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
     if not equals:
         raise click.UsageError(f"--set: expected option=value, got '{assignment}'")
 
-    whose, _, option = path.rpartition(".")
+    whose, _, option = path.rpartition(".")  # of `my.module:name.option` too
     if whose and whose not in names:
         raise click.UsageError(
             f"--set: expected an option of {' or '.join(names)}, got one of '{whose}'"

@@ -226,7 +226,14 @@ def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
         found = "which is a file, got a folder"
     elif kind is SCORE_COLUMN and path.is_file():
         found = "which is a folder, got a file"
-    return VocabularyError(f"{path}: expected {kind.name}, {found}; {how_to_make(path)}")
+    message = f"{path}: expected {kind.name}, {found}; {how_to_make(path)}"
+    if path.name == str(path):
+        # A name is looked for in the working folder alone, until a strategy is one for some shards.
+        message += (
+            "; `shards.strategy(...)`, of a name, a file or a strategy, looks in the `vocab/` of "
+            "its folder too"
+        )
+    return VocabularyError(message)
 
 
 def damaged(path: Path, expected: str) -> VocabularyError:

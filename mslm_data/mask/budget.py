@@ -17,9 +17,6 @@ from mslm_data.mask.draws import GATE, ROUND, Draws
 from mslm_data.mask.rate import Rate, check_limit, check_rate, check_share, rate_at
 
 Rounding = Literal["up", "down", "nearest", "random"]
-"""`up` is the exact ceiling. The others count in floats, as released codes do: `down` is
-`int(rate * n)`, `nearest` rounds half to even, `random` is `int(rate * n + u)` with u uniform in
-`[0, 1)`, so that its mean is `rate * n`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,10 @@ class Budget:
         of: What the rate is a share of, and what the budget counts: the row's `units`; its
             `tokens`, special ones aside; or `all tokens`, special ones counted (though never
             hidden).
-        rounding: How `rate * n` becomes a whole number.
+        rounding: How `rate * n` becomes a whole number: `up` is the exact ceiling. The others count
+            in floats, as released codes do: `down` cuts, `nearest` rounds half to even, and
+            `random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so that its mean is `rate *
+            n`.
         least: Minimum of the budget, in rows with at least one token that is not special.
         most: Maximum of the budget; None for no limit.
         overrun: What happens to a unit of more tokens than are left of the budget: it is `cut` to

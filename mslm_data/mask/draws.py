@@ -39,15 +39,15 @@ def number_of(path: tuple[int, ...], purpose: int) -> int:
 
     The pick at place p of a recipe has the path `(p,)`. A pick within a choice has three numbers:
     the choice's place, the way, and the place within the way. Paths this short are packed into 16
-    bits, with the purpose above them. All others are hashed into numbers from 2**62 on, so that
-    they meet neither packed ones nor those of the corruption.
+    bits, with the purpose above them. All others, and the empty path of a strategy without picks,
+    are hashed into numbers from 2**62 on, so that they meet neither packed ones nor those of the
+    corruption.
     """
-    first, *rest = path
     packed = None
-    if not rest and first <= MIXTURE:
-        packed = first
-    elif len(rest) == 2 and first < MOST_PICKS and max(rest) < 16:
-        packed = (first + 1) * 256 + 16 * rest[0] + rest[1]
+    if len(path) == 1 and path[0] <= MIXTURE:
+        packed = path[0]
+    elif len(path) == 3 and path[0] < MOST_PICKS and max(path[1:]) < 16:
+        packed = (path[0] + 1) * 256 + 16 * path[1] + path[2]
 
     if packed is not None:
         return packed + (purpose << 16)

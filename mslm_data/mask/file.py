@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from mslm_data.errors import PipelineError
+from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch, Coins, Hints, OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
-from mslm_data.mask.pick import AnyPick, Pick
+from mslm_data.mask.pick import Among, AnyPick, Listed, Order, Pick
+from mslm_data.mask.rate import Schedule
+from mslm_data.mask.score import Score
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import did_you_mean, from_options
@@ -47,6 +50,17 @@ PICKS: dict[str, type[AnyPick]] = {
     )
 }
 """Value of `pick` in a table -> its kind; without one it is a `Pick` of units."""
+
+PARTS: dict[str, type] = {
+    "budget": Budget,
+    "among": Among,
+    "order": Order,
+    "order.score": Score,
+    "units": Listed,
+    "rate": Schedule,
+    "corruption": Corruption,
+}
+"""Place of a table within a strategy's -> what it describes."""
 
 
 def read_table(path: Path) -> dict[str, Any]:

@@ -174,11 +174,14 @@ class Pick:
 
     Attributes:
         units: Which units are hidden whole: single `tokens`, `words`, `chunks` between white space,
-            whole `mentions`, the `released pieces` of the paper's code, or those of a lexicon.
+            whole `mentions`, the `released pieces` of the paper's code (each sub-word of a
+            mention's first word, the last with the rest of the mention), or those of a lexicon, as
+            in `units = {lexicon = "pmi.arrow"}`.
         budget: How much is hidden.
         among: Which units can be hidden.
         order: In which order they are taken.
-        kind: Why they are predicted, `base` or `entity`.
+        kind: Why they are predicted, which chooses their weight in the loss: `base` as other words
+            (BLM), or `entity` as terms (ELM).
 
     Raises:
         ValueError: A budget of units that is to count the tokens of earlier picks; or one of tokens

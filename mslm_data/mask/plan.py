@@ -36,6 +36,25 @@ class MaskPlan:
     owed: npt.NDArray[np.int64] | None = None
     joined: Ragged | None = None
 
+    @classmethod
+    def of(cls, examples: Examples, kinds: Array) -> MaskPlan:
+        """Make the plan of a strategy of your own.
+
+        Args:
+            examples: N rows of T tokens.
+            kinds: `[T]`: the `MaskKind` of each token, all rows one after the other.
+
+        Raises:
+            ValueError: Not one kind for each token.
+        """
+        tokens = len(examples.input_ids.values)
+        if kinds.shape != (tokens,):
+            raise ValueError(
+                f"kinds: expected one for each of {tokens:,} tokens, got an array of shape "
+                f"{kinds.shape}"
+            )
+        return cls(kinds=Ragged(kinds.astype(np.uint8), examples.input_ids.offsets))
+
     def counts(self) -> tuple[int, int]:
         """Return N_ELM and N_BLM of Abaho et al. 2024, Eq. 2: ENTITY and BASE tokens."""
         values = self.kinds.values

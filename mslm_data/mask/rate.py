@@ -32,8 +32,9 @@ class Schedule:
             `phases`.
         phases: Of `phases` alone: pairs of the epoch, step or token that a phase begins with,
             rising from 0, and its rate in `[0, 1]`.
-        per: Whether epochs, steps or tokens are counted. Tokens are those that all ranks together
-            were given before. `plan` must be told the step, or the tokens, where these are counted.
+        per: What is counted: each `epoch`, each `step`, or `tokens`, which are those that all ranks
+            together were given before. `plan` must be told the step, or the tokens, where these are
+            counted.
 
     Raises:
         ValueError: A rate outside `[0, 1]`, `over` below 1, an end or the phases missing, or phases

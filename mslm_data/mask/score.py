@@ -40,11 +40,12 @@ class Score:
             the score of its word or, with `by = "token"`, its own.
         column: Folder of a score column, in place of a lexicon.
         by: Whether single tokens are looked up by `word` or by `token`.
-        over: How a unit of several tokens gets one number of a column.
-        transform: `flag` is 1 for scores above 0 and 0 for the rest, `unflagged` the reverse;
-            `swish` is `s / (1 + exp(-s))`; `rank` numbers the row's units from the lowest, which is
-            1, so that only their order matters. Tokens that have their word's score have its rank
-            too.
+        over: How a unit of several tokens gets one number of a column: their `max`, `mean` or
+            `sum`, or that of the `first`.
+        transform: `none` leaves scores as they are; `flag` is 1 for scores above 0 and 0 for the
+            rest, `unflagged` the reverse; `swish` is `s / (1 + exp(-s))`; `rank` numbers the row's
+            units from the lowest, which is 1, so that only their order matters. Tokens that have
+            their word's score have its rank too.
         missing: The score of a unit that the lexicon does not have.
         alpha: Part of each number that is kept, in `[0, 1]`; the rest is spread evenly over the
             row's units. Below 1, negative numbers count as 0.

@@ -1,4 +1,7 @@
-"""Finds what a source reads, and which options it has, in the docstrings of its reader."""
+"""Finds what a source reads, and which options it has, in the docstrings of its reader.
+
+Other parts of a file, such as the picks of a strategy, declare their options in the same way.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from typing import Any, NamedTuple, get_args
 from mslm_data.pipeline import DUPLICATE_SIMILARITY, MAX_LOSS, Duplicates
 from mslm_data.source.table import SOURCES
 
+REQUIRED = object()
+"""In place of the default of an option that has none."""
+
 _ATTRIBUTES = "\nAttributes:\n"
 _ATTRIBUTE = re.compile(r" {4}(\w+): (.*)")
 
 
 class Option(NamedTuple):
-    """An option of a `[source]` table.
+    """An option of a table.
 
     Attributes:
         name: Its name.
-        default: Its value where nobody sets it.
+        default: Its value where nobody sets it; `REQUIRED` where somebody must.
         meaning: What it says, in one paragraph.
         words: The values that it can have, where they are a few words; else none.
     """
@@ -70,7 +76,7 @@ def about(use: str) -> str:
     Raises:
         PipelineError: There is no such source.
     """
-    return _documentation(SOURCES.load(use)).partition(_ATTRIBUTES)[0].rstrip()
+    return text_of_class(SOURCES.load(use))
 
 
 def options_of(use: str) -> list[Option]:
@@ -79,16 +85,20 @@ def options_of(use: str) -> list[Option]:
     Raises:
         PipelineError: There is no such source.
     """
-    source = SOURCES.load(use)
+    return options_of_class(SOURCES.load(use))
+
+
+def options_of_class(part: Any) -> list[Option]:
+    """Return the options that a dataclass and its bases document, those of its own first."""
     meanings: dict[str, str] = {}
-    for declared_by in source.__mro__:
+    for declared_by in part.__mro__:
         for name, meaning in _attributes(declared_by):
             meanings.setdefault(name, meaning)
 
-    types = typing.get_type_hints(source)
+    types = typing.get_type_hints(part)
     fields = {
         field.name: field
-        for field in dataclasses.fields(source)
+        for field in dataclasses.fields(part)
         if field.metadata.get("option", True)
     }
     return [
@@ -98,6 +108,11 @@ def options_of(use: str) -> list[Option]:
     ]
 
 
+def text_of_class(part: type) -> str:
+    """Return what the documentation of a part says above its options."""
+    return _documentation(part).partition(_ATTRIBUTES)[0].rstrip()
+
+
 def _documentation(of: type) -> str:
     return inspect.cleandoc(of.__doc__ or "")
 
@@ -105,6 +120,7 @@ def _documentation(of: type) -> str:
 def _attributes(of: type) -> Iterator[tuple[str, str]]:
     """Give the name and the meaning of each attribute that a class itself documents."""
     _, _, lines = _documentation(of).partition(_ATTRIBUTES)
+    lines = lines.partition("\nRaises:")[0]
     name = ""
     words: list[str] = []
     for line in lines.splitlines():
@@ -131,4 +147,4 @@ def _words(of: Any) -> tuple[str, ...]:
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
-    return field.default
+    return REQUIRED if field.default is dataclasses.MISSING else field.default

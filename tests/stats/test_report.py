@@ -261,7 +261,7 @@ def test_html__marks_what_each_strategy_hides() -> None:
 
 def test_said_options__of_a_file_only_its_name() -> None:
     assert said_options(md.strategy("joint", corruption="80-10-10")).endswith("corruption 80-10-10")
-    assert said_options(Recipe(md.strategy("joint").picks)) == "picks of your own"
+    assert said_options(Recipe(md.strategy("joint").picks)) == "of your own"
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

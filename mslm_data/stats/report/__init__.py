@@ -118,7 +118,7 @@ def said_options(strategy: Strategy) -> str:
     Empty ones are left out. Of a path only its name stays, as folders are nobody else's business.
     """
     if strategy.origin is None:
-        return "picks of your own"
+        return "of your own"
 
     return ", ".join(
         f"{name} {_readable(value)}"

@@ -1,0 +1,124 @@
+"""Strategies of a user's own: the page's code, run by commands and in Python."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mslm_data as md
+from mslm_data.errors import VocabularyError
+from mslm_data.mask import MaskKind, MaskPlan
+from tests.cli.running import run
+from tests.generate import fixed_examples
+
+PAGE = Path(__file__).parents[2] / "docs" / "own_strategy.md"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("shards") / "ncbi"
+    md.build("blurb/ncbi-disease", sample=True, out=out, workers=1)
+    return out
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the module that the page shows."""
+    code = re.findall(r"```python\n(# my_strategies.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "my_strategies.py").write_text("\n".join(code), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "my_strategies", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("here")
+def test_function__masks_as_its_file_does(built: Path) -> None:
+    own = "my_strategies:mentions_then_words"
+    counted = run("mask-stats", str(built), "--strategy", own, "--set", "elm=0.3", "--json")
+
+    from my_strategies import mentions_then_words
+
+    Path("mine.toml").write_text(repr(mentions_then_words(elm=0.3)), encoding="utf-8")
+    of_file = run("mask-stats", str(built), "--strategy", "mine.toml", "--json")
+
+    assert counted.code == of_file.code == 0, counted.err + of_file.err
+    assert counted.json["digest"] == of_file.json["digest"]
+
+
+@pytest.mark.usefixtures("here")
+def test_class__hides_one_mention_of_each_row(built: Path) -> None:
+    own = "my_strategies:LongestMention"
+
+    counted = run("mask-stats", str(built), "--strategy", own, "--set", "chance=1", "--json")
+    shown = run("inspect", str(built), "--strategy", own, "--strategy", "joint", "--rows", "2")
+
+    rows = md.load(built)["train"].examples().span_starts.lengths
+    assert counted.code == 0, counted.err
+    assert counted.json["mentions_whole"] == np.count_nonzero(rows)
+    assert shown.code == 0, shown.err
+    assert own in shown.out
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["no_such_module:f"], "no_such_module"),
+        (["my_strategies:no_such"], "no_such"),
+        (["my_strategies:np"], "expected a function or class"),
+        (["my_strategies:MaskKind"], "expected a strategy|missing|unknown"),
+        (["my_strategies:LongestMention", "--set", "chanse=1"], "did you mean 'chance'"),
+        (["my_strategies:mentions_then_words", "--set", "elm=7"], "expected a rate"),
+    ],
+)
+def test_own__wrong_ones_exit_with_1(built: Path, words: list[str], expected: str) -> None:
+    done = run("mask-stats", str(built), "--strategy", *words)
+
+    assert done.code == 1
+    assert re.search(expected, done.err), done.err
+
+
+@pytest.mark.usefixtures("here")
+def test_file__cannot_name_code(built: Path) -> None:
+    Path("mine.toml").write_text('[mask]\nuse = "my_strategies:LongestMention"\n', encoding="utf-8")
+
+    done = run("mask-stats", str(built), "--strategy", "mine.toml")
+
+    assert done.code == 1
+    with pytest.raises(ValueError, match="strategy"):
+        md.strategy("my_strategies:LongestMention")
+
+
+def test_shards_strategy__finds_lexicons_of_one_that_is_made(built: Path, tmp_path: Path) -> None:
+    (tmp_path / "longest.toml").write_text(
+        '[mask]\npicks = [{units = "mentions", budget = {rate = 0.4}, '
+        'order = {by = "highest", score = {lexicon = "pmi.arrow", missing = 0.5}}}]\n',
+        encoding="utf-8",
+    )
+    made = run("vocab", "pmi", str(built), "--min-count", "1")
+    assert made.code == 0, made.err
+    shards = md.load(built)
+    rows = shards["train"].examples()
+    strategy = md.strategy(tmp_path / "longest.toml")
+
+    with pytest.raises(VocabularyError, match=r"shards\.strategy\("):
+        strategy.plan(rows)
+    found = shards.strategy(strategy).plan(rows)
+
+    by_name = shards.strategy(tmp_path / "longest.toml").plan(rows)
+    assert found.counts() > (0, 0)
+    assert np.array_equal(found.kinds.values, by_name.kinds.values)
+    with pytest.raises(TypeError, match="no options"):
+        shards.strategy(strategy, elm=0.5)
+
+
+def test_mask_plan__wants_a_kind_for_each_token() -> None:
+    rows = fixed_examples()
+    kinds = np.full(len(rows.input_ids.values), MaskKind.BASE)
+
+    assert MaskPlan.of(rows, kinds).counts() == (0, len(kinds))
+    with pytest.raises(ValueError, match="expected one for each of"):
+        MaskPlan.of(rows, kinds[1:])

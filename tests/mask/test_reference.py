@@ -1,0 +1,63 @@
+"""The reference of picks names every value that a strategy's tables accept, and says what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+
+from mslm_data.mask.file import PARTS, PICKS
+from mslm_data.source.options import options_of_class
+from tests.cli.running import run
+
+TABLES = {**PICKS, **PARTS}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables__document_every_option_and_value(name: str) -> None:
+    part: Any = TABLES[name]
+    meanings = {option.name: option.meaning for option in options_of_class(part)}
+    hints = typing.get_type_hints(part)
+
+    assert set(meanings) == {field.name for field in dataclasses.fields(part)}
+    for option, meaning in meanings.items():
+        for value in words_of(hints[option]):
+            assert f"`{value}`" in meaning, (name, option, value)
+
+
+def words_of(hint: Any) -> list[str]:
+    """Return the words that a type accepts, also beside tables."""
+    if typing.get_origin(hint) is typing.Literal:
+        return list(typing.get_args(hint))
+    return [word for inner in typing.get_args(hint) for word in words_of(inner)]
+
+
+def test_parts__are_all_dataclasses_within_picks() -> None:
+    """So that a new table of a pick's is not forgotten."""
+    found: set[type] = set()
+    for kind in (*PICKS.values(), *PARTS.values()):
+        for hint in typing.get_type_hints(kind).values():
+            found |= {inner for inner in parts_of(hint) if dataclasses.is_dataclass(inner)}
+
+    assert found - set(PICKS.values()) <= set(PARTS.values())
+
+
+def parts_of(hint: Any) -> set[type]:
+    inner = typing.get_args(hint)
+    if not inner:
+        return {hint} if isinstance(hint, type) else set()
+    return set().union(*map(parts_of, inner))
+
+
+def test_recipes__picks_prints_every_table() -> None:
+    printed = run("recipes", "--picks")
+
+    assert printed.code == 0
+    for tag in PICKS:
+        assert f'pick = "{tag}": ' in printed.out
+    for place in PARTS:
+        assert f"\n{place}: " in printed.out
+    assert set(run("recipes", "--picks", "--json").json["picks"]["order"]) == {"by", "score"}
+    assert run("recipes", "--picks", "joint").code == 2

@@ -7,17 +7,18 @@ command and the call share. `builds` makes a folder of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
-from mslm_data.errors import CallError, MslmDataError, PipelineError, of_the_system
+from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, of_the_system
 from mslm_data.io import resources
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """The source that is found by looking at the files."""
+_OF_DOCUMENTS = "jsonl"
+"""The source that reads documents from Python, once they are written down."""
 _FILES_LOOKED_AT = 1000
 """Files of an input folder whose sizes are looked at: more take longer than they help."""
 
@@ -53,9 +56,10 @@ Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None
 
 @overload
 def build(
-    source: Source,
+    source: Source | None = ...,
     *,
     input: Input = ...,
+    documents: Iterable[Any] | None = ...,
     tokenizer: str | Path | None = ...,
     out: str | Path | None = ...,
     workers: int | None = ...,
@@ -69,9 +73,10 @@ def build(
 
 @overload
 def build(
-    source: Source,
+    source: Source | None = ...,
     *,
     input: Input = ...,
+    documents: Iterable[Any] | None = ...,
     tokenizer: str | Path | None = ...,
     out: str | Path | None = ...,
     workers: int | None = ...,
@@ -84,9 +89,10 @@ def build(
 
 
 def build(
-    source: Source,
+    source: Source | None = None,
     *,
     input: Input = (),
+    documents: Iterable[Any] | None = None,
     tokenizer: str | Path | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
@@ -105,9 +111,16 @@ def build(
     Args:
         source: The name of a shipped pipeline, or of a source such as `label-studio`; the path of a
             TOML file; the tables that such a file would give, with a `name`; or `auto` for what is
-            found by looking at the files.
+            found by looking at the files. None, with `documents`: `jsonl`.
         input: Files or folders, here or at any URL that fsspec knows. Empty: the corpus is fetched
             from its public home.
+        documents: Documents from Python, in place of files: mappings, or objects with attributes,
+            of `id`, `text`, `entities` (each `(start, end, label)`, a mapping or an object of
+            these, in characters, half open) and `split` (`train`, `validation` or `test`; None:
+            `train`). A mapping may have any other columns that the source `jsonl` reads, and
+            documents without an id are numbered. They are written to a private folder beside `out`
+            and read from there as files of JSON lines are, which gives the same bytes; the folder
+            is deleted at the end. Give the same documents to resume.
         tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
             one that the pipeline names.
         out: The folder. None: `shards/NAME`.
@@ -124,7 +137,8 @@ def build(
         The folder, as `load` opens it; None with `part`, which leaves it unfinished.
 
     Raises:
-        CallError: Arguments that do not go together, or a number out of range.
+        CallError: Arguments that do not go together, a number out of range, or a document that is
+            none.
         PipelineError: The pipeline or an option is unknown or wrong, or a tokenizer is missing.
         SourceError: An input is missing, or not in the format that the pipeline names.
         BuildError: The folder holds something else, or the build cannot be completed.
@@ -134,16 +148,29 @@ def build(
         raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part!r}")
 
     try:
-        with prepared(
-            source,
-            input=input,
-            tokenizer=tokenizer,
-            out=out,
-            workers=workers,
-            engine=engine,
-            options=options,
-            sample=sample,
-        ) as ready:
+        with ExitStack() as until_built:
+            if documents is not None:
+                if sample or input:
+                    got = "a sample" if sample else "an input"
+                    raise CallError(f"documents: expected them alone, got {got} too; leave out one")
+                source, folder = _placed(source, out)
+                input = until_built.enter_context(_spooled(documents, folder))
+                out = folder
+            if source is None:
+                raise CallError("source: expected a name, a file or documents=, got neither")
+
+            ready = until_built.enter_context(
+                prepared(
+                    source,
+                    input=input,
+                    tokenizer=tokenizer,
+                    out=out,
+                    workers=workers,
+                    engine=engine,
+                    options=options,
+                    sample=sample,
+                )
+            )
             ready.run(part=part, progress=progress or (lambda _: None))
 
         from mslm_data.loading import load
@@ -151,6 +178,47 @@ def build(
         return load(ready.out) if part is None else None
     except OSError as error:  # the command words these itself, with advice
         raise MslmDataError(of_the_system(error) or type(error).__name__) from error
+
+
+def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path]:
+    """Return the source that reads documents from Python, and the folder that is built.
+
+    Raises:
+        CallError: The source reads no JSON lines; or nothing names the folder.
+        PipelineError: There is no such source.
+    """
+    if source is None:
+        if out is None:
+            raise CallError("out: expected the folder to build from documents, got none")
+        return _OF_DOCUMENTS, Path(out)
+
+    pipeline = read_named(source)
+    if pipeline.source.use != _OF_DOCUMENTS:
+        raise CallError(
+            f"documents: expected a pipeline with the source '{_OF_DOCUMENTS}', got one with "
+            f"'{pipeline.source.use}'"
+        )
+    return source, default_folder(source, pipeline, sample=False) if out is None else Path(out)
+
+
+@contextmanager
+def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
+    """Write documents from Python to a folder of their own, and delete it afterwards.
+
+    It lies beside the folder that is built, where workers on other machines see it too.
+    """
+    from mslm_data.source.inputs.spool import spool
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        private = TemporaryDirectory(prefix=f".{out.name}.documents-", dir=out.parent)
+    except OSError as error:
+        raise BuildError(
+            f"{out.parent}: expected a folder to write into, got {error.strerror}"
+        ) from None
+    with private as folder:
+        spool(documents, Path(folder))
+        yield Path(folder)
 
 
 @dataclass(frozen=True, kw_only=True)

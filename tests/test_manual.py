@@ -311,7 +311,7 @@ def test_manual__has_contents_beside_the_page_on_a_laptop(manual: Path) -> None:
 @needs_chromium
 def test_manual__search_finds_the_page_that_explains(manual: Path) -> None:
     wanted = {
-        "own strategy": "masking.html#write-your-own-strategy",
+        "own strategy": "own_strategy.html",
         "few-shot": "limits.html",
         "Trainer": "training.html",
         "entry point": "limits.html",

@@ -1,0 +1,137 @@
+"""Writes documents that a program has in memory as JSON lines, which the source `jsonl` reads.
+
+So documents of Python go the way of all files: they are cut into parts, counted, set aside with
+reasons, and resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TextIO
+
+from mslm_data.errors import CallError
+
+SPLITS = ("train", "validation", "test")
+_FIELDS = ("id", "text", "entities", "split")
+"""What is read of a document that is an object; a mapping may have others that a row can have."""
+_OF_ENTITY = ("start", "end", "label")
+
+
+def spool(documents: Iterable[Any], folder: Path) -> None:
+    """Write documents to `SPLIT.jsonl` in a folder, in their order.
+
+    Args:
+        documents: Mappings, or objects with attributes; see `mslm_data.build`.
+        folder: An empty folder that is its owner's alone.
+
+    Raises:
+        CallError: No documents, or one that JSON or the source cannot have; the message has its
+            number, from 0, and its field, and nothing of its text.
+    """
+    if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
+        raise CallError(
+            "documents: expected an iterable of documents, such as a list of mappings, got "
+            f"{type(documents).__name__}"
+        )
+
+    with ExitStack() as until_written:
+        files: dict[str, TextIO] = {}
+        for number, document in enumerate(documents):
+            row = _row(document, f"documents[{number}]")
+            split = _split(row.pop("split", None), f"documents[{number}]")
+            line = _line(row, f"documents[{number}]")
+            if split not in files:
+                file = open(folder / f"{split}.jsonl", "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+                files[split] = until_written.enter_context(file)
+            files[split].write(line)
+    if not files:
+        raise CallError("documents: expected one document or more, got none")
+
+
+def _row(document: Any, place: str) -> dict[str, Any]:
+    """Return a document as the columns of a row.
+
+    Raises:
+        CallError: It is neither a mapping nor an object with a text, or a field has another type.
+    """
+    if isinstance(document, Mapping):
+        row = dict(document)
+    else:
+        row = {name: getattr(document, name) for name in _FIELDS if hasattr(document, name)}
+        if "text" not in row:
+            raise CallError(
+                f"{place}: expected a mapping or an object with id, text and entities, got "
+                f"{type(document).__name__}"
+            )
+
+    for name, wanted in (("id", str | int), ("text", str)):
+        value = row.get(name)
+        if value is None:
+            row.pop(name, None)
+        elif not isinstance(value, wanted) or isinstance(value, bool):
+            kinds = "text or a whole number" if name == "id" else "text"
+            raise CallError(f"{place}.{name}: expected {kinds}, got {type(value).__name__}")
+
+    entities = row.get("entities")
+    if isinstance(entities, str | bytes) or not isinstance(entities, Iterable | None):
+        got = type(entities).__name__
+        raise CallError(f"{place}.entities: expected a list of mentions, got {got}")
+    if entities is not None and not isinstance(entities, Mapping):
+        row["entities"] = [
+            _entity(entity, f"{place}.entities[{number}]") for number, entity in enumerate(entities)
+        ]
+    return row
+
+
+def _entity(entity: Any, place: str) -> Any:
+    """Return a mention as the list or mapping that a row has; of an object its attributes.
+
+    Raises:
+        CallError: It is none of these.
+    """
+    if isinstance(entity, Mapping):
+        return dict(entity)
+    if isinstance(entity, Sequence) and not isinstance(entity, str | bytes):
+        return list(entity)
+    if all(hasattr(entity, name) for name in _OF_ENTITY):
+        return [getattr(entity, name) for name in _OF_ENTITY]
+    raise CallError(
+        f"{place}: expected (start, end, label), a mapping or an object with these, got "
+        f"{type(entity).__name__}"
+    )
+
+
+def _split(split: Any, place: str) -> str:
+    """Return the name of a document's split; the first one where it has none."""
+    if split is None:
+        return SPLITS[0]
+    if split not in SPLITS:
+        got = repr(split) if isinstance(split, str) and len(split) < 20 else type(split).__name__
+        raise CallError(f"{place}.split: expected {', '.join(SPLITS)} or none, got {got}")
+    return str(split)
+
+
+def _line(row: Mapping[str, Any], place: str) -> str:
+    """Return a row as a line of JSON.
+
+    Raises:
+        CallError: A field has what JSON cannot have.
+    """
+    try:
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        line.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        for name, value in row.items():
+            try:
+                json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            except (TypeError, ValueError, RecursionError):
+                raise CallError(
+                    f"{place}.{name}: expected what JSON can have, in UTF-8, got another value"
+                ) from None
+        raise CallError(
+            f"{place}: expected names of fields that JSON can have, got {type(error).__name__}"
+        ) from None
+    return line + "\n"

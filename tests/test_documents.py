@@ -1,0 +1,182 @@
+"""`md.build(documents=)`: the same as files of JSON lines, and errors that name a document's field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.errors import BuildError, CallError, MslmDataError
+from tests import made
+
+VOCAB = made.SAMPLE / "vocab.txt"
+SECRET = "Zyxwvut"
+
+
+def rows() -> list[dict[str, Any]]:
+    """Sixty documents with a mention each, in three splits."""
+    splits = ["train"] * 40 + ["validation"] * 10 + ["test"] * 10
+    return [
+        {
+            "id": f"d{number}",
+            "text": f"Aspirin no. {number} helps in dystrophy\N{LATIN SMALL LETTER E WITH ACUTE}.",
+            "entities": [[0, 7, "Chemical"]],
+            "split": split,
+        }
+        for number, split in enumerate(splits)
+    ]
+
+
+def as_files(folder: Path) -> Path:
+    """Write the same as JSON lines, as anybody writes them."""
+    folder.mkdir()
+    for row in rows():
+        with open(folder / f"{row.pop('split')}.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return folder
+
+
+@dataclass
+class Entity:
+    start: int
+    end: int
+    label: str
+
+
+@dataclass
+class Note:
+    text: str
+    id: str | None = None
+    entities: list[Entity] = field(default_factory=list)
+    split: str | None = None
+
+
+def notes() -> Iterator[Note]:
+    for row in rows():
+        yield Note(row["text"], row["id"], [Entity(*row["entities"][0])], row["split"])
+
+
+@pytest.mark.parametrize("documents", [rows, lambda: iter(rows()), notes])
+def test_documents__become_the_bytes_of_their_files(documents: Any, tmp_path: Path) -> None:
+    files = as_files(tmp_path / "files")
+    of_files = md.build("jsonl", input=files, tokenizer=VOCAB, out=tmp_path / "a", workers=1)
+
+    shards = md.build(documents=documents(), tokenizer=VOCAB, out=tmp_path / "b", workers=1)
+
+    assert made.tree(tmp_path / "b") == made.tree(tmp_path / "a")
+    assert {name: len(split) for name, split in shards.items()} == {
+        name: len(split) for name, split in of_files.items()
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "files"]
+
+
+def test_documents__are_counted_and_set_aside(tmp_path: Path) -> None:
+    documents: list[Any] = [Note("A tumour."), *rows()[:38]]
+    documents += [{"id": "beyond", "text": "short", "entities": [[0, 99, "Chemical"]]}]
+
+    shards = md.build(
+        documents=documents,
+        tokenizer=VOCAB,
+        out=tmp_path / "out",
+        options={"source.max_loss": 0.5},
+        workers=1,
+    )
+
+    train = shards.manifest.splits["train"]
+    assert train.read == 40 == train.written + train.set_aside
+    assert train.mentions == 38
+    aside = (tmp_path / "out" / "set_aside.jsonl").read_text(encoding="utf-8")
+    assert train.set_aside == len(aside.splitlines())
+
+
+def test_documents__go_on_and_are_opened_when_they_are_there(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = {"shard.unit_bytes": 1_000}
+    whole = md.build(
+        documents=rows(), tokenizer=VOCAB, out=tmp_path / "whole", options=options, workers=1
+    )
+
+    md.build(documents=rows(), tokenizer=VOCAB, out=out, options=options, part=(1, 2), workers=1)
+    assert not (out / "manifest.json").exists()
+    md.build(documents=notes(), tokenizer=VOCAB, out=out, options=options, workers=1)
+    before = made.tree(out)
+    again = md.build(documents=rows(), tokenizer=VOCAB, out=out, options=options, workers=1)
+
+    assert made.tree(out) == before == made.tree(tmp_path / "whole")
+    assert len(again["train"]) == len(whole["train"])
+    with pytest.raises(BuildError):
+        md.build(documents=rows()[1:], tokenizer=VOCAB, out=out, options=options, workers=1)
+
+
+def test_documents__take_a_pipeline_of_json_lines(tmp_path: Path) -> None:
+    tables = {"name": "mine", "source": {"use": "jsonl"}, "annotate": {"labels": ["Chemical"]}}
+
+    shards = md.build(tables, documents=rows(), tokenizer=VOCAB, out=tmp_path / "out", workers=1)
+
+    assert shards.manifest.name == "mine"
+    with pytest.raises(CallError, match="'conll'"):
+        md.build("conll", documents=rows(), tokenizer=VOCAB, out=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (SECRET, "documents[1]: "),
+        (None, "documents[1]: "),
+        ({"text": 7}, "documents[1].text: "),
+        ({"text": SECRET, "id": 1.5}, "documents[1].id: "),
+        ({"text": SECRET, "entities": SECRET}, "documents[1].entities: "),
+        ({"text": SECRET, "entities": [SECRET]}, "documents[1].entities[0]: "),
+        ({"text": SECRET, "split": "dev"}, "documents[1].split: "),
+        ({"text": SECRET, "split": SECRET * 9}, "documents[1].split: "),
+        ({"text": SECRET + "\ud800"}, "documents[1].text: "),
+        ({"text": SECRET, "score": float("nan")}, "documents[1].score: "),
+        ({"text": SECRET, "date": Path(SECRET)}, "documents[1].date: "),
+        ({"text": SECRET, (1, 2): SECRET}, "documents[1]: "),
+    ],
+)
+def test_documents__wrong_ones_are_named_by_number_and_field(
+    wrong: Any, named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CallError) as raised:
+        md.build(documents=[rows()[0], wrong], tokenizer=VOCAB, out=tmp_path / "out")
+
+    assert str(raised.value).startswith(named)
+    assert SECRET not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"documents": []},
+        {"documents": "text"},
+        {"documents": rows()[0]},
+        {"documents": rows(), "input": "files"},
+        {"documents": rows(), "sample": True},
+        {"documents": rows(), "out": None},
+        {},
+    ],
+)
+def test_documents__calls_that_do_not_go_together(options: Any, tmp_path: Path) -> None:
+    with pytest.raises(CallError):
+        md.build(**{"tokenizer": VOCAB, "out": tmp_path / "out", **options})
+
+
+def test_documents__errors_of_the_iterable_are_its_own(tmp_path: Path) -> None:
+    def failing() -> Iterator[dict[str, Any]]:
+        yield rows()[0]
+        raise RuntimeError("of the caller")
+
+    with pytest.raises(RuntimeError, match="of the caller"):
+        md.build(documents=failing(), tokenizer=VOCAB, out=tmp_path / "out")
+    (tmp_path / "file").touch()
+    with pytest.raises(MslmDataError):
+        md.build(documents=rows(), tokenizer=VOCAB, out=tmp_path / "file" / "out")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -137,8 +137,8 @@ def build(
         The folder, as `load` opens it; None with `part`, which leaves it unfinished.
 
     Raises:
-        CallError: Arguments that do not go together, a number out of range, or a document that is
-            none.
+        CallError: Arguments that do not go together, a number out of range, or a document that
+            cannot be one.
         PipelineError: The pipeline or an option is unknown or wrong, or a tokenizer is missing.
         SourceError: An input is missing, or not in the format that the pipeline names.
         BuildError: The folder holds something else, or the build cannot be completed.

@@ -1,13 +1,16 @@
 """Holds the package's logger, and cleans whatever is said to people.
 
-The logger, `mslm_data`, is silent until a program asks, as by `basicConfig`.
+The logger, `mslm_data`, is silent until a program asks, as by `basicConfig`. Only why somebody
+waits at a terminal or a notebook is said without being asked.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 import unicodedata
 from collections.abc import Sequence
+from multiprocessing import parent_process
 
 LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
@@ -17,6 +20,28 @@ TO_KEEP = {"is_to_keep": True}
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that steer a terminal, turn the direction of text, or cannot be seen."""
+
+
+def note_to_who_waits(message: str) -> None:
+    """Log a note; where no program listens, print it for somebody at a terminal or a notebook.
+
+    Processes that others lead say nothing: their leader does.
+    """
+    LOGGER.info(message)
+    if LOGGER.disabled or _is_heard() or parent_process() is not None or sys.stderr is None:
+        return
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
+        print(f"mslm-data: {message}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _is_heard() -> bool:
+    """Return whether the logger, or one above it, has a handler that keeps anything."""
+    logger: logging.Logger | None = LOGGER
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def plain(text: str, *, keep: str = "") -> str:

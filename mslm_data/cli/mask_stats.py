@@ -469,6 +469,7 @@ def _write_page(
     if rows.protected:
         warn_of_readers([file.parent])
     write_whole(file, [page.html().encode()])
+    echo(f"{file}: written, {len(chosen)} sentences in it; open it in a browser", err=True)
 
 
 def _names_on_page(names: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _EVERY_S = 10.0
 """Seconds between plain lines."""
 
+_SMALL = 10_000_000
+"""Bytes of input below which a rate says nothing, as starting takes longer than reading."""
+
 Told = Callable[[int, int | None, str], None]
 """Takes how much is done, how much there is in all if that is known, and words about it."""
 
@@ -103,12 +106,15 @@ def _bytes_shown(name: str) -> Iterator[Told]:
     had_total = False
 
     def line(done: int, total: int | None, said: str) -> str:
-        total = total or 0
+        if total and total < _SMALL:
+            return f"{name}: {done / 1e3:,.0f} of {total / 1e3:,.0f} kB; {said}"
+        if not total and not done:
+            return f"{name}: {said}"
+
         rate = (done - earlier) / max(time.monotonic() - began, 1e-9)
-        left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
-        return (
-            f"{name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB, {rate / 1e6:.1f} MB/s{left}; {said}"
-        )
+        of_all = f" of {total / 1e6:.1f}" if total else ""
+        left = f", {(total - done) / rate:.0f} s left" if total and rate else ""
+        return f"{name}: {done / 1e6:.1f}{of_all} MB, {rate / 1e6:.1f} MB/s{left}; {said}"
 
     def columns() -> list[ProgressColumn]:
         from rich.progress import (

@@ -11,6 +11,7 @@ from typing import Any
 from mslm_data.engine import attempt
 from mslm_data.engine.crew import Ready
 from mslm_data.errors import BuildError
+from mslm_data.log import LOGGER
 
 
 def serve(pipe: Connection) -> None:
@@ -22,6 +23,7 @@ def serve(pipe: Connection) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the process that leads
     os.umask(0o077)
+    LOGGER.disabled = True  # the process that leads speaks for all
 
     with suppress(EOFError, OSError):  # the process that leads is gone, or has no more to do
         work = _received(pipe)

@@ -24,7 +24,7 @@ from numba.core import cpu as numba_cpu
 from numba.core import event as numba_events
 
 from mslm_data.folders import cache_root, first_open, is_ours
-from mslm_data.log import LOGGER
+from mslm_data.log import note_to_who_waits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -148,12 +148,12 @@ events.register("numba:compile", _Listener())
 def say_that_kernels_compile() -> None:
     """Log why this process takes its time: once, however many kernels it compiles."""
     if cache_folder() is None:
-        LOGGER.info(
+        note_to_who_waits(
             "compiling kernels, which takes some seconds in each run, as there is no folder that "
             "is this user's alone to keep them; MSLM_DATA_CACHE can name one"
         )
     else:
-        LOGGER.info("compiling kernels, once after an installation; this takes some seconds")
+        note_to_who_waits("compiling kernels, once after an installation; this takes some seconds")
 
 
 def say_if_none_is_compiled() -> None:

@@ -315,6 +315,7 @@ def test_mask_stats__without_options_of_batches_none_is_counted(
     done = run("mask-stats", built, "--report", page, "--json")
 
     assert done.code == 0
+    assert str(page) in done.err
     assert "batches" not in done.json
     assert "Padding" not in page.read_text(encoding="utf-8")
 

@@ -46,7 +46,22 @@ def test_showing__counts_no_bytes_of_an_interrupted_build(
         show(of_build(90_000_001))
 
     rates = re.findall(r"([\d.]+) MB/s", capsys.readouterr().err)
-    assert rates == ["0.0", "0.0", "0.0"]
+    assert rates == ["0.0", "0.0"]
+
+
+def test_showing__says_no_rate_of_few_bytes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_EVERY_S", 0)
+
+    with showing("sample") as show:
+        show(of_build(0, total=0))
+        show(of_build(0, total=40_000))
+        show(of_build(12_000, total=40_000))
+
+    said = capsys.readouterr().err
+    assert "sample: 12 of 40 kB; " in said
+    assert not re.findall("MB|s left", said)
 
 
 def of_build(done: int, total: int = 100_000_000) -> Progress:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numba
@@ -118,6 +121,33 @@ def test_kernel__says_once_that_it_compiles(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
+@pytest.mark.parametrize(
+    ("begin", "times"),
+    [
+        ("import sys", 1),
+        ("import sys, logging; logging.basicConfig(filename=sys.argv[1])", 0),
+        ("import sys; from mslm_data.log import LOGGER; LOGGER.disabled = True", 0),
+    ],
+)
+def test_kernel__says_so_at_a_terminal_without_logging(tmp_path, begin, times):
+    code = CALLED.replace("import logging, sys, numpy as np", f"{begin}\nimport numpy as np")
+    code = re.sub("logging.basicConfig.level.*", "", code)
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "log")], env=env, check=True, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # nobody writes there any more
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    os.close(ours)
+
+    assert shown.decode().count("mslm-data: compiling kernels, once after") == times
+
+
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__says_that_nothing_is_kept(tmp_path):
     (tmp_path / "file").touch()

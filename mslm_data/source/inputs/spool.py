@@ -16,7 +16,7 @@ from mslm_data.errors import CallError
 
 SPLITS = ("train", "validation", "test")
 _FIELDS = ("id", "text", "entities", "split")
-"""What is read of a document that is an object; a mapping may have others that a row can have."""
+"""Attributes that are read of an object; a mapping may have all columns that a row can have."""
 _OF_ENTITY = ("start", "end", "label")
 
 
@@ -90,7 +90,7 @@ def _entity(entity: Any, place: str) -> Any:
     """Return a mention as the list or mapping that a row has; of an object its attributes.
 
     Raises:
-        CallError: It is none of these.
+        CallError: It is something else.
     """
     if isinstance(entity, Mapping):
         return dict(entity)

@@ -168,6 +168,15 @@ def test_building__names_every_pipeline_and_source() -> None:
         assert f"`{name.split('/')[-1]}`" in page, name
 
 
+def test_building__weighs_every_extra() -> None:
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    page = text_of(ROOT / "docs" / "building.md")
+
+    for extra in set(project["optional-dependencies"]) - {"test", "docs", "fuzz", "bench"}:
+        assert re.search(rf"^\| `{extra}` \| [\d,]+ \|", page, re.MULTILINE), extra
+    assert "download.pytorch.org/whl/cpu" in page
+
+
 def test_readme__links_every_page_of_docs() -> None:
     linked = set(re.findall(r"\]\(docs/([\w.-]+)", text_of(ROOT / "README.md")))
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from mslm_data.batches.masked import as_strategy, check_split
+from mslm_data.batches.masked import check_split, strategy_for
 from mslm_data.batches.mix import Mix
 from mslm_data.draw import shown
 from mslm_data.draw.id_words import words_of
@@ -76,7 +76,7 @@ def show(
             strategy that needs to be told how far training is.
         IndexError: A row that is not there.
         ShardError: Patients' text without `show_text`, or no tokenizer in the folder.
-        VocabularyError: A strategy needs a lexicon; `shards.strategy(NAME)` finds that of a folder.
+        VocabularyError: A strategy needs a lexicon that the folder does not have.
     """
     check_split(split)
     splits = [part.split for part in split.splits] if isinstance(split, Mix) else [split]
@@ -96,7 +96,7 @@ def show(
         tokenizer=_words_of(splits[0]),
         labels=split.labels if isinstance(split, Mix) else split.manifest.labels,
     )
-    named = _named([as_strategy(strategy) for strategy in strategies])
+    named = _named([strategy_for(split, strategy) for strategy in strategies])
     if named:
         drawn = HIDDEN + sentences.side_by_side(named, seed=seed, epoch=epoch)
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import as_strategy, check_split, mask_batches, refuse_scores_of_mix
+from mslm_data.batches.masked import check_split, mask_batches, refuse_scores_of_mix, strategy_for
 from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
@@ -79,10 +79,12 @@ class Batches:
             ValueError: A size below 1, sizes that do not go together, a seed or epoch out of range,
                 an unknown strategy, or one that reads score columns for a mix. When iterated: a
                 row has more tokens than there is room.
+            VocabularyError: A lexicon or score column of the strategy is missing, damaged, or of
+                another tokenizer.
         """
         check_split(split)
         self._split = split
-        self._strategy = as_strategy(strategy)
+        self._strategy = strategy_for(split, strategy)
         refuse_scores_of_mix(split, self._strategy)
         self._shape = BatchShape(
             batch_size=batch_size,

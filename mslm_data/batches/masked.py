@@ -18,6 +18,8 @@ from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
+from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
+from mslm_data.mask.artefacts import artefacts_of, with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import strategy as make_strategy
 from mslm_data.shard.split import Split
@@ -208,6 +210,28 @@ def as_strategy(strategy: Strategy | str | Path) -> Strategy:
         )
 
     return strategy
+
+
+def strategy_for(split: Split | Mix, strategy: Strategy | str | Path) -> Strategy:
+    """Return a strategy whose lexicons and score columns are those of a split's folder.
+
+    They are looked for as `Shards.strategy` looks for them. A mix has no folder of its own, so
+    their names are paths there.
+
+    Raises:
+        TypeError: As from `as_strategy`.
+        ValueError: The same.
+        VocabularyError: One of them is missing, damaged, or of another tokenizer.
+    """
+    made = as_strategy(strategy)
+    if isinstance(split, Mix) or not any(artefacts_of(made)):
+        return made
+
+    def find(name: str, kind: ArtefactKind) -> str:
+        tokenizer = split.manifest.tokenizer["sha256"]
+        return str(find_artefact(split.place, name, kind, tokenizer=tokenizer))
+
+    return with_artefacts(made, find)
 
 
 def refuse_scores_of_mix(split: Split | Mix, strategy: Strategy) -> None:

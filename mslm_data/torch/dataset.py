@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from mslm_data.batches.masked import Masked, as_strategy, check_split, refuse_scores_of_mix
+from mslm_data.batches.masked import Masked, check_split, refuse_scores_of_mix, strategy_for
 from mslm_data.batches.mix import Mix
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
@@ -75,8 +75,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Args:
             split: `md.load(folder_or_url)[name]`, or `md.mix(...)` of several.
-            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)` where it needs the
-                folder's lexicons, or a name for a strategy's defaults.
+            strategy: What masks: `md.strategy(...)`, or a name for a strategy's defaults. Its
+                lexicons are looked for in the folder of the split.
             seed: In `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`. None: 0 for `loader` and `ShardSampler`, and
                 not known to any other sampler.
@@ -87,11 +87,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ValueError: A seed or epoch out of range, an unknown strategy, one that reads score
                 columns for a mix, or a static dataset whose rate follows training.
             ShardError: A shard is missing or damaged, as far as the first row tells.
+            VocabularyError: A lexicon or score column of the strategy is missing, damaged, or of
+                another tokenizer.
         """
         check_split(split)
         check_count("seed", seed)
         self.split = split
-        self.strategy = as_strategy(strategy)
+        self.strategy = strategy_for(split, strategy)
         refuse_scores_of_mix(split, self.strategy)
         if static and self.strategy.follows_training:
             raise ValueError(

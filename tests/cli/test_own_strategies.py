@@ -108,6 +108,14 @@ def test_shards_strategy__finds_lexicons_of_one_that_is_made(built: Path, tmp_pa
         strategy.plan(rows)
     found = shards.strategy(strategy).plan(rows)
 
+    batches = [
+        next(iter(md.Batches(shards["train"], one, batch_size=60, shuffle=False)))
+        for one in (strategy, shards.strategy(strategy))
+    ]
+    for name, array in batches[0].items():
+        assert np.array_equal(array, batches[1][name]), name
+    assert md.show(shards["train"], strategy, rows=1).html
+
     by_name = shards.strategy(tmp_path / "longest.toml").plan(rows)
     assert found.counts() > (0, 0)
     assert np.array_equal(found.kinds.values, by_name.kinds.values)

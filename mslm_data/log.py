@@ -10,7 +10,6 @@ import logging
 import sys
 import unicodedata
 from collections.abc import Sequence
-from multiprocessing import parent_process
 
 LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
@@ -28,7 +27,10 @@ def note_to_who_waits(message: str) -> None:
     Processes that others lead say nothing: their leader does.
     """
     LOGGER.info(message)
-    if LOGGER.disabled or _is_heard() or parent_process() is not None or sys.stderr is None:
+    # A process that multiprocessing started has loaded it; in others it need not be.
+    processes = sys.modules.get("multiprocessing")
+    is_led = processes is not None and processes.parent_process() is not None
+    if LOGGER.disabled or is_led or _is_heard() or sys.stderr is None:
         return
     if sys.stderr.isatty() or "ipykernel" in sys.modules:
         print(f"mslm-data: {message}", file=sys.stderr, flush=True)  # noqa: T201

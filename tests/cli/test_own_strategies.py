@@ -36,12 +36,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("here")
 def test_function__masks_as_its_file_does(built: Path) -> None:
-    own = "my_strategies:mentions_then_words"
+    own = "my_strategies:terms_then_words"
     counted = run("mask-stats", str(built), "--strategy", own, "--set", "elm=0.3", "--json")
 
-    from my_strategies import mentions_then_words
+    from my_strategies import terms_then_words
 
-    Path("mine.toml").write_text(repr(mentions_then_words(elm=0.3)), encoding="utf-8")
+    Path("mine.toml").write_text(repr(terms_then_words(elm=0.3)), encoding="utf-8")
     of_file = run("mask-stats", str(built), "--strategy", "mine.toml", "--json")
 
     assert counted.code == of_file.code == 0, counted.err + of_file.err
@@ -71,7 +71,7 @@ def test_class__hides_one_mention_of_each_row(built: Path) -> None:
         (["my_strategies:np"], "expected a function or class"),
         (["my_strategies:MaskKind"], "expected a strategy|missing|unknown"),
         (["my_strategies:LongestMention", "--set", "chanse=1"], "did you mean 'chance'"),
-        (["my_strategies:mentions_then_words", "--set", "elm=7"], "expected a rate"),
+        (["my_strategies:terms_then_words", "--set", "elm=7"], "expected a rate"),
     ],
 )
 def test_own__wrong_ones_exit_with_1(built: Path, words: list[str], expected: str) -> None:

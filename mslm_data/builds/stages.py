@@ -121,6 +121,7 @@ class Inputs(NamedTuple):
             suffixes=self.source.suffixes,
             splits=self.source.splits,
             pattern=getattr(self.source, "pattern", "*"),
+            disowns=self.source.disowns,
             apart_from=apart_from,
         )
 

@@ -36,6 +36,7 @@ from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, in_batches
+from mslm_data.source.reading.files import head_of
 from mslm_data.source.reading.splits import by_split
 from mslm_data.source.table import SOURCES
 
@@ -50,7 +51,9 @@ class Source(ABC):
     split each.
 
     Attributes:
-        suffixes: What names of the format's files end with (`.gz` may follow).
+        suffixes: What names of the format's files usually end with (`.gz` may follow).
+        by_content: Whether files that end with anything else are looked into, and read where a
+            split has no other.
         without_mentions: Whether the format has no mentions, so that none are missed.
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
@@ -60,6 +63,7 @@ class Source(ABC):
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    by_content: ClassVar[bool] = False
     without_mentions: ClassVar[bool] = False
     one_form: ClassVar[bool] = True
     segmenter: ClassVar[str] = "presplit"
@@ -79,7 +83,25 @@ class Source(ABC):
         Raises:
             SourceError: No file there can be of this format.
         """
-        return by_split(inputs, suffixes=self.suffixes, splits=self.splits)
+        return by_split(
+            inputs,
+            suffixes=self.suffixes,
+            splits=self.splits,
+            holds=self.holds if self.by_content else None,
+            disowns=self.disowns,
+        )
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file of any ending is of this format, by looking into it."""
+        head = head_of(path)
+        return bool(self.recognises(path, head) or self.falls_short(path, head))
+
+    def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
+        """Return why a file with one of the suffixes is surely of another form, "" where it may be.
+
+        Such files are left out where their names speak of no split and others are of the form.
+        """
+        return ""
 
     def files(self, path: Path) -> Sequence[Path]:
         """Return every file that reading `path` reads, such as annotations that stand beside it."""
@@ -129,7 +151,7 @@ class Source(ABC):
 
         `--source auto` asks it of every format, and tells the user. A wrong guess is worse than
         none: what another format's file could hold as well says nothing. Only files with one of
-        the format's suffixes are asked about.
+        the format's suffixes are asked about, unless it reads any `by_content`.
 
         Args:
             path: The file; others beside it may be looked for by name.
@@ -140,6 +162,30 @@ class Source(ABC):
             line is PMID|t|title".
         """
         return ""
+
+    @classmethod
+    def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
+        """Return what keeps a file from being read that seems to be of this format.
+
+        `--source auto` passes it on where no format recognises a file.
+
+        Args:
+            path: The file.
+            head: Its first 64 KiB, unpacked.
+
+        Returns:
+            What was expected and what came, with the option that helps; "" for any other file.
+        """
+        return ""
+
+    @classmethod
+    def options_of(cls, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
+        """Return the options that a recognised file wants besides the usual ones.
+
+        Args:
+            head: The file's first 64 KiB, unpacked.
+        """
+        return {}
 
     @classmethod
     def pipeline_of(cls, head: bytes) -> str:  # noqa: ARG003 - overridden

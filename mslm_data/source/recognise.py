@@ -6,6 +6,7 @@ error names both.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,15 +16,15 @@ from mslm_data.errors import SourceError
 from mslm_data.io import resources
 from mslm_data.io.files import sha256_of
 from mslm_data.source import Source
-from mslm_data.source.reading.files import ends_with, opened
+from mslm_data.source.reading.files import ending, ends_with, head_of, is_annotated
 from mslm_data.source.reading.splits import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
 
-_HEAD_BYTES = 64 << 10
 _LOOKED_AT = 20
-"""Files of a format that are looked at: the first of those with one of its suffixes."""
+"""Files of an ending that are looked at: the first that hold anything."""
 _DIGESTED_BYTES = 64 << 20
 """Size up to which a file may be one of a shipped pipeline's."""
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2")
 
 
 class Recognised(NamedTuple):
@@ -46,15 +47,31 @@ class Recognised(NamedTuple):
 
 
 class _Claim(NamedTuple):
+    """What speaks for a source, or for a shipped pipeline of it.
+
+    Attributes:
+        first: The first file that it recognises.
+        why: What speaks for it there.
+        options: The options that this file wants besides the usual ones.
+    """
+
     first: Path
     why: str
+    options: Mapping[str, Any]
+
+
+class _Seen(NamedTuple):
+    """A file and its first bytes."""
+
+    path: Path
+    head: bytes
 
 
 def recognise(inputs: Sequence[Path]) -> Recognised:
     """Find what reads some files.
 
     Files with the digests of a shipped pipeline's corpus are that corpus. Else the one source that
-    recognises them is taken, with its usual options.
+    recognises them is taken, with its usual options and those that the files want.
 
     Args:
         inputs: Files, or folders that are searched through.
@@ -71,9 +88,10 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     if shipped:
         return shipped
 
+    seen = _looked_at(files)
     claims: dict[str, _Claim] = {}
     for name in SOURCES.names():
-        claims |= _claims(name, files)
+        claims |= _claims(name, seen)
     if len(claims) > 1:
         fits = " and ".join(
             f"'{name}' ({claim.first.name}: {claim.why})" for name, claim in claims.items()
@@ -83,16 +101,7 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
         )
     if not claims:
-        endings = sorted({path.suffix or path.name for path in files})
-        advice = f"--source and one of {', '.join(SOURCES.names())}"
-        suffixes = SOURCES.load("text").suffixes
-        if any(ends_with(path, suffixes) for path in files):
-            advice = f"--source text if they hold texts without mentions, else {advice}"
-        raise SourceError(
-            f"{inputs[0]}: expected a form that is recognised, got files ending with "
-            f"{', '.join(endings[:10])} that none of the sources is sure of; name the source: "
-            f"{advice}"
-        )
+        raise _nothing_sure(inputs[0], files, seen)
 
     [(what, claim)] = claims.items()
     why = f"{claim.first.name}: {claim.why}"
@@ -101,29 +110,77 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
     lines = [f'name = "{_name_of(inputs[0])}"']
     for stage, table in usual_tables(what).items():
         lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
+        if stage == "source":
+            lines += [f"{option} = {_in_toml(value)}" for option, value in claim.options.items()]
     return Recognised(what, why, "\n".join([*lines, ""]))
 
 
-def _claims(name: str, files: Iterable[Path]) -> dict[str, _Claim]:
+def _looked_at(files: Iterable[Path]) -> list[_Seen]:
+    """Return the first files of each ending that hold anything, with their beginnings.
+
+    Of a text and its annotations the annotations say what they are: a text can hold anything.
+    """
+    of_endings: dict[str, list[_Seen]] = {}
+    for path in files:
+        seen = of_endings.setdefault(ending(path), [])
+        if len(seen) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
+            seen.append(_Seen(path, head_of(path)))
+    return [one for seen in of_endings.values() for one in seen]
+
+
+def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:
     """Return what reads the files that a source recognises: itself, or shipped pipelines of it."""
     source: type[Source] = SOURCES.load(name)
-    mine = [path for path in files if ends_with(path, source.suffixes)]
     claims: dict[str, _Claim] = {}
-    for path in mine[:_LOOKED_AT]:
-        head = _head(path)
+    for path, head in seen:
+        if not (source.by_content or ends_with(path, source.suffixes)):
+            continue
         why = source.recognises(path, head)
         if why:
-            claims.setdefault(source.pipeline_of(head) or name, _Claim(path, why))
+            claim = _Claim(path, why, source.options_of(head))
+            claims.setdefault(source.pipeline_of(head) or name, claim)
     return claims
 
 
-def _head(path: Path) -> bytes:
-    """Return a file's first bytes; none of one that cannot be read, as others can tell."""
-    try:
-        with opened(path) as file:
-            return file.read(_HEAD_BYTES)
-    except SourceError:
-        return b""
+def _nothing_sure(root: Path, files: Sequence[Path], seen: Sequence[_Seen]) -> SourceError:
+    """Return the error where no source recognises a file, with what the nearest one says."""
+    endings = sorted({ending(path) for path in files})
+    got = (
+        f"{root}: expected a form that is recognised, got files ending with "
+        f"{', '.join(endings[:10])} that none of the sources is sure of"
+    )
+    near = _nearest(seen)
+    if near:
+        return SourceError(f"{got}; the nearest is --source {near}")
+
+    archives = [path for path in files if path.name.endswith(_ARCHIVES)]
+    if archives:
+        return SourceError(f"{got}; pass an archive itself, as in --input {archives[0]}")
+    advice = f"--source and one of {', '.join(SOURCES.names())}"
+    if any(ends_with(path, SOURCES.load("text").suffixes) for path in files):
+        advice = f"--source text if they hold texts without mentions, else {advice}"
+    return SourceError(f"{got}; name the source: {advice}")
+
+
+def _nearest(seen: Iterable[_Seen]) -> str:
+    """Return the source that most files seem to be of, and what keeps it from reading one."""
+    short: dict[str, list[str]] = {}
+    for name in SOURCES.names():
+        source: type[Source] = SOURCES.load(name)
+        for path, head in seen:
+            if source.by_content or ends_with(path, source.suffixes):
+                reason = source.falls_short(path, head)
+                if reason:
+                    short.setdefault(name, []).append(f"{path.name}: {reason}")
+    if not short:
+        return ""
+    name, reasons = max(short.items(), key=lambda item: len(item[1]))
+    return f"{name}, which says of {reasons[0]}"
+
+
+def _in_toml(value: object) -> str:
+    """Return the value of an option as a pipeline file has it: JSON's text, numbers and lists."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _name_of(path: Path) -> str:

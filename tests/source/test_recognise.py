@@ -230,3 +230,120 @@ def test_build__auto_needs_files() -> None:
         build("auto")
     assert run("recipes", "auto").code == 2
     assert run("recipes", "blurb/bc2gm", "--input", ".").code == 2
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Write files below a folder, and return it."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+COLUMNS = "Oslo B-Place\nwins O\n\nNobody O\nwins O\n"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["eng.train", "eng.testa", "eng.testb"],
+        ["train.char.bmes", "dev.char.bmes", "test.char.bmes"],
+        ["train.conllu", "dev.conllu", "test.conllu"],
+        ["train", "dev", "test"],
+    ],
+)
+def test_recognise__looks_into_files_and_not_at_their_endings(
+    names: list[str], tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "in", dict.fromkeys(names, COLUMNS))
+    write(folder, {"docs/list.cfg": "Place\nPerson\n", "docs/entity-list.txt": "Place\n\nPerson\n"})
+
+    found = recognise([folder])
+
+    assert found.what == "conll"
+    source = SOURCES.make("conll", {})
+    assert {split: len(paths) for split, paths in source.find([folder]).items()} == dict.fromkeys(
+        ("train", "validation", "test"), 1
+    )
+
+
+def test_find__reads_an_unusual_ending_where_a_split_has_no_other(tmp_path: Path) -> None:
+    folder = write(tmp_path, dict.fromkeys(["train.tsv", "train.bmes", "test.annotated"], COLUMNS))
+
+    found = SOURCES.make("conll", {}).find([folder])
+
+    assert found == {"train": [folder / "train.tsv"], "test": [folder / "test.annotated"]}
+
+
+@pytest.mark.parametrize("annotations", [".ann", ".a1", ".a2"])
+def test_recognise__asks_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
+    # Each text alone could be columns of words and tags.
+    folder = write(tmp_path, {f"{name}.txt": "Oslo I\nwins O\n" for name in "ab"})
+    write(folder, {f"{name}{annotations}": "T1\tPlace 0 4\tOslo\n" for name in "ab"})
+
+    assert recognise([folder]).what == "brat"
+
+
+def test_recognise__finds_mentions_behind_many_empty_files(tmp_path: Path) -> None:
+    folder = write(tmp_path, {f"{n:02}.txt": "Oslo wins.\n" for n in range(40)})
+    write(folder, {f"{n:02}.ann": "" for n in range(39)} | {"39.ann": "T1\tPlace 0 4\tOslo\n"})
+
+    assert recognise([folder]).what == "brat"
+
+
+def test_recognise__knows_labels_without_prefixes(tmp_path: Path) -> None:
+    lines = (
+        "Oslo PLACE\nwins 0\n\nAnna PERSON\nsings 0\nin 0\nOslo PLACE\nand 0\nAnna PERSON\n. 0\n"
+    )
+    folder = write(tmp_path / "in", {"train.txt": lines})
+
+    found = recognise([folder])
+
+    assert found.why == "train.txt: its lines hold a token and a label, 0 outside of mentions"
+    assert of_tables(found.tables, name="x").source.options == {"scheme": "label", "outside": "0"}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (
+            {"a.tsv": "TOKEN\tNE-A\tNE-B\nOslo\tB-X\tB-Y\nwins\tO\tO\nthen\tO\tO\n"},
+            "the nearest is --source conll, which says of a.tsv: expected one column of tags, got "
+            "columns 1 and 2 with tags (NE-A, NE-B); set [source] tag_column",
+        ),
+        (
+            {"a.tsv": "O Oslo NN\nB-X won VB\nO it PR\n"},
+            "conll, which says of a.tsv: expected one column of words behind the tags in column 0",
+        ),
+        (
+            {"a.json": '[{"title": "Oslo", "score": 3}]'},
+            "jsonl, which says of a.json: expected columns tokens and ner_tags, text and entities",
+        ),
+        ({"corpus.zip": "PK", "README": "It is in the archive."}, "as in --input "),
+    ],
+)
+def test_recognise__passes_on_what_the_nearest_source_says(
+    files: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    write(tmp_path, files)
+
+    with pytest.raises(SourceError) as refused:
+        recognise([tmp_path])
+
+    assert words in str(refused.value)
+    assert "Oslo" not in str(refused.value)
+
+
+def test_build__leaves_a_stray_list_out_and_says_so(tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", {"words.txt": COLUMNS, "entity-list.txt": "Place\nPerson\n"})
+
+    done = run("build", "--source", "conll", "--input", folder, "--tokenizer", VOCAB, "--out",
+               tmp_path / "out")  # fmt: skip
+
+    assert done.code == 0
+    assert "train: read words.txt" in done.out
+    assert "not read: entity-list.txt: its lines hold no token and tag" in done.out
+    alone = run("build", "--source", "conll", "--input", folder / "entity-list.txt", "--tokenizer",
+                VOCAB, "--out", tmp_path / "alone")  # fmt: skip
+    assert "entity-list.txt:1: expected a token and a tag, got 1 field(s)" in alone.err

@@ -1,4 +1,4 @@
-"""Reads BRAT stand-off: NAME.txt is a text, NAME.ann lists its mentions.
+"""Reads BRAT stand-off: NAME.txt is a text, NAME.ann lists its mentions, or NAME.a1 and NAME.a2 do.
 
 A line of a mention is `T1<TAB>Type start end[;start end]<TAB>words`.
 """
@@ -14,7 +14,13 @@ from typing import Literal
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import ends_with, lines, packed_or_plain, stem
+from mslm_data.source.reading.files import (
+    ANNOTATIONS,
+    ends_with,
+    lines,
+    packed_or_plain,
+    stem,
+)
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
@@ -29,9 +35,11 @@ _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class Brat(OffsetOptions, TextOptions, Source):
-    """Folders of BRAT stand-off, a document for each pair of files.
+    """Folders of BRAT stand-off, or of BioNLP's shared tasks, a document for a text's files.
 
-    The id of a document is the name of its files without suffix.
+    The id of a document is the name of its files without suffix. Its mentions stand in NAME.ann or,
+    where there is none, in NAME.a1 and NAME.a2: those that the shared task gives, and those to be
+    found, triggers of events among them. `annotate.labels` chooses.
 
     Only text-bound annotations (`T`) are read. Line ends of the text stay as they are, as offsets
     count them. A text without a file of annotations is set aside, as missing annotations and lost
@@ -43,7 +51,7 @@ class Brat(OffsetOptions, TextOptions, Source):
             without mentions ("empty"), or none.
     """
 
-    suffixes = (".txt", ".ann")
+    suffixes = (".txt", *ANNOTATIONS)
     one_form = False
     segmenter = "clinical"
 
@@ -52,7 +60,8 @@ class Brat(OffsetOptions, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for BRAT; see `Source.recognises`."""
-        if ends_with(path, ".ann") and _MENTION_LINE.search(head) and _sibling(path, ".txt"):
+        is_of_text = ends_with(path, ANNOTATIONS) and _sibling(path, ".txt")
+        if is_of_text and _MENTION_LINE.search(head):
             return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
         return ""
 
@@ -63,15 +72,15 @@ class Brat(OffsetOptions, TextOptions, Source):
             split: [
                 path
                 for path in paths
-                if not ends_with(path, ".ann") or _sibling(path, ".txt") is None
+                if not ends_with(path, ANNOTATIONS)
+                or (_sibling(path, ".txt") is None and _annotations(path)[0] == path)
             ]
             for split, paths in found.items()
         }
 
     def files(self, path: Path) -> list[Path]:
         """Return the text and its annotations, as far as they exist."""
-        annotations = None if ends_with(path, ".ann") else _sibling(path, ".ann")
-        return [path, annotations] if annotations else [path]
+        return list(dict.fromkeys([path, *_annotations(path)]))
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document; see `Source.read`."""
@@ -80,10 +89,10 @@ class Brat(OffsetOptions, TextOptions, Source):
     def _record(self, path: Path) -> Document | SetAside:
         doc_id = stem(path)
         place = f"{path.name}:1"
-        annotations = _sibling(path, ".ann")
-        if ends_with(path, ".ann"):
-            return SetAside(doc_id, place, _ANNOTATIONS_ALONE, self._count(path))
-        if annotations is None and self.without_annotations == "set_aside":
+        annotations = _annotations(path)
+        if ends_with(path, ANNOTATIONS):
+            return SetAside(doc_id, place, _ANNOTATIONS_ALONE, self._count(annotations))
+        if not annotations and self.without_annotations == "set_aside":
             return SetAside(doc_id, place, TEXT_ALONE)
 
         try:
@@ -91,11 +100,11 @@ class Brat(OffsetOptions, TextOptions, Source):
         except RecordError as error:
             return SetAside(doc_id, place, str(error), self._count(annotations))
         mentions: list[Annotation] = []
-        if annotations is not None:
+        for file in annotations:
             try:
-                mentions = _read_mentions(self.utf8(annotations))
+                mentions += _read_mentions(self.utf8(file))
             except RecordError as error:
-                place = f"{annotations.name}:{error.line}"
+                place = f"{file.name}:{error.line}"
                 return SetAside(doc_id, place, str(error), self._count(annotations))
 
         text, placed = self.place_in_file(text, mentions)
@@ -103,9 +112,9 @@ class Brat(OffsetOptions, TextOptions, Source):
             return SetAside(doc_id, place, "expected text, got an empty file", len(mentions))
         return placed.document(doc_id, text, sentences=None, place=place)
 
-    def _count(self, path: Path | None) -> int:
-        """Return how many mentions a file of annotations seems to have."""
-        return len(_MENTION_LINE.findall(self.utf8(path))) if path else 0
+    def _count(self, annotations: Sequence[Path]) -> int:
+        """Return how many mentions files of annotations seem to have."""
+        return sum(len(_MENTION_LINE.findall(self.utf8(path))) for path in annotations)
 
 
 def _read_mentions(data: bytes) -> list[Annotation]:
@@ -128,6 +137,13 @@ def _read_mentions(data: bytes) -> list[Annotation]:
         fragments = [(int(start), int(end)) for start, end in pairs]
         mentions.append(Annotation(fragments, label=match[1], words=match[3]))
     return mentions
+
+
+def _annotations(path: Path) -> list[Path]:
+    """Return the files of annotations of a document: its .ann or else its .a1 and .a2."""
+    found = [_sibling(path, suffix) for suffix in ANNOTATIONS]
+    ann, *others = found
+    return [ann] if ann else [one for one in others if one]
 
 
 def _sibling(path: Path, suffix: str) -> Path | None:

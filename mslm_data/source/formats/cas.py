@@ -80,6 +80,7 @@ class Cas(Source):
     """
 
     suffixes = (".xmi", ".json")
+    by_content = True
 
     mention_type: str = _NAMED_ENTITY
     label_feature: str = "value"

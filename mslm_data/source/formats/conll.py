@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,13 +16,15 @@ from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
-from mslm_data.source.reading.files import LinesOfFile, stem
+from mslm_data.source.reading.files import LinesOfFile, head_of, stem
 from mslm_data.source.reading.records import RecordError, may_be_cut
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
 
 MOST_COLUMNS = 1000
 """Columns that an option can name."""
+_FEW_BYTES = 1 << 12
+"""How much of a file says that it is of another form."""
 _SCHEME_BYTES = 1 << 20
 """How much of a file's beginning decides whether I opens mentions in it."""
 
@@ -33,9 +35,9 @@ class Conll(TextOptions, Source):
 
     Columns are separated by a TAB, or by spaces in a line without one; there may be any number.
     Nothing is quoted. Every word is read as it stands, `NA` and `null` too. `-DOCSTART-`,
-    `###MEDLINE:`, `# newdoc` and `#begin document` open a document, in every spelling, with the id
-    they carry, or else `file:ordinal`. In a file without them each sentence is a document,
-    `file:number`.
+    `###MEDLINE:`, `# newdoc`, `#begin document` and `#doc ID` open a document, in every spelling,
+    with the id they carry, or else `file:ordinal`. In a file without them each sentence is a
+    document, `file:number`.
 
     A line such as `# sent_id = 4` or `# text = …` is a comment, and passed over. So is any other
     line that begins with `#` and a space and does not have a word and a tag, or with `#` alone in a
@@ -69,6 +71,7 @@ class Conll(TextOptions, Source):
     """
 
     suffixes = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
+    by_content = True
 
     word_column: int | None = None
     tag_column: int | None = None
@@ -88,13 +91,33 @@ class Conll(TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
         """Return what speaks for lines of a token and a tag; see `Source.recognises`."""
-        head = to_utf8(head, marked(head, "utf-8"))
-        lines = tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
+        lines = _lines_of(head)
         try:
             columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
+            if columns.are_in(lines):
+                return "its lines hold a token and a tag"
         except RecordError:
+            pass
+        labels = tagged_lines.find_labels(lines)
+        if labels is None:
             return ""
-        return "its lines hold a token and a tag" if columns.are_in(lines) else ""
+        return f"its lines hold a token and a label, {labels.outside} outside of mentions"
+
+    @classmethod
+    def options_of(cls, head: bytes) -> Mapping[str, Any]:
+        """Return the scheme of lines whose tags are labels; see `Source.options_of`."""
+        labels = tagged_lines.find_labels(_lines_of(head))
+        return {"scheme": "label", "outside": labels.outside} if labels else {}
+
+    @classmethod
+    def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
+        """Return what keeps the columns from being found; see `Source.falls_short`."""
+        return tagged_lines.falls_short(_lines_of(head))
+
+    def disowns(self, path: Path) -> str:
+        """Return why a file is surely no such lines; see `Source.disowns`."""
+        lines = _lines_of(head_of(path)[:_FEW_BYTES])
+        return "its lines hold no token and tag" if tagged_lines.are_of_another_form(lines) else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
@@ -207,6 +230,12 @@ class Conll(TextOptions, Source):
         _, data = marks.divide(data, first=1)
         mentions = self._decode(tagged_lines.scan(data, first=1, columns=columns))
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
+
+
+def _lines_of(head: bytes) -> list[tuple[int, str]]:
+    """Return the whole lines of a file's beginning, with their numbers."""
+    head = to_utf8(head, marked(head, "utf-8"))
+    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
 
 
 _IS_TAG: Mapping[str, Callable[[str], bool]] = {

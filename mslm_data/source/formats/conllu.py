@@ -19,7 +19,7 @@ from mslm_data.io import limits
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, standoff, tags
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
-from mslm_data.source.reading.files import NumberedLine, lines, stem
+from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.tagged_lines import NOT_A_TAG
 from mslm_data.source.reading.word_documents import LATE
@@ -80,17 +80,28 @@ class Conllu(TextOptions, Source):
     """
 
     suffixes = (".conllu", ".conllup")
+    by_content = True
 
     tag_column: str = ""
     untyped: str = "Entity"
     scheme: Literal["auto", "label"] = "auto"
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return what speaks for CoNLL-U; see `Source.recognises`."""
+    def recognises(cls, path: Path, head: bytes) -> str:
+        """Return what speaks for CoNLL-U; see `Source.recognises`.
+
+        Files that end with anything else must have entities, as other files of ten columns may have
+        theirs elsewhere.
+        """
         if head.startswith(b"# global.columns"):
             return "its first line is # global.columns"
-        return "its lines have the ten columns of CoNLL-U" if _FIRST_ROW.search(head) else ""
+        if not _FIRST_ROW.search(head):
+            return ""
+        if ends_with(path, cls.suffixes):
+            return "its lines have the ten columns of CoNLL-U"
+        whole = head[: head.rfind(b"\n") + 1]
+        key = _first_of_entities(_keys(whole, len(COLUMNS) - 1)) or _only_key_of_tags(whole)
+        return "its lines have the ten columns of CoNLL-U, with entities in MISC" if key else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at documents if it marks any, else between sentences; see `Source.cut`."""
@@ -636,6 +647,28 @@ def _keys(data: bytes, misc: int) -> list[str]:
         if b"=" in item
     ]
     return [key.decode("utf-8", "replace") for key in dict.fromkeys(keys)]
+
+
+def _only_key_of_tags(data: bytes) -> str:
+    """Return the one key of MISC whose values are tags of entities, "" for none or several.
+
+    Args:
+        data: Whole lines of a file of the usual columns, UTF-8.
+    """
+    values: dict[str, set[str]] = {}
+    for _, line in lines(data):
+        fields = line.split(b"\t")
+        if line.startswith(b"#") or len(fields) != len(COLUMNS):
+            continue
+        for item in fields[-1].decode("utf-8", "replace").strip().split("|"):
+            key, _, value = item.partition("=")
+            values.setdefault(key, set()).add(value)
+    found = [
+        key
+        for key, of_key in values.items()
+        if all(map(tags.is_tag, of_key)) and any(len(value) > 1 for value in of_key)
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 @lru_cache(maxsize=64)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mslm_data.data.document import SetAside
+from mslm_data.errors import SourceError
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.json_sources import JsonRows
-from mslm_data.source.reading.shapes import recognised
+from mslm_data.source.reading.shapes import RowReader, recognised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +26,16 @@ class JsonLines(JsonRows):
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for rows of JSON; see `Source.recognises`."""
         return recognised(json_rows.first_rows(path, head))
+
+    @classmethod
+    def falls_short(cls, path: Path, head: bytes) -> str:
+        """Return what keeps the first row from being read; see `Source.falls_short`."""
+        row = next(json_rows.first_rows(path, head), None)
+        if not isinstance(row, dict):
+            return ""
+        place = f"{path.name}:1"
+        try:
+            found = RowReader().document(row, numbered="", place=place)
+        except SourceError as error:
+            return str(error).removeprefix(f"{place}: ")
+        return found.reason if isinstance(found, SetAside) else ""

@@ -41,6 +41,7 @@ class PubTator(OffsetOptions, TextOptions, Source):
     """
 
     suffixes = (".txt", ".pubtator", ".PubTator")
+    by_content = True
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

@@ -121,6 +121,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
     """
 
     suffixes = (".tsv",)
+    by_content = True
 
     layer: str = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
     label_feature: str = "value"

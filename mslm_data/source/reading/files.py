@@ -21,6 +21,10 @@ IdFrom = Literal["file", "folder"]
 """Names that a document may get as its id: that of its file, or that of the folder that the file
 lies in."""
 
+HEAD_BYTES = 64 << 10
+"""How much of a file's beginning says what it holds."""
+ANNOTATIONS = (".ann", ".a1", ".a2")
+"""Endings of files of annotations that have the name of their text."""
 _CHUNK = 1 << 20
 _AT_ONCE = 16 << 20
 
@@ -99,6 +103,15 @@ class _Unpacking(gzip.GzipFile):
     def _checked(self, data: bytes) -> bytes:
         self._meter.reach(self.tell())
         return data
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first 64 KiB of a file, unpacked; nothing of one that cannot be read."""
+    try:
+        with opened(path) as file:
+            return file.read(HEAD_BYTES)
+    except SourceError:
+        return b""
 
 
 def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
@@ -180,12 +193,26 @@ def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:
     return path.name.removesuffix(".gz").endswith(wanted)
 
 
+def ending(path: Path) -> str:
+    """Return what a file's name ends with once `.gz` is taken off: `.txt`, or all of `LICENSE`."""
+    plain = Path(path.name.removesuffix(".gz"))
+    return plain.suffix or plain.name
+
+
 def packed_or_plain(path: Path) -> Path | None:
     """Return a file, or the one of its name with `.gz`; None where neither exists."""
     for candidate in (path, path.with_name(f"{path.name}.gz")):
         if candidate.is_file():
             return candidate
     return None
+
+
+def is_annotated(path: Path) -> bool:
+    """Return whether a text has a file of annotations beside it, so that it is nothing else."""
+    name = stem(path)
+    return ending(path) not in ANNOTATIONS and any(
+        packed_or_plain(path.with_name(name + suffix)) for suffix in ANNOTATIONS
+    )
 
 
 def document_id(path: Path, id_from: IdFrom) -> str:

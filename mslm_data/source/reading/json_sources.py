@@ -11,8 +11,14 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.encodings import TextOptions
+from mslm_data.source.reading.files import head_of
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.versions import Version, VersionOptions
+
+_HOLD_TEXT = frozenset(
+    {"text", "data", "tokens", "words", "tokenized_text", "passages", "sentences", "fields"}
+) | frozenset({"sents", "documents", "projects"})
+"""Columns of which a row that is a document, or holds documents, has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,13 @@ class JsonRows(RowOptions, TextOptions, Source):
     def columns_of(self, path: Path) -> list[str]:
         """Return the columns of a file's first row; see `Source.columns_of`."""
         return json_rows.columns_of(path)
+
+    def disowns(self, path: Path) -> str:
+        """Return why a file surely holds no documents; see `Source.disowns`."""
+        row = next(json_rows.first_rows(path, head_of(path)), None)
+        if not isinstance(row, dict) or not _HOLD_TEXT.isdisjoint(row) or self.text_column in row:
+            return ""
+        return "its first object holds neither text nor words"
 
 
 @dataclass(frozen=True, kw_only=True)

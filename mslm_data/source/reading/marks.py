@@ -1,8 +1,8 @@
 """Finds where documents and sentences begin in files of tagged lines.
 
-Documents begin at marks (`-DOCSTART-`, `###MEDLINE:`, `# newdoc`, `#begin document`), sentences
-after blank lines. Files are cut as bytes and read as text; both use the same patterns, so a cut
-falls exactly where reading sees a new document.
+Documents begin at marks (`-DOCSTART-`, `###MEDLINE:`, `# newdoc`, `#begin document`, `#doc`),
+sentences after blank lines. Files are cut as bytes and read as text; both use the same patterns, so
+a cut falls exactly where reading sees a new document.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ BLANKS = " \t\r\f\v"
 _MARK = (
     r"^(?:\ufeff)?(?:-DOCSTART-(?=[ \t\r\n(]|\Z)(?:[ \t]*\(([^()\s]+)\))?|###MEDLINE:(\S*)"
     r"|# newdoc(?=[ \r\n]|\Z)(?: +id *= *(\S+))?"
-    r"|#begin document(?=[ \r\n]|\Z)(?: +\(([^()\s]+)\)(?:; part (\d+))?)?)[^\n]*"
+    r"|#begin document(?=[ \r\n]|\Z)(?: +\(([^()\s]+)\)(?:; part (\d+))?)?"
+    r"|#doc +(\w+)(?=[ \r\n]|\Z))[^\n]*"
 )
 MARK = re.compile(_MARK, re.MULTILINE)
 """The line that opens a document, in any spelling; its first group that matches is its id. Group 5
 is the part of a document that was parted."""
 _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.MULTILINE)
 _WORD = b"-DOCSTART-"
-_HASH_WORDS = (b"###MEDLINE:", b"# newdoc", b"#begin document")
+_HASH_WORDS = (b"###MEDLINE:", b"# newdoc", b"#begin document", b"#doc ")
 """The beginnings of marks, which a byte order mark may precede."""
 _BLANK_BYTES = (BLANKS + "\n").encode()
 
@@ -174,7 +175,7 @@ def _mark_places(data: mmap.mmap, start: int, past: int) -> list[int]:
 
 def name(mark: re.Match[str]) -> str:
     """Return the id in a mark; "" for one with bytes that were not UTF-8."""
-    found = mark[1] or mark[2] or mark[3] or mark[4] or ""
+    found = mark[1] or mark[2] or mark[3] or mark[4] or mark[6] or ""
     if mark[5]:
         found += f":{mark[5]}"
     return found if found.isprintable() else ""

@@ -5,16 +5,17 @@ No file is passed over in silence: `unread` gives the reason for each that is no
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import split_order
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.files import ends_with
+from mslm_data.source.reading.files import ending, ends_with
 from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
@@ -63,12 +64,16 @@ _ABOUT = re.compile(
 _SAY_WHICH = (
     "say which files are which split with [source] splits, such as splits = { train = ['*train*'] }"
 )
+_LOOKED_AT = 20
+"""Files of an ending that are looked into."""
 _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of tables that no reader of text can make anything of."""
 _UNFINISHED = ".build/locks"
 """A folder in each folder that a build has not finished."""
 _FINISHED = ("manifest.json", "dataset_dict.json")
 """Files in each folder that a build has finished."""
+_OF_NO_SPLIT = "its name speaks of no split, as others do; say which with [source] splits"
+_OF_NO_DOCUMENT = "it belongs to no document that is read"
 _MADE = "a build or `mslm-data annotate` made it"
 """Why files that this package made are not read."""
 _RECORD = ".made.json"
@@ -120,7 +125,12 @@ def split_of(name: str) -> str | None:
 
 
 def by_split(
-    inputs: Sequence[Path], *, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]]
+    inputs: Sequence[Path],
+    *,
+    suffixes: Sequence[str],
+    splits: Mapping[str, Sequence[str]],
+    holds: Callable[[Path], bool] | None = None,
+    disowns: Callable[[Path], str] = lambda _: "",
 ) -> dict[str, list[Path]]:
     """Sort input files into splits.
 
@@ -139,6 +149,10 @@ def by_split(
         suffixes: What file names may end with (`.gz` may follow). A text file that is named
             directly may end with anything.
         splits: Split -> patterns as of `fnmatch`.
+        holds: Whether a file with another ending is of the format; it is read where its split has
+            no other. None for formats that know their files by their endings.
+        disowns: Why a file is surely of another form, "" where it may be of this one. It is left
+            out if its name speaks of no split, and others are of the form.
 
     Returns:
         Split -> files, sorted by path; train, validation and test first.
@@ -146,7 +160,14 @@ def by_split(
     Raises:
         SourceError: An input is missing, no file fits, or it cannot be told which split files are.
     """
-    sorted_out = assign(_candidates(inputs, suffixes), splits=splits)
+    given = [*_candidates(inputs, suffixes)]
+    usual = given if splits else _without_strays(given, disowns)
+    sorted_out = assign(usual, splits=splits)
+    if holds is not None:
+        _add_by_content(sorted_out, _others(inputs, suffixes, holds, disowns), splits)
+    if not sorted_out:
+        # Nothing is better, so that the format says itself what is wrong with these.
+        sorted_out = assign(given, splits=splits)
     if not sorted_out:
         where = ", ".join(path.name for path in inputs)
         wanted = f"files ending with {', '.join(suffixes)}"
@@ -157,6 +178,53 @@ def by_split(
             f"[source]{_other_sources(inputs, suffixes)}"
         )
     return sorted_out
+
+
+def _without_strays(found: Iterable[Candidate], disowns: Callable[[Path], str]) -> list[Candidate]:
+    """Leave out files that are surely of another form and speak of no split, as others do not."""
+    return [one for one in found if not one.folder or _nearest(one.below) or not disowns(one.path)]
+
+
+def _add_by_content(
+    sorted_out: dict[str, list[Path]],
+    others: Iterable[Candidate],
+    splits: Mapping[str, Sequence[str]],
+) -> None:
+    """Add files with unusual endings to the splits that have no other."""
+    found = [*others]
+    if not sorted_out:
+        sorted_out.update(assign(found, splits=splits))
+        return
+    more: dict[str, list[Path]] = {}
+    for one in found:
+        split = _matching(one.below, splits) if splits else _nearest(one.below)
+        if split and split not in sorted_out:
+            more.setdefault(split, []).append(one.path)
+    sorted_out |= {split: sorted(paths) for split, paths in more.items()}
+    for split in sorted(sorted_out, key=split_order):
+        sorted_out[split] = sorted_out.pop(split)
+
+
+def _others(
+    inputs: Sequence[Path],
+    suffixes: Sequence[str],
+    holds: Callable[[Path], bool],
+    disowns: Callable[[Path], str],
+) -> Iterator[Candidate]:
+    """Give the files below input folders that end with anything else and are of the format.
+
+    The first files of an ending say whether those of this ending are, so that few are looked into.
+    """
+    for root in filter(Path.is_dir, inputs):
+        of_endings: dict[str, list[Path]] = {}
+        for path in plain_files(root):
+            if not ends_with(path, suffixes):
+                of_endings.setdefault(ending(path), []).append(path)
+        for paths in of_endings.values():
+            filled = [path for path in paths if path.stat().st_size]
+            if any(map(holds, filled[:_LOOKED_AT])):
+                for path in itertools.filterfalse(disowns, filled):
+                    yield Candidate(path, path.relative_to(root).as_posix(), root.resolve().name)
 
 
 def assign(
@@ -361,7 +429,7 @@ def _form(path: Path, suffixes: Sequence[str]) -> str:
     """Return what a file's name ends with, `.gz` included."""
     plain = path.name.removesuffix(".gz")
     form = next((suffix for suffix in suffixes if plain.endswith(suffix)), "")
-    return form + path.name[len(plain) :]
+    return (form or Path(plain).suffix) + path.name[len(plain) :]
 
 
 def unread(
@@ -371,6 +439,7 @@ def unread(
     suffixes: Sequence[str],
     splits: Mapping[str, Sequence[str]],
     pattern: str = "*",
+    disowns: Callable[[Path], str] = lambda _: "",
     apart_from: Path | None = None,
 ) -> list[Unread]:
     """Return the files below folders of the input that are not read, each with the reason.
@@ -381,6 +450,7 @@ def unread(
         suffixes: What file names of the format may end with.
         splits: Split -> patterns as of `fnmatch`; empty where names decided.
         pattern: What the names of files must fit; see `fits`.
+        disowns: As of `by_split`.
         apart_from: A folder whose files are not looked at.
     """
     known = {path.resolve() for path in read}
@@ -393,6 +463,8 @@ def unread(
             if place not in known and (others is None or not place.is_relative_to(others)):
                 below = path.relative_to(root).as_posix()
                 why = "" if made.has(path) else _why_unread(below, suffixes, splits, pattern)
+                if why in (_OF_NO_DOCUMENT, _OF_NO_SPLIT):
+                    why = disowns(path) or why
                 found.append(Unread(below, why or _MADE))
     return found
 
@@ -413,8 +485,8 @@ def _why_unread(
     if splits:
         return "no pattern of [source] splits fits it"
     if _nearest(below) is None:
-        return "its name speaks of no split, as others do; say which with [source] splits"
-    return "it belongs to no document that is read"
+        return _OF_NO_SPLIT
+    return _OF_NO_DOCUMENT
 
 
 def fits(path: Path, pattern: str) -> bool:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mslm_data.kernels.lines import NEWLINE, scan_lines
 from mslm_data.source.reading import tags
+from mslm_data.source.reading.cells import can_be_shown
 from mslm_data.source.reading.comments import CERTAIN, LIKELY
 from mslm_data.source.reading.files import plain_lines
 from mslm_data.source.reading.marks import BLANKS, MARK
@@ -49,6 +50,8 @@ _MOST_OF = 0.9
 _MOST_DIGITS = 9
 _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
 """Names of the column of words, in any case, by which a row of names is known."""
+_LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
+_MOST_LABELS = 40
 _MANY = 10
 """Lines that must speak for another form before a file is refused for it."""
 _FEW_TAGS = 1 << 9
@@ -121,7 +124,7 @@ class TagColumns:
             return NOT_A_TAG.format(self.tag)
         return fields[self.word], tag
 
-    def are_in(self, lines: Iterable[tuple[int, str]]) -> bool:
+    def are_in(self, lines: Sequence[tuple[int, str]]) -> bool:
         """Return whether a file surely has them.
 
         So it does if its first line and nearly all others have them and the same number of columns,
@@ -137,14 +140,11 @@ class TagColumns:
         ]
         parsed = [self.parse(line) for line in rows]
         pairs = [pair for pair in parsed if isinstance(pair, tuple)]
-        widths = Counter(len(fields_of(line.rstrip(BLANKS))) for line in rows)
-        most = _MOST_OF * len(rows)
         return (
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
-            and len(pairs) >= most
-            and widths.most_common(1)[0][1] >= most
-            and (len(rows) > 1 or "\t" in rows[0])
+            and len(pairs) >= _MOST_OF * len(rows)
+            and _Rows.of(lines).are_even()
         )
 
     def is_comment(self, line: bytes) -> bool:
@@ -247,6 +247,7 @@ class _Rows:
         sentences: The first row of each sentence, and the number of rows.
         tabs: Whether most of the lines have TABs.
         header: The number of the line before them that names the columns, 0 for none.
+        names: The names there.
     """
 
     numbers: list[int]
@@ -254,6 +255,7 @@ class _Rows:
     sentences: list[int]
     tabs: bool
     header: int
+    names: list[str]
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
@@ -274,6 +276,7 @@ class _Rows:
         sentences: list[int] = []
         num_tabs = 0
         header = 0
+        names: list[str] = []
         is_inside = False
         for number, line in found:
             row = fields_of(line)
@@ -283,6 +286,7 @@ class _Rows:
                 continue
             elif not numbers and not header and _are_names(row):
                 header = number
+                names = row
             else:
                 if not is_inside:
                     sentences.append(len(numbers))
@@ -291,7 +295,13 @@ class _Rows:
                 fields.append(row)
                 num_tabs += "\t" in line
         is_tabbed = 2 * num_tabs > len(numbers)
-        return cls(numbers, fields, [*sentences, len(numbers)], is_tabbed, header)
+        return cls(numbers, fields, [*sentences, len(numbers)], is_tabbed, header, names)
+
+    def named(self, columns: Sequence[int]) -> str:
+        """Return the names of columns in brackets, "" where nothing names them."""
+        if len(self.names) <= max(columns) or not all(map(can_be_shown, self.names)):
+            return ""
+        return f" ({', '.join(self.names[column] for column in columns)})"
 
     def column(self, column: int) -> list[str]:
         """Return the values of a column, "" where a row does not have it."""
@@ -307,6 +317,16 @@ class _Rows:
         steps = [row for row in range(len(values)) if row not in starts]
         good = sum(_follows(values[row - 1], values[row]) for row in steps)
         return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
+
+    def are_even(self) -> bool:
+        """Return whether nearly all of several rows have the same number of columns, above one.
+
+        One row with spaces may be any sentence.
+        """
+        widths = Counter(len(fields) - (not fields[-1]) for fields in self.fields)
+        width, number = widths.most_common(1)[0] if widths else (0, 0)
+        is_one = len(self.numbers) == 1 and not self.tabs
+        return width > 1 and number >= _MOST_OF * len(self.numbers) and not is_one
 
     def are_tags(self, column: int, is_tag: Callable[[str], bool]) -> bool:
         """Return whether a column holds tags in most rows.
@@ -408,6 +428,64 @@ def find_columns(
     return TagColumns(word, found, is_tag, header=rows.header)
 
 
+class Labels(NamedTuple):
+    """The columns of a file whose tags are labels, and the one of words in no mention."""
+
+    columns: TagColumns
+    outside: str
+
+
+def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
+    """Find a column of labels without B- and I-, None where there is not just one.
+
+    It is one where most rows have O or 0 and the others one of a few words, as in Stanford's files.
+    """
+    rows = _Rows.of(lines)
+    if not rows.are_even():
+        return None
+    found = []
+    for column in range(1, min(map(len, rows.fields))):
+        counts = Counter(rows.column(column))
+        outside, most = counts.most_common(1)[0]
+        labels = [value for value in counts if value != outside]
+        if any(len(value) > 1 and tags.is_tag(value) for value in labels):
+            return None
+        are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
+        # Nearly each word has a value of its own where a column holds anything else.
+        repeat = 0 < 2 * len(labels) <= len(rows.numbers) - most
+        if outside in ("O", "0") and are_labels and repeat:
+            found.append((column, outside))
+    if len(found) != 1:
+        return None
+    [(column, outside)] = found
+    return Labels(TagColumns(_find_words(rows, []), column, bool, rows.tabs, rows.header), outside)
+
+
+def falls_short(lines: Iterable[tuple[int, str]]) -> str:
+    """Return why columns of words and tags cannot be found in lines that surely have tags.
+
+    It is "" where they can be found, and for lines of any other kind.
+    """
+    given = [*lines]
+    rows = _Rows.of(given)
+    if not rows.are_even() or not _tagged(rows, max(map(len, rows.fields))):
+        return ""
+    try:
+        find_columns(given, word=None, tag=None, is_tag=tags.is_tag)
+    except RecordError as error:
+        return str(error)
+    return ""
+
+
+def are_of_another_form(lines: Iterable[tuple[int, str]]) -> bool:
+    """Return whether lines surely hold no words with tags: a list, a text, or nothing."""
+    rows = _Rows.of(lines)
+    alone = sum(len(fields) < 2 for fields in rows.fields)
+    if not rows.numbers or alone >= _MOST_OF * len(rows.numbers):
+        return True
+    return not (rows.tabs or rows.are_even() or _tagged(rows, max(map(len, rows.fields))))
+
+
 def _tagged(rows: _Rows, width: int) -> list[int]:
     return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
 
@@ -442,10 +520,12 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
     texts = [column for column in others if not rows.are_numbers(column)]
     measured = [
         word
-        for word in texts
-        if any(other + 1 in others and rows.offsets_measure(other, word) for other in others)
+        for start, word in itertools.product(others, others)
+        if start + 1 in others
+        and word not in (start, start + 1)
+        and rows.offsets_measure(start, word)
     ]
-    found = measured[:1] or (texts if texts else list(others))
+    found = measured[:1] or texts or [*others]
     if len(found) != 1:
         got = f"columns {_listed(found)}" if found else "none"
         raise RecordError(
@@ -524,9 +604,10 @@ def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
 
 
 def _several(rows: _Rows, columns: Sequence[int]) -> RecordError:
+    got = f"columns {_listed(columns)} with tags{rows.named(columns)}"
     return RecordError(
-        f"expected one column of tags, got columns {_listed(columns)} with tags; set [source] "
-        "tag_column to the one that is to be read",
+        f"expected one column of tags, got {got}; set [source] tag_column to the one that is to be "
+        "read",
         line=rows.numbers[0],
     )
 

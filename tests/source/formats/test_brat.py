@@ -153,3 +153,38 @@ def test_read__gives_the_true_numbers_of_jnlpba(real: Path, tmp_path: Path) -> N
     assert (len(found), len(documents)) == (2404, 2404)
     assert sum(len(document.spans) for document in documents) == 59_963
     assert not any(document.unplaced for document in documents)
+
+
+def test_read__takes_the_annotations_of_shared_tasks(tmp_path: Path) -> None:
+    files = {
+        "1.txt": "BRCA1 binds RAD51.",
+        "1.a1": "T1\tProtein 0 5\tBRCA1\nT2\tProtein 12 17\tRAD51\n",
+        "1.a2": "T3\tBinding 6 11\tbinds\nE1\tBinding:T3 Theme:T1 Theme2:T2\n*\tEquiv T1 T2\n",
+        "2.txt": "RAD51 waits.",
+        "2.a1": "T1\tProtein 0 5\tRAD51\n",
+        "3.txt": "RAD51 waits.",
+        "3.ann": "T1\tGene 0 5\tRAD51\n",
+        "3.a1": "T1\tProtein 0 5\tRAD51\n",
+        "4.a1": "T1\tProtein 0 5\tRAD51\n",
+        "4.a2": "T2\tBinding 6 11\twaits\n",
+        "5.txt": "RAD51 waits.",
+        "5.a1": "T1\tProtein 0 5\tRAD51\n",
+        "5.a2": "T2\tBinding six 11\twaits\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    found = read(tmp_path)
+
+    documents = [one for one in found if isinstance(one, Document)]
+    assert [(one.id, [span.label for span in one.spans]) for one in documents] == [
+        ("1", ["Protein", "Protein", "Binding"]),
+        ("2", ["Protein"]),
+        ("3", ["Gene"]),
+    ]
+    assert [one[:2] for one in found if isinstance(one, SetAside)] == [
+        ("4", "4.a1:1"),
+        ("5", "5.a2:1"),
+    ]
+    assert [one.mentions for one in found if isinstance(one, SetAside)] == [2, 1]
+    assert [path.name for path in Brat().files(tmp_path / "1.txt")] == ["1.txt", "1.a1", "1.a2"]

@@ -294,7 +294,7 @@ def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
 def test_read__passes_over_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
     sentence = "#\thttp://a.example/1.html\t[2011-02-03]\t\n1\tOslo\tB-X\tO\n2\twins\tO\tO\n"
-    data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#doc 7\n1\t#\tB-X\tO\n"])
+    data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#block 7\n1\t#\tB-X\tO\n"])
 
     records = read(tmp_path, data, tag_column=2, target_bytes=target_bytes)
 

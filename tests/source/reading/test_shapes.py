@@ -97,6 +97,7 @@ def test_document__knows_files_whose_mentions_begin_with_i() -> None:
         [{"start": 4, "end": 8, "label": 1}],
         [{"start_offset": 4, "end_offset": 8, "type": "Disease", "text": "gout"}],
         [{"offsets": [[4, 8]], "type": "Disease", "text": ["gout"]}],
+        [{"name": "gout", "span": [4, 8], "type": "Disease"}],
         [[4, 8, "Disease"]],
         {"start": [4], "end": [8], "label": ["Disease"]},
         '[{"start": 4, "end": 8, "label": "Disease"}]',
@@ -399,6 +400,30 @@ EXAMPLES: dict[str, list[Any]] = {
             ],
         },
     ],
+    "SciERC": [
+        {
+            "doc_key": "1",
+            "sentences": [["Had", "gout", "in", "1990."]],
+            "ner": [[[1, 1, "Disease", 0.9]]],
+            "relations": [[]],
+        },
+    ],
+    "DocRED": [
+        {
+            "title": "A",
+            "sents": [["Had", "gout", "in", "1990."]],
+            "vertexSet": [[{"name": "gout", "sent_id": 0, "pos": [1, 2], "type": "Disease"}]],
+            "labels": [{"h": 0, "t": 0, "r": "P1"}],
+        },
+    ],
+    "words with mentions": [
+        {
+            "tokens": ["Had", "gout", "in", "1990."],
+            "entities": [{"type": "Disease", "start": 1, "end": 2}],
+            "relations": [{"type": "In", "head": 0, "tail": 0}],
+            "orig_id": 7,
+        },
+    ],
     "words with tags": [
         {"tokens": ["Had", "gout", "in", "1990."], "ner_tags": ["O", "B-Disease", "O", "O"]},
     ],
@@ -498,10 +523,103 @@ def test_document__refuses_mentions_in_a_column_that_is_not_read(row: dict[str, 
 
 
 def test_document__refuses_mentions_of_words_without_text_and_tags() -> None:
-    row = {"tokens": ["Had", "gout"], "entities": [{"start": 1, "end": 2, "type": "Disease"}]}
+    row = {"tokens": ["Had", "gout"], "gold": [{"start": 1, "end": 2, "type": "Disease"}]}
 
-    with pytest.raises(SourceError, match=r"rows\.jsonl:1: .* got column 'entities', which looks"):
+    with pytest.raises(SourceError, match=r"rows\.jsonl:1: .* got column 'gold', which looks"):
         read(row)
+
+
+def in_words(start: int, end: int, **more: Any) -> dict[str, Any]:
+    return {"tokens": ["Had", "gout", "once"], "entities": [[start, end, "Disease"]], **more}
+
+
+@pytest.mark.parametrize(
+    ("others", "options", "words"),
+    [
+        ([in_words(2, 2)], {}, "gout once"),
+        ([in_words(0, 3)], {}, "gout"),
+        ([in_words(1, 2)], {"ends": "inclusive"}, "gout once"),
+        ([in_words(2, 2)], {"ends": "exclusive"}, "gout"),
+        ([], {}, ""),
+        ([in_words(2, 2), in_words(0, 3)], {}, ""),
+    ],
+)
+def test_document__asks_what_an_end_in_words_is_where_no_row_tells(
+    others: list[Any], options: dict[str, Any], words: str
+) -> None:
+    row = in_words(1, 2)
+    rows = reader(beginning=lambda: [row, *others], **options)
+
+    if not words:
+        with pytest.raises(SourceError, match=r"column 'entities'; set \[source\] ends to"):
+            rows.document(row, numbered="f:0", place="f:1")
+        return
+    found = rows.document(row, numbered="f:0", place="f:1")
+    assert isinstance(found, Document)
+    assert [found.text[span.start : span.end] for span in found.spans] == [words]
+
+
+@pytest.mark.parametrize(
+    ("row", "unplaced"),
+    [
+        (in_words(2, 4, relations=[], entities=[{"start": 2, "end": 4, "type": "X"}]), 1),
+        ({"sentences": [["Had", "gout"]], "ner": [[[1, 2, "X"], [1, 1, "X"]]]}, 1),
+        ({"sents": [["a"], ["b"]], "vertexSet": [[{"sent_id": 0, "pos": [0, 2], "type": "X"}]]}, 1),
+    ],
+)
+def test_document__counts_mentions_beyond_the_words(row: Any, unplaced: int) -> None:
+    assert document(row).unplaced == {"offsets do not match the text": unplaced}
+
+
+def test_document__keeps_sentences_of_words() -> None:
+    rows = [
+        {"doc_key": "d", "sentences": [["Gout", "is"], ["Rash"]], "ner": [[[0, 0, "X"]], [[2, 2, "X"]]]},
+        {"id": "d", "words": ["Gout", "is", "Rash"], "sentences": [[0, 2], [2, 3]],
+         "ner": [[0, 1, "X"], [2, 3, "X"]]},
+        {"id": "d", "sents": [["Gout", "is"], ["Rash"]], "vertexSet": [
+            [{"sent_id": 0, "pos": [0, 1], "type": "X"}, {"sent_id": 1, "pos": [0, 1], "type": "X"}]]},
+    ]  # fmt: skip
+
+    for row in rows:
+        found = document(row, beginning=lambda: rows)
+
+        assert (found.id, found.text, found.sentences) == (
+            "d",
+            "Gout is\nRash",
+            (Sentence(0, 7), Sentence(8, 12)),
+        )
+        assert found.spans == (Span(0, 4, "X"), Span(8, 12, "X"))
+        assert found.words is not None
+        assert found.words.tolist() == [[0, 4], [5, 7], [8, 12]]
+
+
+def test_document__finds_tags_in_a_column_of_any_name() -> None:
+    row = {
+        "text": "Had gout",
+        "tokens": ["Had", "gout"],
+        "entities": ["O", "B-X"],
+        "pos": ["V", "N"],
+    }
+
+    assert document(row).spans == (Span(4, 8, "X"),)
+    assert document({**row, "entities": [[4, 8, "Y"]]}).spans == (Span(4, 8, "Y"),)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            {"text": "Gout", "entities": [{"from": 0, "kind": "X"}]},
+            "objects with the keys from, kind",
+        ),
+        ({"content": "Gout", "annotation": None}, "got none of them, but content, annotation"),
+    ],
+)
+def test_document__names_the_keys_that_it_does_not_understand(row: Any, words: str) -> None:
+    found = read(row)
+
+    assert isinstance(found, SetAside)
+    assert words in found.reason
 
 
 def test_document__shows_no_column_of_an_unusual_name() -> None:

@@ -15,6 +15,7 @@ from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.bioc import BiocJson
+from mslm_data.source.reading.shapes.docred import DocRed
 from mslm_data.source.reading.shapes.label_studio import LabelStudioMin, LabelStudioTask
 from mslm_data.source.reading.shapes.medcattrainer import MedcatTrainerDocument
 from mslm_data.source.reading.shapes.mention_forms import count_mentions, look_like_mentions
@@ -25,11 +26,13 @@ from mslm_data.source.reading.shapes.running_text import (
     ProdigyRow,
     TextWithMentions,
 )
-from mslm_data.source.reading.shapes.words import TAGS, Gliner, WordsWithTags
+from mslm_data.source.reading.shapes.scierc import SciErc
+from mslm_data.source.reading.shapes.word_spans import WordsWithSpans
+from mslm_data.source.reading.shapes.words import Gliner, WordsWithTags, tag_columns
 
 __all__ = ["COLUMNS", "IDS", "SHAPES", "RowFile", "RowOptions", "RowReader", "recognised"]
 
-IDS = ("id", "doc_id", "document_id", "pmid")
+IDS = ("id", "doc_id", "document_id", "pmid", "doc_key")
 """Columns of ids; the first that a row has counts."""
 
 SHAPES: Mapping[str, type[Shape]] = {
@@ -40,6 +43,9 @@ SHAPES: Mapping[str, type[Shape]] = {
     "Argilla 1": ArgillaRecord,  # text, annotation [[label, start, end]], prediction
     "Argilla 2": ArgillaResponses,  # fields, responses; or text, question.responses
     "MedCATtrainer": MedcatTrainerDocument,  # text, annotations [{start, end, cui, value, flags}]
+    "SciERC": SciErc,  # sentences [[word]], ner [[[first, last, label]]]
+    "DocRED": DocRed,  # sents [[word]], vertexSet [[{sent_id, pos, type}]]
+    "words with mentions": WordsWithSpans,  # tokens, entities [{start, end, type}] in words
     "words with tags": WordsWithTags,  # tokens, ner_tags
     "BioC JSON": BiocJson,  # passages [{offset, text, annotations [{locations, infons}]}]
     "BigBio": Passages,  # passages [{offsets, text}], entities [{offsets, text, type}]
@@ -202,7 +208,7 @@ def recognised(rows: Iterable[object]) -> str:
             if has_mentions and "text" in columns:
                 return f"its rows have {name}"
         elif SHAPES[name] is WordsWithTags:
-            if cells.first_of(columns, TAGS):
+            if tag_columns(columns):
                 return f"its rows have {name}"
         else:
             return f"its rows are those of {name}"

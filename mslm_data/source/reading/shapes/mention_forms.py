@@ -22,6 +22,7 @@ CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
 """Words in the names of fields that count no characters."""
+_MOST_KEYS = 8
 _DEEPEST = 4
 """Levels of lists and objects in which mentions are looked for."""
 
@@ -30,7 +31,7 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     """Read a mention; it becomes several where it has several labels.
 
     The forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
-    under any of the usual names, and BigBio's `{offsets, text, type}`.
+    under any of the usual names, or `{span: [start, end]}`, and BigBio's `{offsets, text, type}`.
 
     Args:
         entity: The mention.
@@ -55,7 +56,12 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     of = cells.mapping(entity)
     offsets = of.get("offsets")
     if offsets is None:
-        offsets = [[_value(of, STARTS), _value(of, ENDS)]]
+        offsets = [of.get("span") or [_value(of, STARTS), _value(of, ENDS)]]
+        if offsets == [[None, None]]:
+            raise RecordError(
+                f"expected mentions with start and end in column {cells.shown(column)}, got "
+                f"objects with {_keys(of)}"
+            )
     one = Annotation(
         cells.pairs(offsets),
         label="",
@@ -66,6 +72,11 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     labels = label if isinstance(label, list) else [label]
     names = ["" if value is None else file.name(value, column, place) for value in labels]
     return [one._replace(label=name) for name in names or [""]]
+
+
+def _keys(of: cells.Cells) -> str:
+    names = [str(name) for name in of if cells.can_be_shown(str(name))]
+    return f"the keys {', '.join(names[:_MOST_KEYS])}" if names else "keys of unusual names"
 
 
 def _value(of: cells.Cells, names: Sequence[str]) -> object:
@@ -152,6 +163,8 @@ def _is_tag(value: object) -> bool:
 
 def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
     """Return whether an object says where something starts, and where it ends or how long it is."""
+    if _are_integers(of.get("span")) and len(of["span"]) == 2:
+        return True
     names = [str(name) for name, value in of.items() if is_place(value)]
     places = [words for name in names if _OF_TIME.isdisjoint(words := _words_of(name))]
     starts = any(_begins(words, ("start", "begin", "offset")) for words in places)

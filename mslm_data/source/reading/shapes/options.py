@@ -21,8 +21,8 @@ class RowOptions(OffsetOptions):
 
     Attributes:
         tag_names: Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers.
-        id_column: Column of the id, "auto" for the first of `id`, `doc_id`, `document_id` and
-            `pmid` that a row has, "" to number documents.
+        id_column: Column of the id, "auto" for the first of `id`, `doc_id`, `document_id`,
+            `pmid` and `doc_key` that a row has, "" to number documents.
         untyped: Label of tags without a type, and of mentions that have a concept instead.
         text_column: Column of the text where rows have one, "auto" for `text`; of a task of Label
             Studio, the field of its data.

@@ -26,6 +26,7 @@ MENTIONS = (
 )
 """Columns of mentions. The first that holds some in the file's beginning counts."""
 
+_MOST_NAMES = 8
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
 """Prodigy's answers besides "accept"."""
 
@@ -149,8 +150,10 @@ def text_of(row: Cells, column: str) -> str:
     if text == "" or (text is None and "text" in row):
         raise RecordError(NO_TOKEN)
     if not isinstance(text, str):
+        names = [name for name in row if cells.can_be_shown(name)]
+        got = f", but {', '.join(names[:_MOST_NAMES])}" if names else ""
         raise RecordError(
             "expected columns tokens and ner_tags, text and entities, or passages and "
-            "entities, got none of them"
+            f"entities, got none of them{got}"
         )
     return text

@@ -6,18 +6,21 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from mslm_data.data.document import Document, NotChosen, Sentence
+from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.standoff import Annotation, place
-from mslm_data.source.reading.word_documents import document_of_words, place_words
-
-WORDS = ("tokens", "words")
-TAGS = ("ner_tags", "tags", "labels")
+from mslm_data.source.reading.shapes.word_spans import (
+    TAGS,
+    WORDS,
+    WordMention,
+    check_words,
+    document_of_word_mentions,
+)
+from mslm_data.source.reading.word_documents import document_of_words
 
 
 class WordsWithTags(Shape):
@@ -34,13 +37,13 @@ class WordsWithTags(Shape):
         # Tokens that are objects stand beside a text, with mentions in characters.
         words = row[column]
         has_text = isinstance(row.get("text"), str)
-        if has_text and cells.first_of(row, TAGS) is None:
+        if has_text and not tag_columns(row):
             return False
         return not (isinstance(words, list) and any(isinstance(word, Mapping) for word in words))
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         words, of_words = self._words_and_tags(row, place)
-        _check_words(words)
+        check_words(words)
         untyped = self.file.options.untyped
         try:
             mentions, late = tags.decode(of_words, untyped=untyped)
@@ -55,7 +58,7 @@ class WordsWithTags(Shape):
         if not words:
             raise RecordError("expected at least one token, got no tokens")
         wanted = self.file.options.mentions_column
-        column = cells.first_of(row, TAGS if wanted == "auto" else [wanted])
+        column = cells.first_of(row, tag_columns(row) if wanted == "auto" else [wanted])
         if column is None:
             _refuse_mentions(row, place)
             names = ", ".join(TAGS) if wanted == "auto" else wanted
@@ -86,6 +89,27 @@ class WordsWithTags(Shape):
         return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
 
+def tag_columns(row: Cells) -> list[str]:
+    """Return the columns that may hold a tag for each word, most wanted first.
+
+    Those of the usual names come first. Of other names there must be just one, whose values are
+    tags and not O alone.
+    """
+    usual = [name for name in TAGS if row.get(name) is not None]
+    words = row.get(cells.first_of(row, WORDS) or "")
+    if usual or not isinstance(words, list):
+        return usual
+    others = [
+        name
+        for name, value in row.items()
+        if isinstance(value, list)
+        and len(value) == len(words)
+        and all(isinstance(tag, str) and tags.is_tag(tag) for tag in value)
+        and any(len(tag) > 1 for tag in value)
+    ]
+    return others if len(others) == 1 else []
+
+
 class Gliner(Shape):
     """GLiNER's training rows: `tokenized_text`, and `ner` of `[first, last, label]` in words.
 
@@ -99,12 +123,11 @@ class Gliner(Shape):
     def fits(cls, row: Cells) -> bool:
         return row.get("tokenized_text") is not None
 
-    def read(self, row: Cells, doc_id: str, place_of_row: str) -> Document | NotChosen:
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         words = cells.column_list(row, "tokenized_text")
         if not words:
             raise RecordError("expected at least one word in column 'tokenized_text', got none")
-        _check_words(words)
-        bounds = place_words(words)
+        check_words(words)
         mentions = []
         for entity in cells.column_list(row, "ner"):
             if not isinstance(entity, list) or len(entity) != 3:
@@ -113,22 +136,9 @@ class Gliner(Shape):
                     "others"
                 )
             ((first, last),) = cells.pairs([entity[:2]])
-            fragment = (-1, -1)  # beyond the text, so that it is counted
-            if 0 <= first <= last < len(words):
-                fragment = (int(bounds[first, 0]), int(bounds[last, 1]))
-            mentions.append(Annotation([fragment], self.file.name(entity[2], "ner", place_of_row)))
-
-        text = " ".join(words)
-        placed = place(text, mentions)
-        return Document(
-            id=doc_id,
-            text=text,
-            spans=placed.spans,
-            sentences=(Sentence(0, len(text)),),
-            words=bounds,
-            unplaced=placed.unplaced,
-            place=place_of_row,
-        )
+            label = self.file.name(entity[2], "ner", place)
+            mentions.append(WordMention(first, last + 1, label))
+        return document_of_word_mentions(doc_id, [words], mentions, place=place)
 
 
 def _refuse_mentions(row: Cells, place: str) -> None:
@@ -140,10 +150,3 @@ def _refuse_mentions(row: Cells, place: str) -> None:
                 f"{', '.join(TAGS)}, got column {shown(column)}, which looks like mentions; give "
                 "each row its text and offsets in characters, or GLiNER's tokenized_text and ner"
             )
-
-
-def _check_words(words: list[Any]) -> None:
-    if not all(isinstance(word, str) and word for word in words):
-        raise RecordError(
-            "expected tokens that are text, got an empty one or a value that is not text"
-        )

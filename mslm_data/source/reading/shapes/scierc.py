@@ -1,0 +1,57 @@
+"""Rows of SciERC, as DyGIE++ and PURE have them: sentences of words, and mentions in each."""
+
+from __future__ import annotations
+
+from mslm_data.data.document import Document, NotChosen
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.cells import Cells
+from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.shapes.word_spans import (
+    WordMention,
+    check_words,
+    document_of_word_mentions,
+)
+
+
+class SciErc(Shape):
+    """`sentences` of words, and for each a list in `ner` of `[first, last, label, …]`.
+
+    Words count from the document's first, and the last one belongs to the mention.
+    """
+
+    columns = frozenset({"doc_key", "sentences", "ner"})
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        sentences = row.get("sentences")
+        return (
+            isinstance(sentences, list)
+            and isinstance(row.get("ner"), list)
+            and bool(sentences)
+            and all(
+                isinstance(words, list) and words and isinstance(words[0], str)
+                for words in sentences
+            )
+        )
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        sentences = cells.column_list(row, "sentences")
+        for words in sentences:
+            check_words(words)
+        of_sentences = cells.column_list(row, "ner")
+        if len(of_sentences) != len(sentences):
+            raise RecordError(
+                f"expected a list of mentions for each sentence, got {len(of_sentences)} for "
+                f"{len(sentences)}"
+            )
+        mentions = []
+        for entity in (one for of_one in of_sentences for one in cells.objects(of_one)):
+            if not isinstance(entity, list) or len(entity) < 3:
+                raise RecordError(
+                    "expected mentions of first word, last word and label, got others"
+                )
+            ((first, last),) = cells.pairs([entity[:2]])
+            mentions.append(WordMention(first, last + 1, self.file.name(entity[2], "ner", place)))
+        return document_of_word_mentions(doc_id, sentences, mentions, place=place)
